@@ -89,8 +89,8 @@ if not _TYPE_CHECKING:  # so that checkers still know which names there are
         if module is None:
             _unknown_attribute("lowering", name, __all__)
         loaded = _import_module(module)
-        found = globals()[name] = loaded if module == f"lowering.{name}" else getattr(loaded, name)
-        return found
+        value = globals()[name] = loaded if module == f"lowering.{name}" else getattr(loaded, name)
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

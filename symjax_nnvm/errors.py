@@ -6,7 +6,7 @@ users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the s
 parameter, expected, got, fix), of which `explain` makes one message, so that no two errors of the library are worded
 differently.
 
-Names come from files that anybody may have written, and errors end on terminals: `printable` is the one function that
+Names come from files of strangers, and errors end on terminals: `printable` is the one function that
 makes a text safe there, and `NNVMError` applies it to every message.
 """
 
@@ -40,15 +40,15 @@ RENAMED = {
 _NAME = 80  # characters of one name in a list
 _COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
 _FACTS = ("op", "node", "input", "param", "expected", "got", "fix")  # what `explain` words beside the problem
-_COMPARABLE = 128  # characters of a name from which on nobody mistyped it
+_COMPARABLE = 128  # characters; a longer name was not mistyped
 
 
 class NNVMError(RuntimeError):
     """Base class of every error this library raises on purpose: NNVM's and MXNet's single error class, which is a
     RuntimeError as MXNet's is.
 
-    Its message is a text; or a problem and facts, which `explain` words. It is cut at `MAX_MESSAGE` characters, whoever
-    words it.
+    Its message is a text; or a problem and facts, which `explain` words. Every message is cut at `MAX_MESSAGE`
+    characters.
     """
 
     def __init__(self, *args: Any, **named: Any):
@@ -244,9 +244,9 @@ def explain(
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {cut(_told(expected))}")
+        parts.append(f"expected {cut(_value_text(expected))}")
     if got is not None:
-        parts.append(f"got {cut(_told(got))}")
+        parts.append(f"got {cut(_value_text(got))}")
     message = "; ".join(parts) + "."
     return message + (f" {cut(fix)}" if fix else "")
 
@@ -261,7 +261,7 @@ def cut(text: str, length: int = MAX_PART) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
     return listed(value) if names else str(value)  # type: ignore[arg-type]
 
@@ -309,7 +309,7 @@ def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
 def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
     """The names most like one that is not among them, closest first; capitals and underscores at the ends do not count.
 
-    cutoff: how alike they have to be, 1 the same. Bounded in time, whatever names a file has.
+    cutoff: how alike they have to be, 1 the same. Bounded in time for any names in a file.
     """
     wanted = _folded(name)
     if not wanted or len(wanted) > _COMPARABLE:
@@ -323,8 +323,8 @@ def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6)
             if budget < 0:
                 break
             candidates.setdefault(folded, []).append(candidate)
-    found = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
-    in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in found]
+    matches = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
+    in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in matches]
     return [candidate for group in in_order for candidate in group][:most]
 
 
@@ -373,7 +373,7 @@ def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[
 
 
 def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:
-    """NNVM's KeywordArgumentMismatch, with the closest candidates and not more of them than anybody reads."""
+    """NNVM's KeywordArgumentMismatch, with a few of the closest candidates."""
     candidates = list(candidates)
     shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:MAX_LISTED]))
     more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > MAX_LISTED else ""

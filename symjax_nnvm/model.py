@@ -122,7 +122,8 @@ class Model:
     # -- looking at it ----------------------------------------------------------------------------------------------
 
     def check(self, shapes: Shapes | None = None, **options: Any) -> CheckReport:
-        """What keeps it from running, or makes it run differently. options: of `symjax_nnvm.check`; raises as it."""
+        """Report what keeps the model from running, or makes it run differently. options: of `symjax_nnvm.check`;
+        raises as it."""
         return check(self.net, shapes, params=(self.args, self.aux) if self.args or self.aux else None, **options)
 
     def summary(self, shapes: Shapes | None = None) -> Summary:
@@ -130,7 +131,7 @@ class Model:
         return summarize(self.net, self._shapes(shapes), self.args or None)
 
     def plot(self, shapes: Shapes | None = None, **options: Any) -> NetworkPlot:
-        """Its drawing, with shapes where some are given. options: of `symjax_nnvm.plot_network`; raises as it."""
+        """Draw the model, with shapes where some are given. options: of `symjax_nnvm.plot_network`; raises as it."""
         known = self._shapes(shapes) if shapes else None
         return plot_network(self.net, known, **{"params": self.args or None, **options})
 
@@ -170,7 +171,7 @@ class Model:
 
         path: a name that ends in `.safetensors`, beside which goes `-symbol.json`; any other is the prefix of MXNet's
         two files, written as `save_checkpoint` does, and may be either file's name. epoch: of those, default the one
-        that path says, else 0. format: "mxnet" or "safetensors", whatever path is called. A model without arrays is
+        that path says, else 0. format: "mxnet" or "safetensors", for any name of the path. A model without arrays is
         its symbol file. Raises ParamsFormatError for arrays that such a file cannot hold and for a kind that is only
         read, FileError, OSError.
         """

@@ -1,6 +1,6 @@
 """Tables as plain text, what reports print wherever they go, and as HTML, what notebooks show of them.
 
-Names come from files that anybody may have written: what a terminal would take for a command is shown as an escape.
+Names come from files of strangers: what a terminal would take for a command is shown as an escape.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def add_max_memory(parser: argparse.ArgumentParser) -> None:
         "--max-memory",
         type=_size,
         metavar="SIZE",
-        help="refuse a model that needs more, such as 500M or 4G; default what the machine has free",
+        help="refuse a model that needs more, such as 500M or 4G; default: the free memory",
     )
 
 
@@ -59,8 +59,8 @@ def free_memory() -> int | None:
     stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-    found = [size for size in (_machine(), _control_group()) if size is not None]
-    return min(found, default=None)
+    sizes = [size for size in (_machine(), _control_group()) if size is not None]
+    return min(sizes, default=None)
 
 
 def _machine() -> int | None:

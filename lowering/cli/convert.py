@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     format = options.to or _format_of(options.out)
     if options.out.is_dir() or not options.out.name:
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
-    all_shapes(options, model.symbol())  # which refuses names that the network lacks, whatever the format
+    all_shapes(options, model.symbol())  # which refuses names that the network lacks, in every format
     named = any(isinstance(size, str) for _, shape in options.shape for size in shape)
     if named and format != "onnx" and not options.weights:
         where = "in ONNX files, and in StableHLO with --weights inside or beside"
@@ -113,11 +113,14 @@ def _format_of(out: Path) -> str:
     row = format_of_name(out)
     if row is not None and row.write is not None and row is not MXNET:
         return row.name
-    known = [*_PROGRAMS, *(found for found in array_suffixes(written=True) if found not in MXNET.suffixes)]
+    known = [
+        *_PROGRAMS,
+        *(array_suffix for array_suffix in array_suffixes(written=True) if array_suffix not in MXNET.suffixes),
+    ]
     why = _NOT_WRITTEN.get(suffix, f"{suffix} is no format that is written")
     raise InputError(
         f"{out}: {why}. Suffixes are {', '.join(known)}; without one, OUT is the prefix of MXNet's files, "
-        f"{out.stem}-symbol.json and {out.stem}-0000.params. --to says the format whatever OUT is called."
+        f"{out.stem}-symbol.json and {out.stem}-0000.params. --to says the format for any name of OUT."
     )
 
 
@@ -174,9 +177,9 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
     unknown = [n for n in inference_symbol(symbol).list_arguments() if n not in args and n not in dict(options.shape)]
     if unknown:
         raise InputError(
-            f"Nothing says the shape of the input {unknown[0]!r}: give --shape {unknown[0]}=batch,3,224,224."
+            f"The shape of the input {unknown[0]!r} is unknown: give --shape {unknown[0]}=batch,3,224,224."
         )
-    made = to_onnx(
+    onnx_model = to_onnx(
         *(symbol, args, aux),
         shapes=dict(options.shape),
         opset=options.opset,
@@ -185,9 +188,9 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
     )
     with working("writing"):
         make_folder(options.out)
-        files = save_onnx(options.out, made)
-    sides = (("input", made.graph.input), ("output", made.graph.output))
-    return files, [f"{side} {each.name}  {signature_of(each)}" for side, infos in sides for each in infos]
+        files = save_onnx(options.out, onnx_model)
+    sides = (("input", onnx_model.graph.input), ("output", onnx_model.graph.output))
+    return files, [f"{side} {info.name}  {signature_of(info)}" for side, infos in sides for info in infos]
 
 
 def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:
@@ -222,7 +225,7 @@ def _mxnet(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], 
     named = _MXNET_NAME.fullmatch(options.out.name)
     prefix = options.out.with_name(named["prefix"]) if named else options.out
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
-    epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
+    epoch = next((int(match["epoch"]) for match in (named, source) if match and match["epoch"]), 0)
     remarks = [] if model.params_path else ["there were no parameters to convert"]
     return _saved(model, prefix, epoch, MXNET.name), remarks
 

@@ -1,4 +1,4 @@
-"""What this installation is: versions, devices, and which native help is in use, or why it is not.
+"""The command prints this installation: versions, devices, and which native help is in use, or why it is not.
 
 Convolutions are computed by oneDNN where jaxlib has it and a child process computed them right; batches are shared out
 sample by sample where a second client of XLA's CPU can be made. Without either the numbers are the same.

@@ -54,7 +54,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
     add_shapes(parser)
     add_max_memory(parser)
-    parser.add_argument("--seed", type=SEED, default=0, help="of random inputs and of what the network draws")
+    parser.add_argument("--seed", type=SEED, default=0, help="of random inputs and of the network's draws")
     parser.add_argument("--random-params", action="store_true", help="make parameters up when there are none")
     images = parser.add_argument_group("images", "RGB, 0 to 255, times --scale, minus --mean, divided by --std")
     images.add_argument("--scale", type=finite, default=1.0, help="factor, such as 0.00392157 for 0 to 1")
@@ -65,7 +65,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, proof: bool = False) -> Given:
-    """All arrays that the network takes: the model's parameters, and the inputs asked for.
+    """Gather all arrays that the network takes: the model's parameters, and the inputs asked for.
 
     proof: they are for a proof of gradients, which takes more memory. Nothing is made before the run is known to fit.
     Raises LoweringError where it does not, InputError, ParamsFormatError, InferenceError, OSError.
@@ -79,21 +79,21 @@ def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, pr
     arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
     if not args and not options.random_params and set(arguments) - _inputs(symbol, options, args):
         raise InputError(f"{model.symbol_path} has no parameters beside it: give --params, or --random-params.")
-    found: Arrays = {}
+    gathered: Arrays = {}
     for name in (*arguments, *states):
         source = named.get(name)
         if name in arrays:
-            found[name] = _as_inferred(arrays[name], dtypes.get(name))
+            gathered[name] = _as_inferred(arrays[name], dtypes.get(name))
         elif name in args or name in aux:
-            found[name] = args[name] if name in args else aux[name]
+            gathered[name] = args[name] if name in args else aux[name]
         elif source is not None or name.endswith("label") or options.random_params:
-            found[name] = _made(name, source, _known(name, shapes), dtypes.get(name), rng, options)
+            gathered[name] = _make_array(name, source, _known(name, shapes), dtypes.get(name), rng, options)
         else:
             raise InputError(f"Input {name!r} is missing: give {name}=FILE, or {name}=random with --shape {name}=….")
     zeros = [n for n in arguments if n.endswith("label") and n not in named and n not in args]
     if zeros:
         note(f"not given, zeros: {', '.join(zeros)}")
-    return {n: found[n] for n in arguments}, {n: found[n] for n in states}
+    return {n: gathered[n] for n in arguments}, {n: gathered[n] for n in states}
 
 
 def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -103,8 +103,8 @@ def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mappi
     graph = infer_type(graph, dtypes={name: str(a.dtype) for name, a in arrays.items() if name in names})
     index = graph.indexed_graph()
     entries = {index.nodes[nid].source.name: index.entry_rptr[nid] for nid in index.input_nodes}
-    found = ({name: graph.attrs[what][entry] for name, entry in entries.items()} for what in ("shape", "dtype"))
-    return next(found), next(found)
+    facts = ({name: graph.attrs[what][entry] for name, entry in entries.items()} for what in ("shape", "dtype"))
+    return next(facts), next(facts)
 
 
 def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[str]:
@@ -112,14 +112,14 @@ def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[st
     return data_inputs(symbol, dict(options.shape), args or None)
 
 
-def _named(given: Sequence[str], inputs: set[str]) -> dict[str, str]:
+def _named(texts: Sequence[str], inputs: set[str]) -> dict[str, str]:
     """Sources by the input's name, which may be left out where there is one input that is no label."""
     main = [name for name in inputs if not name.endswith("label")]
     there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}
-    for text in given:
-        name, found, source = text.partition("=")
-        if not found:
+    for text in texts:
+        name, shape_text, source = text.partition("=")
+        if not shape_text:
             if len(main) != 1:
                 raise InputError(f"{text!r} is for which input? Write NAME={text}; {there}.")
             name, source = main[0], text
@@ -145,7 +145,7 @@ def _array(name: str, path: Path) -> np.ndarray:
     """The array of a file: the only one, or the one of the input's name."""
     arrays = load_arrays(path)
     pairs = [(f"arr_{i}", array) for i, array in enumerate(arrays)] if isinstance(arrays, list) else arrays.items()
-    by_name = {bare_name(own): array for own, array in pairs}
+    by_name = {bare_name(key): array for key, array in pairs}
     chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
     if chosen is None:
         raise ParamsFormatError(f"{path} holds no array {name!r}; it has {plain_list(by_name)}.")
@@ -157,7 +157,7 @@ def _as_inferred(array: np.ndarray, dtype: str | None) -> np.ndarray:
     return array if dtype in (None, "bfloat16") else array.astype(dtype, copy=False)
 
 
-def _made(
+def _make_array(
     name: str,
     source: str | None,
     shape: tuple[int, ...],
@@ -184,8 +184,8 @@ def _made(
 
 
 def _parameter(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """A parameter made up, whatever its name and rank, where MXNet's initialisers would refuse some: by the ends of
-    MXNet's names, else random with the variance that keeps values in bounds."""
+    """A made-up parameter of any name and rank, where MXNet's initialisers would refuse some: by the ends of MXNet's
+    names, else random with the variance that keeps values in bounds."""
     if name.endswith(("gamma", "var")):
         return np.ones(shape)
     if name.endswith(("beta", "bias", "mean")):

@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
     for name, rows in ranked.items():
         lines = [
             (str(row), str(index), _label(labels, index), f"{value:.6g}")
-            for row, found in enumerate(rows)
-            for index, value in found
+            for row, classes in enumerate(rows)
+            for index, value in classes
         ]
         if lines:
             show(f"{printable(name)}: the largest of each row")
@@ -132,7 +132,7 @@ def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
         return []
     rows = array[:_ROWS].astype(np.float64)
     order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-    return [[(int(i), float(row[i])) for i in found] for row, found in zip(rows, order, strict=True)]
+    return [[(int(i), float(row[i])) for i in classes] for row, classes in zip(rows, order, strict=True)]
 
 
 def _labels(path: Path) -> list[str]:

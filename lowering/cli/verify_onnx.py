@@ -31,11 +31,13 @@ def run(options: argparse.Namespace) -> int:
     session = _session(options.model)
     model = find_any_model(options.against, options.params, options.epoch)
     symbol = inference_symbol(model.symbol())
-    wanted = {each.name: each for each in session.get_inputs()}
-    given = {name for name, _ in options.shape}
+    wanted = {input_info.name: input_info for input_info in session.get_inputs()}
+    named_shapes = {name for name, _ in options.shape}
     # What has a name in the file is any size: two of each are as good as any.
-    sizes = {name: tuple(s if isinstance(s, int) else 2 for s in each.shape) for name, each in wanted.items()}
-    options.shape += [(name, shape) for name, shape in sizes.items() if name not in given and shape]
+    sizes = {
+        name: tuple(s if isinstance(s, int) else 2 for s in input_info.shape) for name, input_info in wanted.items()
+    }
+    options.shape += [(name, shape) for name, shape in sizes.items() if name not in named_shapes and shape]
     if all("=" in text for text in options.inputs):
         named = {text.partition("=")[0] for text in options.inputs}
         options.inputs += [f"{name}=random" for name in sorted(wanted.keys() - named)]
@@ -43,12 +45,12 @@ def run(options: argparse.Namespace) -> int:
     missing = wanted.keys() - args.keys() - aux.keys()
     if missing:
         raise InputError(f"{options.model} has inputs {plain_list(sorted(missing))}, which {options.against} has not.")
-    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(each.type)) for n, each in wanted.items()}
+    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(input_info.type)) for n, input_info in wanted.items()}
     with working("computing"):
         outputs, _ = lowering.compile(symbol)(args, aux)
         theirs = session.run(None, feed)
     ours = dict(zip(symbol.list_outputs(), outputs, strict=True))
-    names = [each.name for each in session.get_outputs()]
+    names = [input_info.name for input_info in session.get_outputs()]
     rows = [_row(name, np.asarray(array), ours.get(name)) for name, array in zip(names, theirs, strict=True)]
     ok = all(row["ok"] for row in rows)
     if options.json:
@@ -93,9 +95,9 @@ def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
     """The distance of an output from this library's, relative to the largest of this library's."""
     row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
     if ours is None or tuple(ours.shape) != array.shape:
-        return {**row, "verdict": "there is no such output" if ours is None else f"ours is {format_shape(ours.shape)}"}
-    expected, found = np.asarray(ours, np.float64), array.astype(np.float64)
+        return {**row, "verdict": "there is no such output" if ours is None else f"not {format_shape(ours.shape)}"}
+    expected, actual = np.asarray(ours, np.float64), array.astype(np.float64)
     scale = np.max(np.abs(expected), initial=0.0)
-    difference = float(np.max(np.abs(found - expected), initial=0.0) / max(scale, 1e-30))
+    difference = float(np.max(np.abs(actual - expected), initial=0.0) / max(scale, 1e-30))
     ok = difference <= _RTOL.get(array.dtype.name, _DEFAULT_RTOL)
     return {**row, "difference": difference, "ok": ok, "verdict": "agrees" if ok else "DIFFERS"}

@@ -46,18 +46,18 @@ class Programs:
 
     def forward(self, options: Options) -> Program:
         """The program of the outputs; options without wrt."""
-        found = self._program(options)
-        assert isinstance(found, Program)
-        return found
+        program = self._program(options)
+        assert isinstance(program, Program)
+        return program
 
     def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
         """The program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
         if arrays is not None and options.mirror == "blocks":
             shapes: tuple[tuple[str, Shape], ...] = tuple((name, np.shape(array)) for name, array in arrays.items())
             options = replace(options, shapes=shapes)
-        found = self._program(options)
-        assert isinstance(found, GradientProgram)
-        return found
+        program = self._program(options)
+        assert isinstance(program, GradientProgram)
+        return program
 
     def precompute(self, options: Options, names: Sequence[str] | None = None) -> Program | None:
         """The program of the values computed once for these options: those of the variables that `forward` has in place
@@ -72,16 +72,16 @@ class Programs:
 
     def _program(self, options: Options) -> Program | GradientProgram:
         options = _placed(options)
-        found = self._programs.get(options)
-        if found is None:
+        kept_program = self._programs.get(options)
+        if kept_program is None:
             plan = self.plan(options)
             network = self.pipeline.graph if options.wrt is None else None
             inference = self._inferences.get(id(plan.graph))
             if inference is None:
                 inference = self._inferences[id(plan.graph)] = Inference(plan.graph, self.pipeline.graph)
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
-            found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
-        return found
+            kept_program = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
+        return kept_program
 
 
 def _placed(options: Options) -> Options:

@@ -58,10 +58,10 @@ class GradientProgram:
     def _residual_slots(self) -> list[int]:
         """Slots that the backward part, or the gradients themselves, read from the forward part."""
         heads = {self.program.index.entry_rptr[nid] for nid in self.head_ids if nid is not None}
-        made = {slot for step in self.backward_steps for slot in step.outputs} | heads
+        computed = {slot for step in self.backward_steps for slot in step.outputs} | heads
         read = [slot for step in self.backward_steps for slot in step.inputs]
         read += self.gradient_slots
-        return sorted({slot for slot in read if slot not in made})
+        return sorted({slot for slot in read if slot not in computed})
 
     def _states_after_forward(self) -> dict[str, int]:
         mutated, rptr = self.program.index.mutated_inputs, self.program.index.entry_rptr
@@ -69,12 +69,12 @@ class GradientProgram:
         for step in self.backward_steps:
             new = step.outputs[rptr[step.nid + 1] - rptr[step.nid] :]
             before |= zip(new, [step.inputs[i] for i in mutated.get(step.nid, ())][: len(new)], strict=True)
-        found = dict(self.program.aux_slots)
-        for name, slot in found.items():
+        slots = dict(self.program.aux_slots)
+        for name, slot in slots.items():
             while slot in before:
                 slot = before[slot]
-            found[name] = slot
-        return found
+            slots[name] = slot
+        return slots
 
     def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
         """Values of the head gradients that the backward part reads, by number. Raises GradientError."""
@@ -90,9 +90,9 @@ class GradientProgram:
         for i, (nid, output) in enumerate(zip(self.head_ids, outputs, strict=True)):
             if nid is None:
                 continue
-            given = None if head_grads is None else head_grads[i]
+            head_grad = None if head_grads is None else head_grads[i]
             name = self.symbol.list_outputs()[i]
-            if given is None:
+            if head_grad is None:
                 if output.size != 1:
                     raise GradientError(
                         explain(
@@ -104,12 +104,14 @@ class GradientProgram:
                             "network and pass it through the make_loss symbol.",
                         )
                     )
-                given = jnp.ones(output.shape, output.dtype)
-            if np.shape(given) != output.shape:
+                head_grad = jnp.ones(output.shape, output.dtype)
+            if np.shape(head_grad) != output.shape:
                 raise GradientError(
-                    explain("Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(given))
+                    explain(
+                        "Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(head_grad)
+                    )
                 )
-            values[nid] = jnp.asarray(given, output.dtype)
+            values[nid] = jnp.asarray(head_grad, output.dtype)
         return values
 
     def __call__(
@@ -170,9 +172,9 @@ class GradientProgram:
         """Slots of gradients, by argument name, that Python writes and nothing else reads; it may add to old ones."""
         slots, steps = self.gradient_slots, self.backward_steps
         read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]
-        made = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}
+        outputs = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}
         pairs = zip(self.wrt, slots, strict=True)
-        return {name: slot for name, slot in pairs if slot in made and read.count(slot) == 1}
+        return {name: slot for name, slot in pairs if slot in outputs and read.count(slot) == 1}
 
     def known_residuals(self, variables: Arrays, outputs: Sequence[Any]) -> dict[int, Any]:
         """Residuals by slot that are arguments, by name, or outputs."""
@@ -242,8 +244,8 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
         if mark is None:
             gathered.append(step)
         elif group := members.pop(mark.group, None):
-            made = {slot: None for member in group for slot in member.outputs}
-            inputs = {slot: None for member in group for slot in member.inputs if slot not in made}
+            written = {slot: None for member in group for slot in member.outputs}
+            inputs = {slot: None for member in group for slot in member.inputs if slot not in written}
             # A step that reads anything else besides variables is told from its original by that.
             by_variables = {slot for member in group if variables.issuperset(member.inputs) for slot in member.inputs}
             gathered.append(
@@ -251,7 +253,7 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
                     steps=tuple(group),
                     inputs=tuple(inputs),
                     guarded=tuple(slot for slot in inputs if slot not in variables or slot in by_variables),
-                    outputs=tuple(slot for slot in made if readers.get(slot, set()) - {mark.group}),
+                    outputs=tuple(slot for slot in written if readers.get(slot, set()) - {mark.group}),
                     after=_after(program, mark),
                 )
             )

@@ -53,26 +53,26 @@ class Inference:
         self._known: list[Inferred] = []
         self._narrowing_told = False
 
-    def of(self, env: Sequence[Any]) -> Inferred:
-        """All shapes, from the arrays in an environment. Raises InferenceError."""
+    def of_environment(self, env: Sequence[Any]) -> Inferred:
+        """Infer all shapes from the arrays in an environment. Raises InferenceError."""
         held = [(eid, env[eid]) for eid in range(self._index.num_node_entries) if env[eid] is not None]
         return self.of_arrays({eid: (value.shape, value.dtype.name) for eid, value in held})
 
     def of_variables(self, arrays: Mapping[str, tuple[Shape, DType]]) -> Inferred:
-        """All shapes, from shape and dtype of variables by name. Raises InferenceError."""
+        """Infer all shapes from shape and dtype of variables by name. Raises InferenceError."""
         index = self._index
         named = ((index.entry_rptr[nid], index.nodes[nid].source.name) for nid in index.input_nodes)
         return self.of_arrays({eid: arrays[name] for eid, name in named if name in arrays})
 
     def of_arrays(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:
-        """All shapes, from shape and dtype of some entries by number. Raises InferenceError."""
+        """Infer all shapes from shape and dtype of some entries by number. Raises InferenceError."""
         for place, known in enumerate(self._known):
             if self._agrees(known, arrays):
                 self._known.insert(0, self._known.pop(place))
                 return known
-        found = self._infer(arrays)
-        self._known = [found, *self._known[: _KEPT - 1]]
-        return found
+        shapes = self._infer(arrays)
+        self._known = [shapes, *self._known[: _KEPT - 1]]
+        return shapes
 
     def _agrees(self, known: Inferred, arrays: Mapping[int, tuple[Shape, DType]]) -> bool:
         return all(
@@ -90,9 +90,9 @@ class Inference:
             graph = apply_pass(self._graph.derive(attrs={"shape": shapes}), "MXInferShape")
             check_workspaces(graph)
         except InferenceError as error:
-            given = self._of_inputs(lambda eid: shapes[eid])
-            error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=given))
-            raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), given)) from error
+            known_shapes = self._of_inputs(lambda eid: shapes[eid])
+            error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=known_shapes))
+            raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), known_shapes)) from error
         shapes = graph.attrs["shape"]
         if self.reads_dtypes or any(shape is not None and 0 in shape for shape in shapes):
             dtypes = apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
@@ -120,21 +120,21 @@ class Inference:
         try:
             if self._network is not self._graph:
                 infer()
-        except InferenceError as own:
-            return own
+        except InferenceError as network_error:
+            return network_error
         return error
 
-    def _of_inputs(self, found: Callable[[int], Any]) -> dict[str, Any]:
-        """Known values of the variables, by name; found: of an entry."""
+    def _of_inputs(self, value_of: Callable[[int], Any]) -> dict[str, Any]:
+        """The known values of the variables, by name. value_of: an entry's number → its value, or None."""
         index = self._index
         names = {node.name for node in variables(self._network.nodes())}
-        known = ((index.nodes[nid].source.name, found(index.entry_rptr[nid])) for nid in index.input_nodes)
+        known = ((index.nodes[nid].source.name, value_of(index.entry_rptr[nid])) for nid in index.input_nodes)
         return {name: value for name, value in known if value is not None and name in names}
 
     def warn_of_narrowing(self) -> None:
         """Name, once, the nodes whose attributes ask for 64 bits where JAX has only 32."""
-        told, self._narrowing_told = self._narrowing_told, True
-        if told or jax.dtypes.canonicalize_dtype(np.float64) == np.float64 or not may_ask_for_64_bits(self._graph):
+        warned, self._narrowing_told = self._narrowing_told, True
+        if warned or jax.dtypes.canonicalize_dtype(np.float64) == np.float64 or not may_ask_for_64_bits(self._graph):
             return
         try:
             inferred = apply_pass(self._graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")

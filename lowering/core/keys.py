@@ -29,7 +29,7 @@ def with_places(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
     """The outputs of a network whose drawing nodes know their places (`NodeAttrs.draw_place`).
 
     The place of a node is its number among the drawing nodes of the network in topological order; names do not matter.
-    It is given once, before any stage of the pipeline: copies take it along, whatever a stage removes. In a graph of
+    It is given once, before any stage of the pipeline: copies take it along when stages remove nodes. In a graph of
     gradients the network is the one that they are gradients of; a mirrored copy has the place of its original, a
     backward node that of its forward node. The nodes of the bodies of one node are numbered among themselves.
     """
@@ -103,13 +103,13 @@ def _original(node: Node) -> Node:
             return node
 
 
-def _placed(outputs: Sequence[NodeEntry], places: Mapping[Node, int], made: dict[int, Subgraph]) -> list[NodeEntry]:
-    """The outputs over nodes that have their places. made: bodies that were rewritten, by the identity of the old."""
+def _placed(outputs: Sequence[NodeEntry], places: Mapping[Node, int], copies: dict[int, Subgraph]) -> list[NodeEntry]:
+    """The outputs over nodes that have their places. copies: bodies that were rewritten, by the identity of the old."""
 
     def body(graph: Subgraph) -> Subgraph:
-        if id(graph) not in made:
-            made[id(graph)] = Graph(_placed(graph.outputs, places, made))
-        return made[id(graph)]
+        if id(graph) not in copies:
+            copies[id(graph)] = Graph(_placed(graph.outputs, places, copies))
+        return copies[id(graph)]
 
     def rule(node: Node, draft: Node) -> Node | None:
         if node not in places:

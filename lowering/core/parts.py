@@ -62,20 +62,20 @@ def on_each_part(
 ) -> Any:
     """`function(*inputs)`, by each device on its part along the axes `options.data_axis` of the mesh.
 
-    As it is, where there is one part; see `count_parts`.
+    Where there is one shard, the function runs without `shard_map`; see `count_parts`.
     """
     count = count_parts(by, options, platform, inputs)
     if count == 1:
         return function(*inputs)
     mesh, axes = _split_over(options)
 
-    def part(*given: Any) -> Any:
-        found = function(*given)
-        return found[None] if by.summed else found
+    def run_on_shard(*shards: Any) -> Any:
+        outputs = function(*shards)
+        return outputs[None] if by.summed else outputs
 
     split, whole = PartitionSpec(axes), PartitionSpec()
     out = jax.shard_map(
-        part,
+        run_on_shard,
         mesh=mesh,
         in_specs=tuple(split if i in by.samples else whole for i in range(len(inputs))),
         out_specs=split,

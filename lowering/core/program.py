@@ -200,7 +200,7 @@ class Program:
         if planned is not None:
             return planned
         count = 1 if step.rule.by_part is None else count_parts(step.rule.by_part, options, self.platform, inputs)
-        shapes = [np.shape(each) for each in inputs]
+        shapes = [np.shape(array) for array in inputs]
         machine = Machine(self.platform, options.library, options.is_train)
         for i in step.rule.by_part.samples if step.rule.by_part is not None and count > 1 else ():
             shapes[i] = (shapes[i][0] // count, *shapes[i][1:])
@@ -276,7 +276,7 @@ class Program:
         if not self._inside:
             self.inference.warn_of_narrowing()
         in_segments = self.segments is not None and not is_traced(env, key)
-        running = _Running(self, self.inference.of(env), in_segments)
+        running = _Running(self, self.inference.of_environment(env), in_segments)
         if self.segments is not None and in_segments:
             self.segments.run(steps, running, env, key, wanted)
             return

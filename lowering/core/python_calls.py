@@ -30,11 +30,11 @@ __all__ = [
     "at_home",
     "calls_python",
     "computing_again",
-    "here",
     "in_step",
     "is_called_back",
     "is_python",
     "of_python",
+    "of_this_thread",
     "refuse_export",
     "refuse_without_client",
     "shapes_of",
@@ -218,7 +218,7 @@ def refuse_without_client() -> None:
         )
 
 
-def here(value: jax.Array) -> jax.Array:
+def of_this_thread(value: jax.Array) -> jax.Array:
     """An array that this thread may compute with: itself, or a copy where a program waits for the thread.
 
     JAX would copy it between the clients by threads that may all be waiting.

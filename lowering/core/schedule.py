@@ -65,12 +65,12 @@ class Schedule:
 
     def outputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node fills: its outputs, then the new values of the states it mutates."""
-        own = tuple(range(*self._index.entry_rptr[nid : nid + 2]))
+        entries = tuple(range(*self._index.entry_rptr[nid : nid + 2]))
         mutated = self._mutated.get(nid)
         if mutated is None:
-            return own
+            return entries
         states = [self._index.nodes[nid].inputs[i].node_id for i in mutated]
-        return own + tuple(self._value_slot(state, self._writers[state].index(nid) + 1) for state in states)
+        return entries + tuple(self._value_slot(state, self._writers[state].index(nid) + 1) for state in states)
 
     def slot(self, entry: IndexedEntry) -> int:
         """The slot of an entry as a reader sees it: a state at the version it was composed with."""

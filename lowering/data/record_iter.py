@@ -31,7 +31,7 @@ class ImageRecordIter:
     `lowering.data.Augmentation`, and without random ones a batch is MXNet's, bit for bit (docs/guide/data.md says which
     are not). preprocess_threads threads decode, and prefetch_buffer batches ahead. ctx, device_id, verbose and
     shuffle_chunk_size mean nothing. A mean_img that does not exist is made first, as by MXNet: the mean of what this
-    iterator gives of the whole file, whatever the part.
+    iterator gives of the whole file, for every part.
 
     As `lowering.Batches`: `for batch in it` runs through epoch 0 and `it.epoch(n)` through any; what comes in epoch n,
     the order, crops and mirrors, depends on the seeds and n alone. Every epoch begins with the part's first image;
@@ -69,8 +69,8 @@ class ImageRecordIter:
         images = {"data_shape": data_shape, "label_width": label_width, **check_ignored(parameters)}
         images |= {"data_name": data_name, "label_name": label_name}
         mean = images.get("mean_img", "")
-        made = bool(mean) and not os.path.lexists(mean)
-        self.transform = ImageTransform(**{**images, "mean_img": ""} if made else images)
+        mean_is_missing = bool(mean) and not os.path.lexists(mean)
+        self.transform = ImageTransform(**{**images, "mean_img": ""} if mean_is_missing else images)
         if preprocess_threads < 1 or prefetch_buffer < 0:
             got = preprocess_threads, prefetch_buffer
             raise TrainingError("Wrong preprocess_threads or prefetch_buffer", expected="from 1, from 0", got=got)
@@ -88,7 +88,7 @@ class ImageRecordIter:
         self._threads, self._ahead = preprocess_threads, prefetch_buffer
         self.batch_size = batch_size
         self.num_rows = len(rows)
-        if made:
+        if mean_is_missing:
             save_arrays(mean, {"mean_img": self._mean_image()})
             self.transform = ImageTransform(**images)
 

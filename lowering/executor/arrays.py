@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-from lowering.core.python_calls import at_home, here, is_called_back
+from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.sharding.explicit_axes import on_auto_axes
 from symjax_nnvm.errors import (
     ExecutorTypeError,
@@ -109,7 +109,7 @@ class ArrayCell(Cell):
     def show(self) -> jax.Array:
         """The array, handed to a caller."""
         self.shown = True
-        return here(self.value)
+        return of_this_thread(self.value)
 
     def keep(self, value: jax.Array) -> None:
         """Hold an array that the executor itself computed."""
@@ -203,7 +203,7 @@ class Alias(ArrayCell):
 def values_of(cells: Iterable[ArrayCell | None]) -> list[Any]:
     """The arrays of cells, as this thread may compute with them; None for no cell."""
     values = [None if cell is None else cell.value for cell in cells]
-    return [None if value is None else here(value) for value in values] if is_called_back() else values
+    return [None if value is None else of_this_thread(value) for value in values] if is_called_back() else values
 
 
 def keep_all(cells: Sequence[ArrayCell], values: Sequence[jax.Array]) -> None:
@@ -269,7 +269,7 @@ class ArrayDict(MutableMapping[str, Any]):
     def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):
         repeated = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
         if repeated:
-            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: {what}s can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: {what}s can only be named by number")
         self._what = what
         self._cells = dict(zip(names, cells, strict=True))
 

@@ -295,13 +295,13 @@ def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str
 
 def _check_present(network: _Network, args: Given | None, aux: Given | None) -> None:
     """Raise ExecutorValueError for dicts that lack an array; they may have more."""
-    for what, given, names in (
+    for what, arrays, names in (
         ("args", args, network.arguments),
         ("aux", aux, network.states),
     ):
-        missing = [name for name in names if name not in given] if isinstance(given, Mapping) else []
+        missing = [name for name in names if name not in arrays] if isinstance(arrays, Mapping) else []
         if missing:
-            named = [given.keys() if isinstance(given, Mapping) else () for given in (args, aux)]
+            named = [arrays.keys() if isinstance(arrays, Mapping) else () for arrays in (args, aux)]
             so = f", and so are {listed(missing[1:])}" if missing[1:] else ""
             raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(network.symbol, *named)}")
 
@@ -406,8 +406,8 @@ def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tu
     if unknown:
         fix = close_names(unknown, network.inputs) or None
         raise BindError(f"The graph has no {listed(unknown)}", expected=f"dtypes of {listed(network.inputs)}", fix=fix)
-    given = dict.fromkeys(network.undeclared(), "float32") if type_dict is None else type_dict
-    arg_types, aux_types = network.dtypes(given)
+    dtypes = dict.fromkeys(network.undeclared(), "float32") if type_dict is None else type_dict
+    arg_types, aux_types = network.dtypes(dtypes)
     named = zip((*network.arguments, *network.states), (*arg_types, *aux_types), strict=True)
     undecided = [name for name, dtype in named if dtype is None]
     if undecided:

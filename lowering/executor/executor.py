@@ -29,7 +29,7 @@ Monitor = Callable[[str, jax.Array], None]
 _FROM_FILE = "'arg:' and 'aux:' are the file's: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off."
 _SURPLUS = (
     "allow_extra_params=True leaves out what the graph does not have; symjax_nnvm.subset(symbol, args, aux) does, too, "
-    "and tells what is missing."
+    "and names missing arrays."
 )
 
 
@@ -134,7 +134,7 @@ class Executor:
         """The outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
         names = self.symbol.list_outputs()
         if len(set(names)) < len(names):
-            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be named by number")
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
@@ -235,8 +235,8 @@ class Executor:
                 _, _, self._residuals, _ = run(args, aux, randomness)
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
-            given = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
-            grads, written, seen = run(*given, aux if functions.calls_python else [])
+            arguments = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
+            grads, written, seen = run(*arguments, aux if functions.calls_python else [])
             self._keep_gradients(grads)
             for name, value in written.items():
                 self._aux[functions.aux_names.index(name)].keep(value)
@@ -309,8 +309,8 @@ class Executor:
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
         """A block that writes cells from values it reads of them. Python of the user's may wait for any other thread,
         so nothing is locked where it runs."""
-        found = () if self._functions.calls_python else tuple(cells)
-        return writing(*found) if found else nullcontext()
+        written = () if self._functions.calls_python else tuple(cells)
+        return writing(*written) if written else nullcontext()
 
     def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:
         return values_of(self._args), values_of(self._aux)

@@ -53,13 +53,13 @@ class ExecutorFunctions:
 
         monitored: with the operators of the network, each as it was composed.
         """
-        found = self._asked.get((is_train, monitored))
-        if found is None:
+        program = self._asked.get((is_train, monitored))
+        if program is None:
             options = replace(self._options, is_train=is_train)
             if monitored:
                 options = replace(options, without=options.without | {"AlterOpLayout", "PlaceSharding"})
-            found = self._asked[is_train, monitored] = self._programs.gradient(options)
-        return found
+            program = self._asked[is_train, monitored] = self._programs.gradient(options)
+        return program
 
     def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:
         """Infer all shapes from those of the variables, once for all that runs later.
@@ -176,11 +176,11 @@ class ExecutorFunctions:
         return self._jit(("forward_backward", donate), forward_backward, donate_argnums=(4,) if donate else ())
 
     def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        found = self._jitted.get(which)
-        if found is None:
+        jitted = self._jitted.get(which)
+        if jitted is None:
             options["whole"] = not self.calls_python
-            found = self._jitted[which] = jit(function, platform=self._options.platform, **options)
-        return found
+            jitted = self._jitted[which] = jit(function, platform=self._options.platform, **options)
+        return jitted
 
     # -- lists, names and slots ------------------------------------------------------------------------------------
 

@@ -18,20 +18,20 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
     """
     match out_grads:
         case None:
-            given: list[Any] = []
+            gradients: list[Any] = []
         case Mapping():
             unknown = [name for name in out_grads if name not in names]
             if unknown:
                 raise ExecutorValueError(
                     f"Head gradients of unknown outputs {listed(unknown)}", expected=f"names among {listed(names)}"
                 )
-            given = [out_grads.get(name) for name in names]
+            gradients = [out_grads.get(name) for name in names]
         case list() | tuple():
-            given = list(out_grads[: len(names)])
+            gradients = list(out_grads[: len(names)])
         case _:
-            given = [out_grads]
-    given += [None] * (len(names) - len(given))
-    for name, needed, head in zip(names, required, given, strict=True):
+            gradients = [out_grads]
+    gradients += [None] * (len(names) - len(gradients))
+    for name, needed, head in zip(names, required, gradients, strict=True):
         if head is not None and not array_like(head):
             raise ExecutorTypeError(f"inputs must be NDArray, got {type(head).__name__} for output {name}")
         if needed and head is None:
@@ -41,4 +41,4 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
                 fix="If you are attempting to minimize the output as an objective, please modify your network "
                 "and pass it through the make_loss symbol.",
             )
-    return [head if needed else None for needed, head in zip(required, given, strict=True)]
+    return [head if needed else None for needed, head in zip(required, gradients, strict=True)]

@@ -29,8 +29,8 @@ def reshaped_arrays(
     refuse_unknown(BindError, "reshape: the graph has no", shapes, symbol.list_inputs(), "names")
     arg_shapes, aux_shapes = _infer(symbol, args, aux, shapes)
     changed = {}
-    for what, cells, found in (("arg", args, arg_shapes), ("aux", aux, aux_shapes)):
-        for cell, shape in zip(cells, found, strict=True):
+    for what, cells, shapes_found in (("arg", args, arg_shapes), ("aux", aux, aux_shapes)):
+        for cell, shape in zip(cells, shapes_found, strict=True):
             _check(what, cell, shape, cell.name in shapes, partial_shaping, allow_up_sizing)
             changed[cell] = cell if shape == cell.shape else _resized(cell, shape)
 
@@ -46,8 +46,8 @@ def reshaped_arrays(
 def _infer(symbol: Symbol, args: Cells, aux: Cells, shapes: Mapping[str, Any]) -> tuple[Shapes, Shapes]:
     """Shapes of arguments and states that follow from the given ones; what they do not decide stays."""
     try:
-        found, _, _ = symbol.infer_shape_partial(**shapes)
-        decided = [is_known(shape_from_legacy(shape)) for shape in found]
+        inferred, _, _ = symbol.infer_shape_partial(**shapes)
+        decided = [is_known(shape_from_legacy(shape)) for shape in inferred]
         stay = {cell.name: cell.shape for cell, known in zip(args, decided, strict=True) if not known}
         arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**{**stay, **shapes})
     except InferenceError as error:

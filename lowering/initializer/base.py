@@ -110,9 +110,9 @@ class Initializer:
         if isinstance(desc, InitDesc):
             if desc.global_init is None:
                 desc.global_init = self
-            own = desc.attrs.get("__init__", "")
-            if own:
-                initializer, method = _from_attribute(own, desc), "_init_weight"
+            own_initializer = desc.attrs.get("__init__", "")
+            if own_initializer:
+                initializer, method = _from_attribute(own_initializer, desc), "_init_weight"
         if method is None:
             method = _method(desc, RULES if isinstance(desc, InitDesc) else LEGACY_RULES)
         value = getattr(initializer, method)(desc, shape, draws)
@@ -269,7 +269,7 @@ def _unknown(text: str) -> str:
     described = re.search(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-fA-F]+>", text)
     if described:
         return (
-            f"{text[:200]!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
+            f"{text[:200]!r} is how Python prints an object: its writer lost the parameters of the initialiser "
             f"{described[1][:200]!r}. Set it again, e.g. to '[\"{described[1][:200].lower()}\", {{}}]'"
         )
     near = difflib.get_close_matches(text.lower(), _CLASSES, 1)

@@ -48,8 +48,8 @@ class Load:
     ) -> jax.Array:
         """The value of a parameter, as `Initializer.__call__` gives it."""
         if desc in self.param:
-            found = self.param[desc]
-            value = found.todense() if isinstance(found, SparseArray) else found
+            array = self.param[desc]
+            value = array.todense() if isinstance(array, SparseArray) else array
             if np.shape(value) != tuple(shape):
                 raise InitializerError(
                     f"Parameter {desc} cannot be initialized from loading. Shape mismatch",

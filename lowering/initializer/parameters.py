@@ -52,7 +52,7 @@ def init_params(
     base_key = prng_key(key)
     descriptions = parameter_names(symbol)
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    refuse_unknown(InferenceError, "Shapes of what the graph does not have:", shapes, symbol.list_inputs(), "names")
+    refuse_unknown(InferenceError, "Shapes of names that the graph lacks:", shapes, symbol.list_inputs(), "names")
     try:
         arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
     except InferenceError as error:
@@ -70,11 +70,11 @@ def init_params(
                 f"{plain_list(map(repr, shapes)) if shapes else 'no input'}",
                 fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
             )
-        found: Arrays = {}
+        arrays: Arrays = {}
         for name, shape, dtype in wanted:
             value = chosen(descriptions[name], tuple(shape), np.float32 if dtype is None else dtype, base_key)
-            found[name] = value if place is None else place(name, value)
-        return found
+            arrays[name] = value if place is None else place(name, value)
+        return arrays
 
     return values(arg_names, arg_shapes, arg_dtypes), values(aux_names, aux_shapes, aux_dtypes)
 
@@ -87,9 +87,9 @@ def parameter_names(symbol: Symbol) -> dict[str, ParameterName]:
     attrs, by_rank, states = symbol.attr_dict(), names_by_rank(symbol), set(symbol.list_auxiliary_states())
     names: dict[str, ParameterName] = {}
     for name in symbol.list_inputs():
-        own = attrs.get(name, {})
-        if name in states and not own.get("__init__"):
+        own_attrs = attrs.get(name, {})
+        if name in states and not own_attrs.get("__init__"):
             names[name] = ParameterName(name, drawn_as=by_rank.get(name))
         else:
-            names[name] = InitDesc(name, own, drawn_as=by_rank.get(name))
+            names[name] = InitDesc(name, own_attrs, drawn_as=by_rank.get(name))
     return names

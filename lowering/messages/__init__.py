@@ -1,1 +1,1 @@
-"""What is told: arguments that do not fit, MXNet's words for what is ours, progress."""
+"""Messages: errors for arguments that do not fit, hints for users of MXNet, progress."""

@@ -1,4 +1,4 @@
-"""What people give to functions of a symbol, and what they are told when it does not fit."""
+"""The arguments of functions of a symbol are checked here, and errors say what does not fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Kind(NamedTuple):
-    """What a parameter takes.
+    """The kind of values that a parameter takes.
 
     read: a value as Python's own (an int of `numpy.int64`, a bool of `numpy.bool_`, a list of names of a generator).
     Raises TypeError for a value of another kind. words: what is taken, for messages.
@@ -153,17 +153,17 @@ _OF_OTHER_NAMES: Mapping[str, Kind] = {"Mirror": _MIRROR, "GradReq": _REQUESTS}
 
 
 def kind_of(annotation: Any) -> Kind | None:
-    """What a parameter of a public function takes, by its annotation, where that says it; else None."""
+    """The kind of values that a parameter of a public function takes, read from its annotation, or None."""
     text = str(annotation)
     if text in _OF_OTHER_NAMES:
-        found, optional = _OF_OTHER_NAMES[text], True
+        kind, optional = _OF_OTHER_NAMES[text], True
     else:
-        found, optional = _KINDS.get(text.removesuffix(" | None")), text.endswith(" | None")
+        kind, optional = _KINDS.get(text.removesuffix(" | None")), text.endswith(" | None")
         if text.startswith("Literal["):  # which words, the functions themselves say
-            found = _TEXT
-    if found is None or not optional:
-        return found
-    return Kind(lambda value: None if value is None else found.read(value), f"{found.words}, or None")
+            kind = _TEXT
+    if kind is None or not optional:
+        return kind
+    return Kind(lambda value: None if value is None else kind.read(value), f"{kind.words}, or None")
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
@@ -193,7 +193,7 @@ def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
     named = require_named(given, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
         return named
-    others = [n for n, each in named.items() if type(each) is not np.ndarray or not _is_native(each.dtype)]
+    others = [n for n, array in named.items() if type(array) is not np.ndarray or not _is_native(array.dtype)]
     return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
 
 
@@ -213,7 +213,7 @@ def _is_native(dtype: np.dtype) -> bool:
 
 def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
     """The value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
-    machine's byte order; an array of whatever else can be one.
+    machine's byte order; an array of everything else that can be one.
 
     Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has.
     """
@@ -296,8 +296,8 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
         raise CallError(f"{what} must be given by name, got {type(shapes).__name__}. Call it so: {example}.")
     for name, shape in shapes.items():
         if hasattr(shape, "shape") and hasattr(shape, "dtype"):
-            found = tuple(shape.shape)
-            raise CallError(f"{name!r} needs a shape and got an array: pass {name}={found}, which is its .shape.")
+            sizes = tuple(shape.shape)
+            raise CallError(f"{name!r} needs a shape and got an array: pass {name}={sizes}, which is its .shape.")
         if not isinstance(shape, list | tuple):
             raise CallError(f"{name!r} needs a shape, a tuple of sizes, got {shape!r}. Call it so: {example}.")
     try:
@@ -318,9 +318,9 @@ def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> Lower
     ):
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in set(names)]
-        found = [f"{how} {listed(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
-        if found:
-            parts.append(f"The {what} do not fit the graph: {' and '.join(found)}")
+        differences = [f"{how} {listed(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
+        if differences:
+            parts.append(f"The {what} do not fit the graph: {' and '.join(differences)}")
             expected.append(listed(names))
     text = f"{'. '.join(parts)}; expected exactly {' and '.join(expected)}."
     return LoweringError(" ".join((text, *_ways_out(symbol, set(args), set(aux)))))

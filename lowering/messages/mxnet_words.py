@@ -34,7 +34,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
             ("learning_rate", "lr", "momentum", "wd", "rescale_grad", "clip_gradient", "lr_scheduler"),
             "Parameters of the optimiser go into one dict: Trainer(symbol, 'sgd', {{'{name}': ...}})",
         ),
-        "fixed_param_names": "wrt=symjax_nnvm.freeze(symbol, ['conv*']) names what is still trained",
+        "fixed_param_names": "wrt=symjax_nnvm.freeze(symbol, ['conv*']) names the parameters that are still trained",
         "arg_params": _IN_INIT.format("args, aux"),
         "aux_params": _IN_INIT.format("args, aux"),
         "state_names": "States are auxiliary states, in trainer.state.aux",
@@ -42,8 +42,8 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "work_load_list": _DEVICE,
         "group2ctxs": "Spread arrays by jax.sharding; see docs/guide/migrating.md, Several devices",
         "kvstore": "There is none: arrays laid out by jax.sharding are summed by XLA",
-        "batch_size": "trainer.init(seed, data=(batch size, ...)) is told shapes",
-        "num_epoch": "trainer.fit(data, epochs) is told how many epochs",
+        "batch_size": "trainer.init(seed, data=(batch size, ...)) takes shapes",
+        "num_epoch": "trainer.fit(data, epochs) takes the number of epochs",
         "metrics": "They belong to trainer.fit(data, epochs, metrics=...) and trainer.evaluate(data, metrics)",
         "eval_metric": "They belong to trainer.fit(data, epochs, metrics=...) and trainer.evaluate(data, metrics)",
         "loss": "The loss is the symbol's head: sym.SoftmaxOutput(net, name='softmax'), or sym.make_loss",
@@ -76,7 +76,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "initializer": _IN_TRAINER.format("initializer=..."),
         "arg_params": _IN_INIT.format("args, aux"),
         "aux_params": _IN_INIT.format("args, aux"),
-        "allow_missing": "trainer.init(seed, args, aux, ...) initialises what is missing",
+        "allow_missing": "trainer.init(seed, args, aux, ...) initialises missing arrays",
         "force_init": "trainer.init(seed, ...) makes a new state",
         "force_rebind": "Other shapes compile by themselves",
         "batch_end_callback": _CALLBACKS,
@@ -109,9 +109,9 @@ KEYWORDS: dict[str, dict[str, str]] = {
     },
     "compile": {
         **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
-        **dict.fromkeys(("args", "params", "arg_params"), "Arrays are given to what compile returns: f(args, aux)"),
-        **dict.fromkeys(("aux", "aux_params", "aux_states"), "Arrays are given to what compile returns: f(args, aux)"),
-        "data": "Data are given to what compile returns: f(args | {{'data': x}}, aux)",
+        **dict.fromkeys(("args", "params", "arg_params"), "Give arrays to compile's function: f(args, aux)"),
+        **dict.fromkeys(("aux", "aux_params", "aux_states"), "Give arrays to compile's function: f(args, aux)"),
+        "data": "Give data to compile's function: f(args | {{'data': x}}, aux)",
         "grad_req": "lowering.grad_fn(symbol, wrt) computes gradients, or lowering.simple_bind",
         "train": "is_train={name}",
         "training": "is_train={name}",
@@ -253,7 +253,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
 
 
 def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
-    """What is said of a keyword that a function does not take; nothing when nothing is known of it."""
+    """The hint for a keyword that a function does not take; empty when there is none."""
     word = KEYWORDS.get(function, {}).get(name)
     if word is None and RENAMED.get(name) in known:
         word = f"{RENAMED[name]}={{name}}"
@@ -299,8 +299,8 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
                     if name in _TOLD_LATER:
                         continue
                     got = cut(f"{value!r} of type {type(value).__name__}", 80)
-                    told = f"{function}: {name} must be {kind.words}, got {got}."
-                    raise CallError(f"{told} For example: {example}.") from None
+                    problem = f"{function}: {name} must be {kind.words}, got {got}."
+                    raise CallError(f"{problem} For example: {example}.") from None
             return wrapped(*bound.args, **bound.kwargs)
 
         return checked
@@ -315,9 +315,9 @@ def _is_shape(value: Any) -> bool:
 def _refusal(function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
     names = [name for name in known if name != "self"]
     hints = [hint for name in unknown if (hint := keyword_hint(function, name, names))]
-    told = f"does not take {listed(unknown)}" if unknown else error
+    problem = f"does not take {listed(unknown)}" if unknown else error
     rest = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
-    return CallError(" ".join((f"{function}: {told}.", *hints)) + f"{rest} For example: {example}.")
+    return CallError(" ".join((f"{function}: {problem}.", *hints)) + f"{rest} For example: {example}.")
 
 
 def word_for(owner: str, name: str) -> str:

@@ -194,14 +194,14 @@ def _gradients(
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
     in the new one: Python has added it.
     """
-    given = [None] * len(heads) if head_grads is None else _listed(head_grads)
-    if len(given) != len(heads):
+    heads_given = [None] * len(heads) if head_grads is None else _listed(head_grads)
+    if len(heads_given) != len(heads):
         raise GradientError(
-            "heads and head_grads must be lists of the same length", expected=len(heads), got=len(given)
+            "heads and head_grads must be lists of the same length", expected=len(heads), got=len(heads_given)
         )
     sums: dict[Any, NDArray] = {}
     with _as(create_graph, None):
-        for head, gradient in zip(heads, given, strict=True):
+        for head, gradient in zip(heads, heads_given, strict=True):
             if head.entry is None:
                 problem = "Cannot differentiate node because it is not in a computational graph"
                 raise GradientError(problem, fix=_NOT_RECORDED)
@@ -247,17 +247,17 @@ def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
 
 def _calls(heads: Sequence[NDArray]) -> list[Call]:
     """The calls that the heads came from, the last first. Raises GradientError for those that are used up."""
-    found: set[Call] = set()
+    calls: set[Call] = set()
     pending = [head.entry for head in heads]
     while pending:
         entry = pending.pop()
-        if isinstance(entry, tuple) and entry[0] not in found:
+        if isinstance(entry, tuple) and entry[0] not in calls:
             if entry[0].forgotten:
                 problem = "Cannot differentiate node because it is not in a computational graph any more"
                 raise GradientError(problem, fix="To differentiate it twice, pass retain_graph=True to backward.")
-            found.add(entry[0])
+            calls.add(entry[0])
             pending += entry[0].entries
-    return sorted(found, key=lambda call: -call.number)
+    return sorted(calls, key=lambda call: -call.number)
 
 
 def _through(
@@ -290,8 +290,8 @@ def _through(
     if not create_graph and adding:
         by_python = call.expression.summed_by_python(wrt)
         onto = {name: entry.gradient() for name, entry in wanted.items() if entry in adding and name in by_python}
-    found = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
-    for (name, entry), gradient in zip(wanted.items(), found, strict=True):
+    gradients = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
+    for (name, entry), gradient in zip(wanted.items(), gradients, strict=True):
         yield entry, gradient, name in onto
 
 
@@ -300,11 +300,11 @@ def _plain_gradients(
 ) -> list[NDArray]:
     """The gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
     states = {name: array.value for name, array in call.states.items()}
-    given = call.values, call.key, [head.value for head in heads], call.outputs
-    found, written = call.expression.gradients(wrt, *given, states, onto)
+    call_arguments = call.values, call.key, [head.value for head in heads], call.outputs
+    gradients, written = call.expression.gradients(wrt, *call_arguments, states, onto)
     for name, value in written.items():
         call.states[name].cell.assign(value)
-    return [like_jax(found[name], heads[0].context) for name in wrt]
+    return [like_jax(gradients[name], heads[0].context) for name in wrt]
 
 
 def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
@@ -314,10 +314,10 @@ def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArra
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
     names: list[str] = call.expression.names
     inputs = [_again(value, entry) for value, entry in zip(call.values, call.entries, strict=True)]
-    given = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
+    head_variables = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
     renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
     symbol = call.expression.symbol(**renamed)
-    gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=given)
+    gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=head_variables)
     return run_symbol(Group(list(gradient)), [*inputs, *heads], heads[0].context)
 
 
@@ -343,16 +343,16 @@ class Function:
     backward: Callable[..., Any]
 
     def __call__(self, *inputs: NDArray) -> Any:
-        """What `forward` returns, recorded with `backward` as its gradient."""
+        """Return what `forward` returns, recorded with `backward` as its gradient."""
         with pause(is_training()):
-            made = self.forward(*inputs)
-        outputs = [made] if isinstance(made, NDArray) else list(made)
+            results = self.forward(*inputs)
+        outputs = [results] if isinstance(results, NDArray) else list(results)
         if any(not isinstance(output, NDArray) for output in outputs):
-            raise CallError("forward of a Function returns NDArrays", got=type(made).__name__)
+            raise CallError("forward of a Function returns NDArrays", got=type(results).__name__)
         if recording.is_recording():
             outputs = [output.detach() for output in outputs]
             values = [array.value for array in inputs]
             call = Call(self, values, [array.entry for array in inputs], None, [out.value for out in outputs])
             for i, output in enumerate(outputs):
                 output.entry = (call, i)
-        return outputs[0] if isinstance(made, NDArray) else outputs
+        return outputs[0] if isinstance(results, NDArray) else outputs

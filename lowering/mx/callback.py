@@ -14,7 +14,7 @@ from lowering.mx.model import BatchEndParam, save_checkpoint
 def module_checkpoint(
     mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
-    """At the end of every `period` epochs, a checkpoint of a module."""
+    """A callback that writes a checkpoint of a module at the end of every `period` epochs."""
     period = int(max(1, period))
 
     def callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
@@ -25,7 +25,7 @@ def module_checkpoint(
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
-    """At the end of every `period` epochs, a checkpoint of what training is at."""
+    """A callback that writes a checkpoint of the trained network at the end of every `period` epochs."""
     period = int(max(1, period))
 
     def callback(iter_no: int, sym: Any, arg: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Speedometer:
         self.init, self.tic, self.last_count = False, 0.0, 0
 
     def __call__(self, param: BatchEndParam) -> None:
-        """After a batch."""
+        """Report after a batch."""
         count = param.nbatch
         if self.last_count > count:
             self.init = False
@@ -82,22 +82,22 @@ class Speedometer:
 
 
 class ProgressBar:
-    """After each batch, a bar. total: batches in an epoch; length: characters."""
+    """A callback that prints a bar after each batch. total: batches in an epoch; length: characters."""
 
     def __init__(self, total: int, length: int = 80):
         self.bar_len, self.total = length, total
 
     def __call__(self, param: BatchEndParam) -> None:
-        """After a batch."""
+        """Report after a batch."""
         filled = round(self.bar_len * param.nbatch / float(self.total))
         percents = math.ceil(100.0 * param.nbatch / float(self.total))
         logging.info("[%s] %s%s\r", "=" * filled + "-" * (self.bar_len - filled), percents, "%")
 
 
 class LogValidationMetricsCallback:
-    """At the end of an evaluation, a line of each metric."""
+    """A callback that logs a line for each metric at the end of an evaluation."""
 
     def __call__(self, param: BatchEndParam) -> None:
-        """At the end."""
+        """Log the metrics at the end."""
         for name, value in param.eval_metric.get_name_value() if param.eval_metric else ():
             logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)

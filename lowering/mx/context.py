@@ -18,7 +18,7 @@ _scopes = threading.local()
 
 
 class Context:
-    """Where arrays lie and graphs run. `with mx.gpu(0):` makes it the thread's current one.
+    """The device that holds arrays and runs graphs. `with mx.gpu(0):` makes it the thread's current one.
 
     device_type: "cpu", "gpu" or "tpu", or another Context. A CPU has any number of contexts, which are one device, as
     in MXNet. Raises CallError for another type.
@@ -52,13 +52,13 @@ class Context:
         if self.device_id >= len(devices):
             raise CallError(
                 f"{self} asked for, and JAX sees {len(devices)} devices of that kind",
-                fix="mx.cpu() runs on what is there; for GPUs install JAX with CUDA: pip install jax[cuda12].",
+                fix="mx.cpu() runs on the CPU; for GPUs install JAX with CUDA: pip install jax[cuda12].",
             )
         device = devices[self.device_id]
         return None if device == jax.devices()[0] else device
 
     def empty_cache(self) -> None:
-        """Nothing: XLA's allocator keeps its memory."""
+        """Do nothing: XLA's allocator keeps its memory."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and str(self) == str(other)

@@ -58,7 +58,7 @@ class Expression:
 
     @cached_property
     def programs(self) -> Programs:
-        """Its programs."""
+        """The programs of this expression."""
         return Programs(self.symbol)
 
     @cached_property
@@ -164,7 +164,7 @@ def _differs_in_training(node: Node) -> bool:
 
 
 def _structure(symbol: Symbol, nodes: Sequence[Node]) -> tuple[Any, ...]:
-    """What tells a symbol from others: operators, attributes and wiring. Subgraphs are equal to themselves alone."""
+    """A key that distinguishes symbols: operators, attributes and wiring. Subgraphs are equal to themselves alone."""
     number = {node: i for i, node in enumerate(nodes)}
     rows = tuple(
         (
@@ -190,8 +190,10 @@ def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str)
 
     Raises CallError for variables that an operator made because an input was left out.
     """
-    made = Expression(symbol, is_train, platform)
-    expression = made if made.calls_python else _shared(made)  # each call of a CustomOp has one of its own, as in MXNet
+    new_expression = Expression(symbol, is_train, platform)
+    expression = (
+        new_expression if new_expression.calls_python else _shared(new_expression)
+    )  # each call of a CustomOp has one of its own, as in MXNet
     known = {variable_name(i) for i in range(given)}
     missing = [name for name in expression.names if name not in known]
     if missing:
@@ -206,7 +208,7 @@ def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str)
 
 
 def variable_name(number: int) -> str:
-    """What the variable of an argument is called."""
+    """The name of the variable of an argument."""
     return f"a{number}"
 
 

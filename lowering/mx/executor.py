@@ -96,8 +96,8 @@ class Executor:
 
     def forward_backward(self, out_grads: Any = None, **kwargs: Any) -> list[NDArray]:
         """Both as one program, which is faster; MXNet has no such method."""
-        given = {name: _plain(value) for name, value in kwargs.items()}
-        return self._wrapped(self.held.forward_backward(_heads(out_grads), **given))
+        inputs = {name: _plain(value) for name, value in kwargs.items()}
+        return self._wrapped(self.held.forward_backward(_heads(out_grads), **inputs))
 
     def copy_params_from(
         self,
@@ -120,8 +120,8 @@ class Executor:
         if callback is None:
             self.held.set_monitor_callback(None)
             return
-        told = callback
-        self.held.set_monitor_callback(lambda name, value: told(name, like_jax(value, self._context)), monitor_all)
+        monitor = callback
+        self.held.set_monitor_callback(lambda name, value: monitor(name, like_jax(value, self._context)), monitor_all)
 
     def debug_str(self) -> str:
         """The graph that runs, in NNVM's layout."""

@@ -25,7 +25,7 @@ from symjax_nnvm.errors import did_you_mean
 
 
 class _FillsArrays:
-    """What an initialiser does with an array in the place of a shape: it fills it."""
+    """An initialiser that is given an array in the place of a shape fills the array."""
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):

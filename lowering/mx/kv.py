@@ -38,34 +38,34 @@ class KVStore:
 
     def init(self, key: Any, value: Any) -> None:
         """Hold copies of arrays. Raises CallError for a key that is held."""
-        for each, array in _pairs(key, value):
-            if each in self._held:
-                raise CallError(f"duplicate init of key {each!r}", fix="kv.push changes what is held.")
-            (self._held[each],) = self.of_first_worker([_first(array).copy()])
+        for name, array in _pairs(key, value):
+            if name in self._held:
+                raise CallError(f"duplicate init of key {name!r}", fix="kv.push changes the stored value.")
+            (self._held[name],) = self.of_first_worker([_first(array).copy()])
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum arrays, a list for each key, and keep the sum, or give it to the updater."""
-        for each, arrays in _pairs(key, value):
+        for name, arrays in _pairs(key, value):
             first, *others = arrays if isinstance(arrays, list | tuple) else [arrays]
             total = first.copy()
             for other in others:
                 total += other
             (total,) = self.summed([total])
             if self._updater is None:
-                self._of(each)[:] = total
+                self._stored(name)[:] = total
             else:
-                held = self._of(each)
+                held = self._stored(name)
                 with writing(held.cell):
-                    self._updater(each, total, held)
+                    self._updater(name, total, held)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy what is held into arrays."""
-        for each, arrays in _pairs(key, out):
+        for name, arrays in _pairs(key, out):
             for array in arrays if isinstance(arrays, list | tuple) else [arrays]:
-                self._of(each).copyto(array)
+                self._stored(name).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Both."""
+        """Push values, then pull the sums."""
         self.push(key, value)
         self.pull(key, value if out is None else out)
 
@@ -88,7 +88,7 @@ class KVStore:
         """The arrays of the worker of rank 0, in all."""
         return arrays
 
-    def _of(self, key: Any) -> NDArray:
+    def _stored(self, key: Any) -> NDArray:
         if key not in self._held:
             raise CallError(f"key {key!r} has not been inited", expected=f"one of {listed(list(self._held))}")
         return self._held[key]
@@ -100,7 +100,7 @@ class WorkersStore(KVStore):
     def __init__(self, type: str):
         super().__init__(type)
         self.rank, self.num_workers = jax.process_index(), jax.process_count()
-        firsts = [min(each, key=lambda device: device.id) for each in _devices_by_process()]
+        firsts = [min(devices, key=lambda device: device.id) for devices in _devices_by_process()]
         self._mesh = Mesh(np.array(firsts), ("workers",))
         whole = jax.NamedSharding(self._mesh, PartitionSpec())
         self._add = jax.jit(lambda arrays: [array.sum(0) for array in arrays], out_shardings=whole)
@@ -111,11 +111,11 @@ class WorkersStore(KVStore):
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
         """The sums of the workers' arrays; all must ask for the same ones."""
-        own = self._mesh.devices[self.rank]
+        device = self._mesh.devices[self.rank]
         split = jax.NamedSharding(self._mesh, PartitionSpec("workers"))
         stacked = [
             jax.make_array_from_single_device_arrays(
-                (self.num_workers, *array.shape), split, [jax.device_put(array.value, own)[None]]
+                (self.num_workers, *array.shape), split, [jax.device_put(array.value, device)[None]]
             )
             for array in arrays
         ]

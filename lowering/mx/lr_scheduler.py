@@ -51,7 +51,7 @@ class _Scheduled(LRScheduler):
         return self._schedule.exactly(num_update)
 
     def __getattr__(self, name: str) -> Any:
-        """What the schedule was made with: `step`, `factor`, `max_update`, …"""
+        """An argument that the schedule was made with: `step`, `factor`, `max_update`, …"""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._schedule, name)
@@ -75,7 +75,7 @@ class MultiFactorScheduler(_Scheduled):
 
 
 class PolyScheduler(_Scheduled):
-    """From base_lr to final_lr by a power of the share of updates that is left."""
+    """A schedule from base_lr to final_lr by a power of the share of updates that is left."""
 
     def __init__(
         self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0, *args: Any, **kw: Any
@@ -85,7 +85,7 @@ class PolyScheduler(_Scheduled):
 
 
 class CosineScheduler(_Scheduled):
-    """From base_lr to final_lr by half a wave."""
+    """A schedule from base_lr to final_lr by half a cosine wave."""
 
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):
         warmup = _warmup_of(base_lr, *args, **kw)

@@ -17,7 +17,7 @@ Params = dict[str, NDArray]
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback is told of a batch. locals: the variables of the loop that calls it."""
+    """The facts about a batch that a callback receives. locals: the variables of the loop that calls it."""
 
     epoch: int
     nbatch: int

@@ -45,12 +45,12 @@ class Monitor:
     def install(self, exe: Executor) -> None:
         """Watch an executor."""
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
-        self._watched = [*filter(lambda each: each() is not None, self._watched), weakref.ref(exe)]
+        self._watched = [*filter(lambda watched: watched() is not None, self._watched), weakref.ref(exe)]
 
     @property
     def exes(self) -> list[Executor]:
         """The executors that it watches, as long as there are others who hold them."""
-        return [exe for each in self._watched if (exe := each()) is not None]
+        return [exe for watched in self._watched if (exe := watched()) is not None]
 
     def stat_helper(self, name: str, array: NDArray) -> None:
         """Take an array down, if this batch is watched and the name matches."""
@@ -58,13 +58,13 @@ class Monitor:
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def tic(self) -> None:
-        """Before a batch."""
+        """Begin to record, before a batch."""
         if self.step % self.interval == 0:
             self.queue, self.activated = [], True
         self.step += 1
 
     def toc(self) -> list[Row]:
-        """After a batch: (step, name, statistic as text) of all that was seen; nothing between the intervals."""
+        """Return (step, name, statistic as text) of every array since `tic`; an empty list between the intervals."""
         if not self.activated:
             return []
         for exe in self.exes:
@@ -73,7 +73,7 @@ class Monitor:
         self.activated = False
         rows = sorted(self.queue, key=lambda row: row[1]) if self.sort else self.queue
         self.queue = []
-        return [(step, name, "".join(map(_told, _listed(found)))) for step, name, found in rows]
+        return [(step, name, "".join(map(_statistic_text, _listed(values)))) for step, name, values in rows]
 
     def toc_print(self) -> None:
         """The same as lines of the log."""
@@ -85,9 +85,9 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def _listed(found: Any) -> list[NDArray]:
-    return [found] if isinstance(found, NDArray) else list(found)
+def _listed(values: Any) -> list[NDArray]:
+    return [values] if isinstance(values, NDArray) else list(values)
 
 
-def _told(value: NDArray) -> str:
+def _statistic_text(value: NDArray) -> str:
     return f"{value.asscalar() if value.shape == (1,) else value.asnumpy()}\t"

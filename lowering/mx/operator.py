@@ -43,7 +43,7 @@ _NODE = "__custom_node__"
 
 
 class CustomOp:
-    """What an operator computes. A subclass says `forward` and `backward`, and writes by `assign`."""
+    """The computation of an operator. A subclass defines `forward` and `backward`, which write by `assign`."""
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
         """Write the outputs, `self.assign(out_data[0], req[0], value)`; arrays are NDArrays."""
@@ -60,8 +60,8 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """What an operator is: its inputs, outputs, states, shapes and dtypes. A subclass is made with the parameters, as
-    text. need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not."""
+    """The description of an operator: its inputs, outputs, states, shapes and dtypes. A subclass is made with the
+    parameters, as text. need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not."""
 
     def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
@@ -87,7 +87,7 @@ class CustomOpProp:
         return []
 
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """What computes."""
+        """Create the CustomOp that computes."""
         return CustomOp()
 
 
@@ -108,17 +108,17 @@ class _Operator:
         self._steps: dict[tuple[int, ...], tuple[list[np.ndarray], list[Any]]] = {}
 
     @classmethod
-    def of(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
+    def of_node(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
         """The operator of a node's attributes: that of the node that they name, or a new one. Raises ParamError."""
         known = _known.get(int(attrs.dict.get(_NODE, -1)))
         if known is not None:
             return known
-        given = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
+        parameters = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
         try:
-            return cls(prop_class(**given), (prop_class, tuple(sorted(given.items()))))
+            return cls(prop_class(**parameters), (prop_class, tuple(sorted(parameters.items()))))
         except TypeError as error:
             problem = f"The operator does not take these parameters: {error}"
-            raise ParamError(problem, op=attrs.op, node=attrs.name, got=listed_parameters(given)) from error
+            raise ParamError(problem, op=attrs.op, node=attrs.name, got=listed_parameters(parameters)) from error
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Operator) and self._key == other._key
@@ -143,19 +143,19 @@ class _Operator:
         return len(self.outputs) if self.prop.need_top_grad_ else 0
 
     def gradients_of(self, ins: Sequence[Any]) -> list[Any]:
-        """What is known of the gradient's outputs, from its inputs: they are like the arguments."""
+        """Infer the gradient's outputs from its inputs: they are like the arguments."""
         return list(ins[self.num_heads : self.num_heads + len(self.arguments)])
 
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
         """Shapes of inputs, outputs and states. Raises InferenceError."""
         asked = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
-        found = [list(part) for part in self.prop.infer_shape(asked)]
-        found += [[]] * (3 - len(found))
-        for what, names, got in zip(("inputs", "outputs", "states"), self._names, found, strict=True):
+        shapes = [list(part) for part in self.prop.infer_shape(asked)]
+        shapes += [[]] * (3 - len(shapes))
+        for what, names, got in zip(("inputs", "outputs", "states"), self._names, shapes, strict=True):
             if len(names) != len(got):
                 problem = f"{type(self.prop).__name__}.infer_shape gives other than one shape for each of the {what}"
                 raise InferenceError(problem, expected=len(names), got=len(got))
-        ins_, outs, aux = ([shape_from_legacy(tuple(int(size) for size in shape)) for shape in part] for part in found)
+        ins_, outs, aux = ([shape_from_legacy(tuple(int(size) for size in shape)) for shape in part] for part in shapes)
         return ins_, outs, aux
 
     @property
@@ -166,22 +166,22 @@ class _Operator:
         """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
         first = ins[0]
         asked = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
-        found = [*self.prop.infer_type(asked), []][:3]
-        ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in found)
+        dtypes = [*self.prop.infer_type(asked), []][:3]
+        ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
         return ins_, outs, aux
 
     def computes(self, inputs: Sequence[Any]) -> CustomOp:
-        """What computes it for inputs of these shapes and dtypes; made once, so that it may keep something, and for
+        """The CustomOp for inputs of these shapes and dtypes; made once, so that it may keep something, and for
         each step of a loop."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
-        made, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
-        if made is None:
-            made = self._made.setdefault((shapes, dtypes), {})
-        if step not in made:
+        custom_op, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
+        if custom_op is None:
+            custom_op = self._made.setdefault((shapes, dtypes), {})
+        if step not in custom_op:
             new = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
-            made.setdefault(step, new)
-        return made[step]
+            custom_op.setdefault(step, new)
+        return custom_op[step]
 
     def keep_step(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Keep what this step of a loop computed, for the loop that computes its gradient."""
@@ -191,7 +191,7 @@ class _Operator:
         self._steps[at] = [np.asarray(value) for value in inputs], list(results)
 
     def kept_step(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """What this step of a loop computed of the same inputs, where its gradient asks for it again."""
+        """The outputs that this step of a loop computed from the same inputs, when its gradient asks for them again."""
         at, again = step_of_loops()
         if not (again and at in self._steps):
             return None
@@ -223,23 +223,23 @@ def _infer_type(p: _Operator, ins: Any, outs: Any) -> tuple[Any, Any]:
 
 
 def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-    """What `backward` writes; it also writes the states, after all that `forward` writes."""
+    """The outputs of `backward`; the states are its outputs, too, after all that `forward` writes."""
     p: _Operator = node.attrs.parsed
     outputs, count = [NodeEntry(node, i, 0) for i in range(len(p.outputs))], len(p.arguments)
     states = [entry._replace(version=0) for entry in node.inputs[count:]]  # which `Schedule` takes for the latest
     heads = ograds if p.prop.need_top_grad_ else []
-    given: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
-    given[_NODE] = str(p.number)
+    parameters: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
+    parameters[_NODE] = str(p.number)
     assert node.op is not None
-    made = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **given)
-    return [*(NodeEntry(made.node, i, 0) for i in range(count)), *([None] * len(p.states))]
+    gradient = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **parameters)
+    return [*(NodeEntry(gradient.node, i, 0) for i in range(count)), *([None] * len(p.states))]
 
 
 # -- how it runs -----------------------------------------------------------------------------------------------------
 
 
 class CustomOpError(NNVMError, RuntimeError):
-    """What a CustomOp left that is not what it was to write."""
+    """A CustomOp wrote an array that does not fit its output."""
 
 
 def _arrays(values: Sequence[Any], called_back: bool) -> list[NDArray]:
@@ -255,18 +255,18 @@ def _blank(models: Sequence[Any], called_back: bool) -> list[NDArray]:
 
 
 def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool) -> list[Any]:
-    """What was written. Raises CustomOpError where another array was put in the place of one that was given."""
+    """The arrays that were written. Raises CustomOpError where another array took the place of one that was given."""
     for array, model in zip(arrays, models, strict=True):
         if (array.shape, array.cell.dtype) != (model.shape, model.dtype):
             problem = "A CustomOp put an array into a list of those that it is to write"
-            expected, got = (f"{each.dtype}{list(each.shape)}" for each in (model, array.cell))
+            expected, got = (f"{either.dtype}{list(either.shape)}" for either in (model, array.cell))
             raise CustomOpError(explain(problem, expected=expected, got=got, fix="self.assign(array, req, value)"))
     return [host(array.cell) if called_back else array.value for array in arrays]
 
 
 @contextmanager
 def _running(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool) -> Iterator[None]:
-    """Nothing is recorded in it; what it raises has a note of the node."""
+    """A context in which nothing is recorded; its errors have a note that names the node."""
     before = recording.set_recording(False), recording.set_training(is_train)
     try:
         with telling(explain(f"{type(p.prop).__name__}'s CustomOp.{method}", op=attrs.op, node=attrs.name)):
@@ -338,8 +338,8 @@ def register(reg_name: str) -> Callable[[Any], Any]:
         name = custom_name(reg_name)
         if not Op.exists(name):
             _declare(reg_name, name)
-        for each in (name, f"{name}{_BACKWARD}"):
-            Op.get(each).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of(attrs, prop_cls)))
+        for op_name in (name, f"{name}{_BACKWARD}"):
+            Op.get(op_name).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of_node(attrs, prop_cls)))
         return prop_cls
 
     return do_register

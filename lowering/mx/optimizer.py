@@ -114,8 +114,8 @@ class Optimizer:
     def _multiplier(self, index: Any, key: str) -> float:
         if index in self.param_dict:
             return getattr(self.param_dict[index], key)
-        given = getattr(self, key)
-        return given[index] if index in given else given.get(self.idx2name.get(index), 1.0)
+        multipliers = getattr(self, key)
+        return multipliers[index] if index in multipliers else multipliers.get(self.idx2name.get(index), 1.0)
 
     def _get_lr(self, index: Any) -> float:
         return self.learning_rate * self._multiplier(index, "lr_mult")
@@ -131,7 +131,7 @@ class Optimizer:
     # -- updates -------------------------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """What is kept for a parameter: an NDArray, a tuple of them, or None."""
+        """The state of a parameter: an NDArray, a tuple of them, or None."""
         return None
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
@@ -139,19 +139,19 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} does not say update(index, weight, grad, state)")
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """As `create_state`; for a parameter of half precision, if that is wanted, with a copy in float32."""
+        """Create the state; a parameter of half precision has a copy in float32, if that is wanted."""
         if not (self.multi_precision and weight.dtype == np.float16):
             return self.create_state(index, weight)
         wide = weight.astype("float32")
         return wide, self.create_state(index, wide)
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """As `update`, on the copy in float32 where there is one."""
+        """Update the copy in float32 where there is one, else the parameter."""
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
             return
-        wide, own = state
-        self.update(index, wide, grad.astype("float32"), own)
+        wide, inner_state = state
+        self.update(index, wide, grad.astype("float32"), inner_state)
         weight[:] = wide
 
     def update_all(
@@ -170,12 +170,12 @@ class Optimizer:
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """An optimiser by its name. Raises ParamError."""
-        found = Optimizer.opt_registry.get(name.lower())
-        if found is None:
+        optimizer_class = Optimizer.opt_registry.get(name.lower())
+        if optimizer_class is None:
             known = sorted(Optimizer.opt_registry)
             fix = did_you_mean(name.lower(), known) or None
             raise ParamError(f"Cannot find optimizer {name}", expected=f"one of {listed(known, 30)}", fix=fix)
-        return found(**kwargs)
+        return optimizer_class(**kwargs)
 
 
 register = Optimizer.register
@@ -265,15 +265,15 @@ class RuleOptimizer(Optimizer):
     def _update_of(self, indices: tuple[Any, ...], wds: tuple[float, ...]) -> Callable[..., Any]:
         """The jitted update of these parameters, with these weight decays."""
         key = (indices, wds, self.clip_gradient)
-        found = self._jitted.get(key)
-        if found is not None:
-            return found
+        jitted = self._jitted.get(key)
+        if jitted is not None:
+            return jitted
         names = [str(self.idx2name.get(index, index)) for index in indices]
 
         def update(
             weights: Any, grads: Any, slots: Any, lrs: Any, before: Any, counts: Any, scale: Any, key: Any
         ) -> Any:
-            made = []
+            results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
                 at = Update(
                     name=names[i],
@@ -285,11 +285,11 @@ class RuleOptimizer(Optimizer):
                     t=counts[i],
                     key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
                 )
-                made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
-            return made
+                results.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
+            return results
 
-        found = self._jitted[key] = jax.jit(update)
-        return found
+        jitted = self._jitted[key] = jax.jit(update)
+        return jitted
 
 
 _NAMES = (
@@ -311,7 +311,7 @@ class Test(Optimizer):
     """Adds gradients to the weights, and keeps the weights: for tests."""
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Zeros."""
+        """A state of zeros."""
         return like_jax(jnp.zeros_like(weight.value), weight.context)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
@@ -332,11 +332,11 @@ class Updater:
         """Update one parameter, or a list of them."""
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
-        for each, array in zip(indices, weights, strict=True):
-            if each not in self.states:
-                self.states[each] = self.optimizer.create_state_multi_precision(each, array)
-                self._fill(each)
-        self.optimizer.update_all(indices, weights, grads, [self.states[each] for each in indices])
+        for number, array in zip(indices, weights, strict=True):
+            if number not in self.states:
+                self.states[number] = self.optimizer.create_state_multi_precision(number, array)
+                self._fill(number)
+        self.optimizer.update_all(indices, weights, grads, [self.states[number] for number in indices])
 
     def _named(self, index: Any) -> list[tuple[str, NDArray]]:
         """The arrays of a parameter's state, each with its name in files."""

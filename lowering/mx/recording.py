@@ -1,4 +1,4 @@
-"""What `mx.autograd` records: whether this thread records, whether it trains, and the entries of arrays on the tape."""
+"""The state of `mx.autograd`: whether this thread records, whether it trains, and the entries of arrays on the tape."""
 
 from __future__ import annotations
 

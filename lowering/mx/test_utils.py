@@ -37,7 +37,7 @@ def set_default_context(ctx: Context) -> None:
 
 
 def default_dtype() -> Any:
-    """float32."""
+    """The default dtype, float32."""
     return np.float32
 
 
@@ -46,12 +46,12 @@ def default_dtype() -> Any:
 
 def random_arrays(*shapes: Sequence[int]) -> Any:
     """Normal numbers of NumPy's, float32; a list where there are several shapes."""
-    made = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
-    return made if len(made) != 1 else made[0]
+    arrays = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
+    return arrays if len(arrays) != 1 else arrays[0]
 
 
 def rand_ndarray(shape: Sequence[int], stype: str = "default", dtype: Any = None, ctx: Any = None, **_: Any) -> NDArray:
-    """Normal numbers as an NDArray; dense, whatever stype says."""
+    """Normal numbers as an NDArray; dense; stype is ignored."""
     return array(np.random.randn(*shape), ctx, dtype)
 
 
@@ -79,10 +79,10 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _tolerances(a: Any, b: Any, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """Those given, else those of the coarser dtype."""
+    """The tolerances given, else those of the coarser dtype."""
     names = [str(getattr(np.asarray(x), "dtype", "float64")) for x in (a, b)]
-    found = [_TOLERANCES.get(name, _TOLERANCES["float64"]) for name in names]
-    coarse = max(found, key=lambda pair: pair[0])
+    tolerances = [_TOLERANCES.get(name, _TOLERANCES["float64"]) for name in names]
+    coarse = max(tolerances, key=lambda pair: pair[0])
     return coarse[0] if rtol is None else rtol, coarse[1] if atol is None else atol
 
 
@@ -132,10 +132,10 @@ def _named(
     """Arrays by name. Raises CallError for other names, or another number of them."""
     if given is None:
         given = {}
-    found = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
-    if set(found) != set(names) or len(given) != len(names):
-        raise CallError(f"Symbol {what} do not match what is given", expected=list(names), got=list(found))
-    return {name: _asarray(value, dtype, ctx) for name, value in found.items()}
+    arrays = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
+    if set(arrays) != set(names) or len(given) != len(names):
+        raise CallError(f"Symbol {what} do not match the names given", expected=list(names), got=list(arrays))
+    return {name: _asarray(value, dtype, ctx) for name, value in arrays.items()}
 
 
 def check_symbolic_forward(
@@ -239,7 +239,7 @@ def check_numeric_gradient(
         net = make_loss(Symbol(sym.outputs[:1]) * Symbol.create_variable("__random_proj"))
         given = {**values, "__random_proj": projection}
         run = jax.jit(to_jax(net, is_train=use_forward_train))
-        _, found, _ = grad_fn(net, names, is_train=use_forward_train)(given, states)
+        _, gradients, _ = grad_fn(net, names, is_train=use_forward_train)(given, states)
 
         def total(changed: Mapping[str, np.ndarray]) -> float:
             return float(run({**given, **changed}, states)[0][0].sum())
@@ -247,22 +247,22 @@ def check_numeric_gradient(
         for name in names:
             numeric = numeric_grad(lambda x, name=name: total({name: x}), values[name], numeric_eps or 1e-4)
             tolerances = 1e-4 if rtol is None else rtol, 1e-5 if atol is None else atol
-            assert_almost_equal(numeric, found[name], *tolerances, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
+            assert_almost_equal(numeric, gradients[name], *tolerances, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
 
 
 def _wide(value: NDArray) -> np.ndarray:
-    found = value.asnumpy()
-    return found.astype(np.float64) if found.dtype.kind == "f" else found
+    array = value.asnumpy()
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 def numeric_grad(function: Callable[[np.ndarray], float], at: np.ndarray, eps: float = 1e-4) -> np.ndarray:
     """The gradient of a function of an array, by central differences."""
-    found = np.zeros(at.shape)
+    gradient = np.zeros(at.shape)
     for index in np.ndindex(at.shape):
         moved = np.zeros(at.shape)
         moved[index] = eps / 2
-        found[index] = (function(at + moved) - function(at - moved)) / eps
-    return found
+        gradient[index] = (function(at + moved) - function(at - moved)) / eps
+    return gradient
 
 
 def list_gpus() -> list[int]:

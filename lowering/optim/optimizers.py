@@ -54,11 +54,11 @@ def make_optimizer(
 
     Raises ParamError: a name that is not known, a parameter that the optimiser does not have.
     """
-    given = dict(optimizer_params or {})
+    hyper = dict(optimizer_params or {})
     if isinstance(optimizer, str):
-        return MXNetOptimizer(optimizer, given, symbol, wrt)
+        return MXNetOptimizer(optimizer, hyper, symbol, wrt)
     if callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None)):
-        return OptaxOptimizer(optimizer, given)
+        return OptaxOptimizer(optimizer, hyper)
     raise ParamError(
         "Not an optimiser",
         expected=f"a name among {list_optimizers()}, or an Optax GradientTransformation",
@@ -115,7 +115,7 @@ class MXNetOptimizer:
     def update(
         self, params: Params, grads: Params, state: Any, step: jax.Array, key: jax.Array, rescale_grad: Any
     ) -> tuple[Params, Any]:
-        """See `Optimizer`."""
+        """Implements `Optimizer`."""
         count = step + self.begin_num_update + 1
         rate = self._rate(state, count)
         new_params: Params = {}
@@ -192,14 +192,14 @@ class OptaxOptimizer:
         self.rescale_grad: float | None = given.get("rescale_grad")
 
     def init(self, params: Params) -> Any:
-        """See `Optimizer`."""
+        """Implements `Optimizer`."""
         # A step consumes its state: no array may be in it twice, as where Optax keeps the parameters themselves.
         return jax.tree.map(jnp.copy, self.transformation.init(params))
 
     def update(
         self, params: Params, grads: Params, state: Any, step: jax.Array, key: jax.Array, rescale_grad: Any
     ) -> tuple[Params, Any]:
-        """See `Optimizer`."""
+        """Implements `Optimizer`."""
         scaled = {name: (grad * rescale_grad).astype(grad.dtype) for name, grad in grads.items()}
         changes, state = self.transformation.update(scaled, state, params)
         return {name: (weight + changes[name]).astype(weight.dtype) for name, weight in params.items()}, state
@@ -260,8 +260,8 @@ def _multipliers(
 ) -> dict[str, float]:
     """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
     refuse_unknown(ParamError, f"{key} names", sorted(given), symbol.list_arguments(), "arguments")
-    found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
-    return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}
+    multipliers = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
+    return {name: _number("attribute", f"{name}.{key}", value) for name, value in (multipliers | dict(given)).items()}
 
 
 def _check_rows(params: Params, wds: Mapping[str, float]) -> None:

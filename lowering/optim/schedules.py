@@ -101,7 +101,8 @@ class MultiFactorScheduler(LRScheduler):
 
 @dataclass(frozen=True)
 class _UntilMaxUpdate(LRScheduler):
-    """From base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from there on."""
+    """A schedule from base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from there
+    on."""
 
     max_update: int
 

@@ -63,7 +63,7 @@ def formula(decay: Literal["clipped", "added", "apart"]) -> Callable[[Update], U
     `wd`, if any.
     """
 
-    def of(formula: Update) -> Update:
+    def decorate(formula: Update) -> Update:
         @wraps(formula)
         def update(weight: Array, grad: Array, *states: Array, rescale_grad: Number = 1.0,
                    clip_gradient: float = -1.0, **hyper: Number) -> tuple[Array, ...]:  # fmt: skip
@@ -75,7 +75,7 @@ def formula(decay: Literal["clipped", "added", "apart"]) -> Callable[[Update], U
 
         return in_float32(update)
 
-    return of
+    return decorate
 
 
 def with_master_copy(update: Update) -> Update:

@@ -6,7 +6,7 @@
         computed.params                    arrays that depend on parameters alone, named by what computes them
 
 No program is in it: a process that loads it plans and traces the network anew, and compiles the signatures asked for.
-So geometry, layouts of weights and library calls come from this network on this machine, whatever the files say.
+So geometry, layouts of weights and library calls come from this network on this machine, not from the files.
 `predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
 interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
 """
@@ -133,8 +133,8 @@ def _held_by(place: Path) -> dict[str, Any]:
 
 def _sum(path: Path) -> dict[str, Any]:
     with open_regular(path) as file:
-        found = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
-        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": found.hexdigest()}
+        digest = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest.hexdigest()}
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -165,10 +165,10 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
         with ThreadPoolExecutor() as side_by_side:
             saved = {place / name: saved for name, saved in about["members"].items()}
             marks = {path: _mark(path) for path in saved if path.is_file()}
-            for looked_at in [side_by_side.submit(_require_as_saved, *each) for each in saved.items()]:
+            for looked_at in [side_by_side.submit(_require_as_saved, *name_and_sum) for name_and_sum in saved.items()]:
                 looked_at.result()
-        found = named_arrays(place / _COMPUTED, "a predictor")
-        values = {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+        arrays = named_arrays(place / _COMPUTED, "a predictor")
+        values = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     network = load_checkpoint(place / _NETWORK, 0)
     for path, mark in marks.items():  # the sum was taken of another file than was read
         if _mark(path) != mark:
@@ -178,8 +178,8 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
 
 def _mark(path: Path) -> tuple[int, ...]:
     """A mark that differs between two files, and between two versions of one file."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
@@ -191,21 +191,21 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
         raise _refused(path.parent, f"{path.name} of {saved['bytes']} bytes, as it was saved", f"{size} bytes")
     if size > (most := installed_memory()):  # which may be 24 KB on the disk, and nothing between them
         raise _refused(path.parent, f"{path.name} of at most {most} bytes, the memory of this machine", f"{size} bytes")
-    found = _sum(path)["sha256"]
-    if found != saved["sha256"]:
-        raise _refused(path.parent, f"{path.name} as it was saved, sha256 {saved['sha256']}", f"sha256 {found}")
+    digest = _sum(path)["sha256"]
+    if digest != saved["sha256"]:
+        raise _refused(path.parent, f"{path.name} as it was saved, sha256 {saved['sha256']}", f"sha256 {digest}")
 
 
 def _about(place: Path) -> dict[str, Any]:
     """The fields of `predictor.json`, each as the schema has it. Raises FileError, OSError."""
     data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
     try:
-        found = json.loads(data)
+        about = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _refused(place, f"{_ABOUT} as JSON", error) from None
     try:
-        version = _object(version=_one_of(_VERSION, *_WITHOUT_SUMS))(found)["version"]
-        return _SCHEMAS[version](found)
+        version = _object(version=_one_of(_VERSION, *_WITHOUT_SUMS))(about)["version"]
+        return _SCHEMAS[version](about)
     except _MisfitError as error:
         raise _refused(place, f"{_ABOUT} with {error.expected}", error.got) from None
 

@@ -78,15 +78,15 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
         return dict(item)
     values = item if isinstance(item, tuple | list) else (item,)
     if len(values) != len(inputs):
-        given = f"{len(values)} in a {type(item).__name__}"
+        shown = f"{len(values)} in a {type(item).__name__}"
         fix = f"Dicts by name are told apart: {{{plain_list([f'{name!r}: …' for name in inputs], 3)}}}."
-        raise LoweringError("A batch with other inputs", expected=f"the inputs {listed(inputs)}", got=given, fix=fix)
+        raise LoweringError("A batch with other inputs", expected=f"the inputs {listed(inputs)}", got=shown, fix=fix)
     return dict(zip(inputs, values, strict=True))
 
 
-def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
+def _cut(wait: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
     """The outputs without the rows of padding; axis 0 may have several rows of each sample."""
-    whole = _on_host(found())
+    whole = _on_host(wait())
     if batch.rows == batch.size:
         return whole
     for name, output in zip(names, whole, strict=True):

@@ -76,14 +76,14 @@ class ConstantStore:
             addresses = dict(zip(values.attrs["names"], self._addresses(values), strict=True))
         held = self._on_device([n for n in (*program.arg_names, *program.aux_names) if n in self.constants])
         names = {address: name for name, address in addresses.items()}
-        found = {address: array for address in names if (array := self._computed.get(address)) is not None}
-        found |= self._of_saved(programs, options, {a: name for a, name in names.items() if a not in found})
-        missing = [address for address in names if address not in found]
+        arrays = {address: array for address in names if (array := self._computed.get(address)) is not None}
+        arrays |= self._of_saved(programs, options, {a: name for a, name in names.items() if a not in arrays})
+        missing = [address for address in names if address not in arrays]
         avals, compute = self._compiling(programs.precompute(options, [names[a] for a in missing]), missing)
-        avals |= {address: _aval(array) for address, array in found.items()}
+        avals |= {address: _aval(array) for address, array in arrays.items()}
 
         def make() -> dict[str, jax.Array]:
-            values = found | compute()
+            values = arrays | compute()
             self._computed.update(values)
             return held | {name: values[address] for name, address in addresses.items()}
 
@@ -97,13 +97,13 @@ class ConstantStore:
         if once is None:
             return {}
         dtypes = self.dtypes
-        given = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
-        found = {}
-        for address, aval in zip(saved, jax.eval_shape(_computing(once), given), strict=True):
+        avals = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
+        arrays = {}
+        for address, aval in zip(saved, jax.eval_shape(_computing(once), avals), strict=True):
             array = self.saved[address]
             if (array.shape, array.dtype) == (aval.shape, aval.dtype):
-                found[address] = put(array, self.placement.of())
-        return found
+                arrays[address] = put(array, self.placement.of())
+        return arrays
 
     def _compiling(
         self, once: Program | None, addresses: Sequence[str]
@@ -111,26 +111,28 @@ class ConstantStore:
         """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
         if once is None:
             return {}, dict
-        given = self._on_device(once.arg_names)
-        lowered = jit(_computing(once), platform=self._platform, once=True).lower(given)
+        arguments = self._on_device(once.arg_names)
+        lowered = jit(_computing(once), platform=self._platform, once=True).lower(arguments)
         if self.placement.mesh is None:
             compiled, where = lowered.compile, [self.placement.of()] * len(addresses)
         else:  # XLA says where on the mesh the results are stored
-            made = lowered.compile()
-            compiled, where = lambda: made, made.output_shardings
+            executable = lowered.compile()
+            compiled, where = lambda: executable, executable.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
-        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
-        return dict(zip(addresses, avals, strict=True)), lambda: dict(zip(addresses, compiled()(given), strict=True))
+        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=sharding) for out, sharding in pairs]
+        return dict(zip(addresses, avals, strict=True)), lambda: dict(
+            zip(addresses, compiled()(arguments), strict=True)
+        )
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
         """Constants on the device, each once for as long as it is held."""
-        found = {}
+        arrays = {}
         for name in names:
             array = self._placed.get(name)
             if array is None:
                 array = self._placed[name] = put(self.constants[name], self._shardings[name])
-            found[name] = array
-        return found
+            arrays[name] = array
+        return arrays
 
     def _addresses(self, graph: Graph) -> list[str]:
         """The address of each output: operators, their parameters and the names of constants in one word. Version and

@@ -84,20 +84,20 @@ def export_program(
     if weights not in ("inside", "beside"):
         raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
     names, states = network.list_arguments(), set(network.list_auxiliary_states())
-    given = {name: array for name, array in arrays.items() if name in states or name in names}
+    needed = {name: array for name, array in arrays.items() if name in states or name in names}
     dtypes = known_dtypes(dtypes or {})
     inputs = _avals(shapes or {}, dtypes, ())
-    if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
-        raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
+    if {*needed, *inputs} != {*names, *states} or set(needed) & set(inputs):
+        raise misfit(network, {*inputs, *(name for name in needed if name in names)}, states.intersection(needed))
     if this_machine:
         _require_this_machine(inputs, platforms)
-    options = Options(platform=exported_kind(platforms), constants=frozenset(given), owned=this_machine)
+    options = Options(platform=exported_kind(platforms), constants=frozenset(needed), owned=this_machine)
     options = chosen_options(options, compute_dtype)
     conditions: list[str] = []
     while True:  # once more with each condition that an operator has for sizes that are open
         try:
             inputs = _avals(shapes or {}, dtypes, conditions)
-            exported, held = _exported(network, given, inputs, weights, platforms, options)
+            exported, held = _exported(network, needed, inputs, weights, platforms, options)
             break
         except OpenSizeError as error:
             if error.condition in conditions:
@@ -199,7 +199,7 @@ def _avals(
         return jax.export.symbolic_shape(given, scope=scope)[0]
 
     return {
-        name: _aval(tuple(size(name, each) for each in shape), dtypes.get(name, "float32"))
+        name: _aval(tuple(size(name, dim) for dim in shape), dtypes.get(name, "float32"))
         for name, shape in shapes.items()
     }
 

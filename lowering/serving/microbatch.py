@@ -37,11 +37,11 @@ def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | Non
 
     inputs, constants: shape and dtype of the variables by name.
     """
-    found = _batch(program, inputs, constants)
-    if found is None or found.size * max(found.sample) <= CHUNK_BYTES:
+    rows = _batch(program, inputs, constants)
+    if rows is None or rows.size * max(rows.sample) <= CHUNK_BYTES:
         return None
-    size = _largest_divisor(found.size, CHUNK_BYTES // max(found.sample))
-    return size if found.may_run(size, FOR_CHUNKS) else None
+    size = _largest_divisor(rows.size, CHUNK_BYTES // max(rows.sample))
+    return size if rows.may_run(size, FOR_CHUNKS) else None
 
 
 def _largest_divisor(number: int, most: int) -> int:
@@ -53,11 +53,11 @@ def _largest_divisor(number: int, most: int) -> int:
 def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -> int | None:
     """How many samples each of `count` parts of the inputs has, which run side by side; None where there are no equal
     parts, where samples may mix, or where reading the parameters for each part costs more than that saves."""
-    found = _batch(program, inputs, constants)
-    if found is None or found.size % count:
+    rows = _batch(program, inputs, constants)
+    if rows is None or rows.size % count:
         return None
-    size = found.size // count
-    return size if found.may_run(size, FOR_PARTS) else None
+    size = rows.size // count
+    return size if rows.may_run(size, FOR_PARTS) else None
 
 
 class _Batch(NamedTuple):
@@ -110,7 +110,7 @@ def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., l
 
 def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:
     """Shapes of entries that depend on inputs; None, where samples may mix or some operator holds another batch."""
-    index, found = program.index, Sizes()
+    index, sizes_of_data = program.index, Sizes()
     try:
         shapes: Sequence[Shape | None] = program.inference.of_variables({**inputs, **constants}).shapes
     except InferenceError:
@@ -119,7 +119,7 @@ def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) ->
         first, last = index.entry_rptr[nid : nid + 2]
         ins = [index.entry_id(entry) for entry in node.inputs]
         source = node.source
-        if source.name not in inputs if source.is_variable else found.keys().isdisjoint(ins):
+        if source.name not in inputs if source.is_variable else sizes_of_data.keys().isdisjoint(ins):
             continue
         sizes = [_known(shapes[eid]) for eid in (*ins, *range(first, last))]
         if None in sizes or any(size and size[:1] != (batch,) for size in sizes[len(ins) :]):
@@ -128,8 +128,8 @@ def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) ->
         rule = FSamples.get(source.attrs.op)
         if not source.is_variable and not (rule and rule(source.attrs, known[: len(ins)], known[len(ins) :])):
             return None
-        found |= zip(range(first, last), known[len(ins) :], strict=True)
-    return found
+        sizes_of_data |= zip(range(first, last), known[len(ins) :], strict=True)
+    return sizes_of_data
 
 
 def _known(shape: Shape | None) -> tuple[int, ...] | None:

@@ -66,7 +66,7 @@ def _dtype_name(dtype: np.dtype) -> DType:
     return dtype.name
 
 
-def _at(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+def _aval(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
 
 
@@ -177,7 +177,7 @@ class Predictor:
     def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
         """Shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A server
         that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
-        return [{n: jax.ShapeDtypeStruct(*each) for n, each in one.inputs.items()} for one in self._signatures()]
+        return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
         kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
@@ -267,10 +267,10 @@ class Predictor:
 
     def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
         """The signature of inputs of these shapes."""
-        given = {n: each for n, each in shapes.items() if isinstance(each, jax.ShapeDtypeStruct)}
-        known = shapes_by_name({**shapes, **{n: each.shape for n, each in given.items()}}, "shapes", _WARM)
+        avals = {n: shape for n, shape in shapes.items() if isinstance(shape, jax.ShapeDtypeStruct)}
+        known = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM)
         self._check_inputs(known)
-        dtypes = {n: jax.dtypes.canonicalize_dtype(each.dtype).name for n, each in given.items()}
+        dtypes = {n: jax.dtypes.canonicalize_dtype(shape.dtype).name for n, shape in avals.items()}
         dtypes = self._input_dtypes() | dtypes
         return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 
@@ -293,14 +293,14 @@ class Predictor:
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """The signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
-        found = self._ready.get(signature)
-        if found is not None:
-            return found
+        function = self._ready.get(signature)
+        if function is not None:
+            return function
         with self._making:
-            found = self._ready.get(signature)
-            if found is None:
-                found = self._ready[signature] = self._made_ready(inputs, key)
-        return found
+            function = self._ready.get(signature)
+            if function is None:
+                function = self._ready[signature] = self._made_ready(inputs, key)
+        return function
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
@@ -310,18 +310,18 @@ class Predictor:
             known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
             self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
             return _Ready(run, wanted.make())
-        here = None if rows is None else cpu_streams.one_core()
-        held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        given = self._avals(inputs, rows, here), held, key if rows is None else None
-        lowered = jit(run, platform=self._options.platform).lower(*given)
+        stream = None if rows is None else cpu_streams.one_core()
+        held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
+        program_avals = self._avals(inputs, rows, stream), held, key if rows is None else None
+        lowered = jit(run, platform=self._options.platform).lower(*program_avals)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
             made = making.result()
-        if rows is None or here is None:
+        if rows is None or stream is None:
             return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, here, self._placement.of()), made)
+        return _Ready(Streams(compiled, made, rows, stream, self._placement.of()), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""

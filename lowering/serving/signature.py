@@ -42,8 +42,8 @@ def build_signature(programs: Programs, store: ConstantStore, options: Options, 
     program = programs.forward(options)
 
     def run(inputs: Mapping[str, Any], held: Mapping[str, Any], key: jax.Array | None) -> list[jax.Array]:
-        given = {**held, **inputs}
-        args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
+        arrays = {**held, **inputs}
+        args, aux = ({name: arrays[name] for name in names} for names in (program.arg_names, program.aux_names))
         return program.collect(program.run(program.bind(args, aux), key))[0]
 
     run = run if chunk is None else in_chunks(run, chunk)

@@ -46,6 +46,6 @@ def layouts_of_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> dict[str,
             fix="NamedSharding(mesh, PartitionSpec()) is for groups that are whole on every device.",
         )
     whole = NamedSharding(meshes[0], PartitionSpec())
-    of_group = {group: NamedSharding(meshes[0], each.spec) for group, each in group2ctx.items()}
+    of_group = {group: NamedSharding(meshes[0], sharding.spec) for group, sharding in group2ctx.items()}
     variables = (node for node in Graph(symbol.outputs).nodes() if node.is_variable)
     return {node.name: of_group.get(node.attrs.dict.get(_GROUP, ""), whole) for node in variables}

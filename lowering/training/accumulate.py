@@ -31,7 +31,8 @@ ProgramFor = Callable[[Arrays], GradientProgram]
 
 @dataclass(frozen=True)
 class Accumulation:
-    """count: micro-batches per step. reduction: how their gradients combine; None to find it from the loss heads."""
+    """The micro-batches of a step. count: how many there are. reduction: how their gradients combine; None to find it
+    from the loss heads."""
 
     count: int
     reduction: Reduction | None
@@ -87,9 +88,9 @@ class Accumulation:
 
 def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
     """`accumulate=` of the Trainer. Raises TrainingError."""
-    given, reduction = value if isinstance(value, tuple | list) and len(value) == 2 else (value, None)
+    count_given, reduction = value if isinstance(value, tuple | list) and len(value) == 2 else (value, None)
     try:
-        count = whole_number(given)
+        count = whole_number(count_given)
     except TypeError:
         count = 0
     if count < 1 or reduction not in (None, "sum", "mean"):
@@ -101,7 +102,7 @@ def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
 def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int) -> Reduction:
     """Whether the loss heads sum over the batch or average over it. Raises TrainingError where it cannot be told."""
     _, output_shapes, _ = symbol.infer_shape_partial(**shapes)
-    found: dict[str, Reduction] = {}
+    reductions: dict[str, Reduction] = {}
     for entry, name, shape in zip(symbol.outputs, symbol.list_outputs(), output_shapes, strict=True):
         op = entry.node.op
         if TStopsGradient.get(op):
@@ -110,12 +111,12 @@ def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int
         by_row = bool(shape) and micro > 1 and shape[0] % micro == 0
         if normalization == "valid" or not by_row:
             raise TrainingError(
-                "Whether this loss sums over the batch or averages over it cannot be told",
+                "It is unknown whether this loss sums or averages over the batch",
                 op=op,
                 node=name,
                 expected='accumulate=(number, "sum") or accumulate=(number, "mean")',
             )
-        found[name] = "mean" if normalization == "batch" else "sum"
-    if len(set(found.values())) > 1:
-        raise TrainingError("Some losses sum over the batch and others average over it", got=found)
-    return "mean" if "mean" in found.values() else "sum"
+        reductions[name] = "mean" if normalization == "batch" else "sum"
+    if len(set(reductions.values())) > 1:
+        raise TrainingError("Some losses sum over the batch and others average over it", got=reductions)
+    return "mean" if "mean" in reductions.values() else "sum"

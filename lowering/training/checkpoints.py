@@ -26,8 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
-from lowering.training.processes import is_of_network, on_first
+from lowering.training.processes import is_of_network, on_first, run_in_daemon
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import CheckpointError, missing_extra
@@ -68,7 +67,6 @@ class Checkpoints:
         self.asynchronous = asynchronous
         self._saving: int | None = None
         self._inside = False
-        self._before: set[Any] = set()
         self._lock = RunLock(self.directory)
         self._shares = False
         self._run: dict[str, Any] = {}
@@ -97,7 +95,6 @@ class Checkpoints:
 
     def abandon(self) -> None:
         """Wait for no save any more: another process that took part in it is lost."""
-        cancel_waiting(self._before)
         self._saving = None
         self._let_go()
 
@@ -122,14 +119,14 @@ class Checkpoints:
             "position": dict(position),
             "run": self._run,
         }
-        self._saving, self._before = step, orbax_threads()
+        self._saving = step
         try:
             self._check_writable(sum(leaf.nbytes for _, leaf in _listed(tree)) // jax.process_count())
             if step in self._manager.all_steps():
                 on_first(lambda: self._set_aside(step), "set the older checkpoint of this step aside")
                 self._manager.reload()
             items = ocp.args.Composite(state=ocp.args.StandardSave(tree), about=ocp.args.JsonSave(about))
-            in_daemon(lambda: self._manager.save(step, args=items, force=True), self._team_lives)
+            run_in_daemon(lambda: self._manager.save(step, args=items, force=True), self._team_lives)
         except _FAILURES as error:
             self._raise_lost(error)
             raise self._failed(error) from error
@@ -179,7 +176,7 @@ class Checkpoints:
             if self._team_lives is None:
                 self._manager.wait_until_finished()
             else:
-                in_daemon(self._manager.wait_until_finished, self._team_lives)
+                run_in_daemon(self._manager.wait_until_finished, self._team_lives)
         except _FAILURES as error:
             self._raise_lost(error)
             raise self._failed(error) from error
@@ -309,7 +306,6 @@ class Checkpoints:
     def _open_again(self) -> None:
         with suppress(*_FAILURES):  # what failed may fail once more
             self._manager.close()
-        cancel_waiting(self._before)
         self._open()
 
 
@@ -324,12 +320,12 @@ def _take_room(file: int, size: int) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system said, or else the beginning of what Orbax did."""
+    """The system's message for an error, or else the beginning of Orbax's."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__
-    found = _REASON.search(text)
-    return os.strerror(int(found[1])) if found else text.splitlines()[0][:300]
+    match = _REASON.search(text)
+    return os.strerror(int(match[1])) if match else text.splitlines()[0][:300]
 
 
 def _is_key(leaf: Any) -> bool:
@@ -358,10 +354,10 @@ def _state(tree: Mapping[str, Any], like: TrainState | None, impl: str | None) -
     opt_state = tree["opt_state"]
     if like is not None:
         leaves, structure = jax.tree_util.tree_flatten_with_path(like.opt_state)
-        found = [(leaf, opt_state[jax.tree_util.keystr(path)]) for path, leaf in leaves]
+        leaves_by_path = [(leaf, opt_state[jax.tree_util.keystr(path)]) for path, leaf in leaves]
         keys = [
             jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else value
-            for leaf, value in found
+            for leaf, value in leaves_by_path
         ]
         opt_state = jax.tree.unflatten(structure, keys)
     key = tree["key"] if impl is None else jax.random.wrap_key_data(tree["key"], impl=impl)
@@ -383,7 +379,7 @@ def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
 def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise CheckpointError that lists what differs between a checkpoint and a model."""
 
-    def told(rows: list[str]) -> str:
+    def list_rows(rows: list[str]) -> str:
         return "".join(f"\n    {row}" for row in rows[:_LISTED]) + (
             f"\n    and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
         )
@@ -400,7 +396,7 @@ def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any
         ],
     }
     if any(kinds.values()):
-        listed = "".join(f"\n  {kind} ({len(rows)}):{told(rows)}" for kind, rows in kinds.items() if rows)
+        listed = "".join(f"\n  {kind} ({len(rows)}):{list_rows(rows)}" for kind, rows in kinds.items() if rows)
         raise CheckpointError(
             f"The checkpoint {where} is of another model or optimiser:{listed}\n"
             "Use another directory; or take the parameters that fit from Checkpoints(directory).restore()[0].params."

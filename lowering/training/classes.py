@@ -52,8 +52,8 @@ class Numbers:
     def __len__(self) -> int:
         return len(self._reads)
 
-    def of(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
-        """What is numbered at each place in batches of these shapes; None where any number is meant."""
+    def of_batch(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
+        """The `Numbered` input of each place in batches of these shapes; None where any number is allowed."""
         if not self._reads:
             return []
         try:
@@ -61,18 +61,18 @@ class Numbers:
         except InferenceError:  # the graph takes parts of the batch only, and the step cuts it up
             return [None] * len(self)
         index, known = graph.indexed_graph(), graph.attrs["shape"]
-        found: list[Numbered | None] = []
+        numbered: list[Numbered | None] = []
         for name, node, count in self._reads:
             inputs: list[Any] = [known[index.entry_id(entry)] for entry in node.inputs]
             p = node.attrs.parsed
             number = count(p, inputs) if all(map(is_known, inputs)) else None
             ignored = float(p.ignore_label) if getattr(p, "use_ignore", False) else None
-            found.append(
+            numbered.append(
                 None
                 if number is None
                 else Numbered(name, node.name, node.op.name if node.op else "", int(number), ignored)
             )
-        return found
+        return numbered
 
 
 def first_outside(numbered: Numbered, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -22,21 +22,21 @@ def curves_svg(title: str, curves: Mapping[str, Sequence[float]]) -> str:
     last = max(max((len(values) for values in curves.values()), default=1) - 1, 1)
     across, down = _WIDTH - _LEFT - _EDGE, _HEIGHT - 2 * _EDGE
 
-    def at(epoch: int, value: float) -> tuple[float, float]:
+    def point(epoch: int, value: float) -> tuple[float, float]:
         share = (value - low) / (high - low) if high > low else 0.5
         return round(_LEFT + across * epoch / last, 1), round(_EDGE + down * (1 - share), 1)
 
     parts = [
         f'<rect x="{_LEFT}" y="{_EDGE}" width="{across}" height="{down}" fill="none" stroke="{_GREY}"/>',
         _text(_WIDTH / 2, 16, title, "middle"),
-        *(_text(_LEFT - 5, at(0, value)[1] + 4, f"{value:.4g}", "end") for value in dict.fromkeys((low, high))),
+        *(_text(_LEFT - 5, point(0, value)[1] + 4, f"{value:.4g}", "end") for value in dict.fromkeys((low, high))),
         _text(_LEFT, _HEIGHT - 10, "0", "middle"),
         _text(_WIDTH - _EDGE, _HEIGHT - 10, f"epoch {last}", "end"),
     ]
     beside = _LEFT + 20.0
     for i, (name, values) in enumerate(curves.items()):
         colour = _COLOURS[i % len(_COLOURS)]
-        points = [at(epoch, value) if math.isfinite(value) else None for epoch, value in enumerate(values)]
+        points = [point(epoch, value) if math.isfinite(value) else None for epoch, value in enumerate(values)]
         line = "".join(
             f"{'M' if not epoch or points[epoch - 1] is None else 'L'}{point[0]} {point[1]}"
             for epoch, point in enumerate(points)

@@ -23,7 +23,7 @@ class Batches:
 
     shard: (index, count) to read that one of count equal parts of each batch only, or "process" for the part of this
     process among all; batch_size stays that of the whole batch. Without it `Trainer.fit` has each process take what its
-    devices hold, whatever the mesh; shard saves reading the rest.
+    devices hold, on any mesh; shard saves reading the rest.
 
     `for batch in batches` runs through epoch 0; `batches.epoch(n)` through any. Epoch n comes in the same order on
     every machine and in every version of NumPy. Raises TrainingError.

@@ -24,7 +24,7 @@ def run_apart(
     aux: Arrays,
     key: jax.Array,
 ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-    """As `Accumulation.run`, of the part of a batch that each device has.
+    """Run `Accumulation.run` on the shard of a batch that each device has.
 
     Gradients are added or averaged as those of micro-batches; auxiliary states are the devices' mean, as MXNet's Module
     saves them. Raises TrainingError for a batch that cannot be split evenly.
@@ -38,7 +38,7 @@ def run_apart(
         )
     axes = placement.data_axis
 
-    def part(constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array) -> Any:
+    def run_on_shard(constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array) -> Any:
         arrays = {**constants, **batch}
         rows = next(iter(batch.values())).shape[0]
         reduction = accumulation.reduction_of(program_for(arrays), arrays, rows)
@@ -50,7 +50,7 @@ def run_apart(
 
     whole, split = PartitionSpec(), PartitionSpec(axes)
     mapped = jax.shard_map(
-        part,
+        run_on_shard,
         mesh=placement.mesh,
         in_specs=(whole, split, whole, whole),
         out_specs=(split, whole, whole),

@@ -1,4 +1,4 @@
-"""Where numbers stop being finite: the nodes whose inputs are finite and whose outputs are not, in running order."""
+"""A diagnosis names the nodes whose inputs are finite and whose outputs are not, in running order."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class NonFinite:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Where numbers that are not finite come from, in running order: forward, then backward if that ran, too. Empty:
-    all is finite."""
+    """The nodes that numbers that are not finite come from, in running order: forward, then backward if that ran, too.
+    Empty: all is finite."""
 
     origins: tuple[NonFinite, ...]
 
@@ -95,25 +95,25 @@ def _look(
 
     @jax.jit
     def count(state: TrainState, batch: Any) -> dict[int, jax.Array]:
-        found: dict[int, jax.Array] = {}
+        counts_by_slot: dict[int, jax.Array] = {}
         for slot, value in enumerate(evaluate(state, batch)):
             if value is not None and jnp.issubdtype(value.dtype, jnp.floating):
-                found[slot] = jnp.stack([jnp.sum(jnp.isnan(value)), jnp.sum(jnp.isinf(value))])
+                counts_by_slot[slot] = jnp.stack([jnp.sum(jnp.isnan(value)), jnp.sum(jnp.isinf(value))])
                 sizes[slot] = value.size
-        return found
+        return counts_by_slot
 
     counts = {slot: (int(pair[0]), int(pair[1])) for slot, pair in jax.device_get(count(state, batch)).items()}
     bad = {slot for slot, pair in counts.items() if any(pair)}
 
-    def found(nid: int, slots: tuple[int, ...]) -> Iterator[NonFinite]:
+    def non_finite(nid: int, slots: tuple[int, ...]) -> Iterator[NonFinite]:
         source = inner.index.nodes[nid].source
         op = None if source.op is None else source.op.name
         for output, slot in enumerate(slots):
             if slot in bad:
                 yield NonFinite(source.name, op, output, *counts[slot], sizes[slot])
 
-    origins = [row for nid in inner.variables for row in found(nid, (inner.index.entry_rptr[nid],))]
+    origins = [row for nid in inner.variables for row in non_finite(nid, (inner.index.entry_rptr[nid],))]
     for step in steps:
         if not bad.intersection(step.inputs):
-            origins += found(step.nid, step.outputs)
+            origins += non_finite(step.nid, step.outputs)
     return Diagnosis(tuple(origins))

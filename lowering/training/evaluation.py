@@ -30,8 +30,8 @@ _RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lo
 class Evaluation:
     """A network in test mode: no dropout, moving statistics, nothing updated.
 
-    Every batch runs at its own length, and padding is cut off before, so that each row counts once whatever the
-    network makes of it; a last batch of another length costs one more compilation.
+    Every batch runs at its own length, and padding is cut off before, so that each row counts once in every
+    network; a last batch of another length costs one more compilation.
     """
 
     def __init__(self, programs: Programs, inputs: Inputs, options: Options, placement: Placement):
@@ -55,11 +55,11 @@ class Evaluation:
         missing = [name for name in self._inputs.labels if name not in args]
         if not missing:
             return args
-        given = {name: array.shape for name, array in args.items()}
+        given_shapes = {name: array.shape for name, array in args.items()}
         try:
-            shapes, _, _ = self._symbol.infer_shape_partial(**given)
+            shapes, _, _ = self._symbol.infer_shape_partial(**given_shapes)
         except InferenceError as error:
-            raise InferenceError(f"{error} {shape_remedy(self._symbol, given)}".rstrip(), error.node) from error
+            raise InferenceError(f"{error} {shape_remedy(self._symbol, given_shapes)}".rstrip(), error.node) from error
         known = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
         unknown = [name for name in missing if not known[name] or 0 in known[name]]
         if unknown:
@@ -82,9 +82,9 @@ class Evaluation:
         watch = FiniteWatch(self._symbol.list_outputs())
         seen = 0
         for batch, size in self._batches(data):
-            outputs, found = self._outputs(state, batch)
+            outputs, numbers = self._outputs(state, batch)
             tracker.update(batch, outputs)
-            watch.add(batch, size, found)
+            watch.add(batch, size, numbers)
             seen += 1
         if not seen:
             raise TrainingError(f"There are no batches to evaluate. {_RUN_OUT}")
@@ -94,17 +94,17 @@ class Evaluation:
     def predict(self, state: TrainState, data: Iterable[Any]) -> list[np.ndarray]:
         """Every output over all batches, joined along axis 0. Warns of outputs that are not finite."""
         watch = FiniteWatch(self._symbol.list_outputs())
-        found: list[list[Any]] = []
+        outputs_of_batches: list[list[Any]] = []
         for batch, size in self._batches(data):
             outputs, rows = self._outputs(state, batch)
-            found.append(outputs)
+            outputs_of_batches.append(outputs)
             watch.add(batch, size, rows)
-            if len(found) > 2:  # the device keeps busy with two batches; more would only fill its memory
-                found[-3] = jax.device_get(found[-3])
-        if not found:
+            if len(outputs_of_batches) > 2:  # the device keeps busy with two batches; more would only fill its memory
+                outputs_of_batches[-3] = jax.device_get(outputs_of_batches[-3])
+        if not outputs_of_batches:
             raise TrainingError(f"There are no batches to predict. {_RUN_OUT}")
         watch.finish("predict", lambda batch: self._diagnose(state, batch))
-        return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*found, strict=True)]
+        return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*outputs_of_batches, strict=True)]
 
     def _rows(self, batch: dict[str, Any]) -> int:
         """Rows of a batch. Raises TrainingError for a batch of what are no arrays."""
@@ -116,7 +116,7 @@ class Evaluation:
         return shape[0]
 
     def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Batches without padding, where they are to lie, and their numbers of rows."""
+        """Batches without padding, placed on the devices, and their numbers of rows."""
         one = isinstance(data, Mapping) or hasattr(data, "shape")  # one array, or dict, is one batch
         rows = getattr(data, "rows", None)
         if not one and not may_be_iterated(data):

@@ -20,14 +20,14 @@ _IN_QUEUE = 2
 def rows_not_finite(outputs: Sequence[jax.Array]) -> jax.Array:
     """(outputs, 2) int32: the first row with a number that is not finite, and how many such rows there are."""
 
-    def of(output: jax.Array) -> jax.Array:
+    def first_bad_row(output: jax.Array) -> jax.Array:
         if not jnp.issubdtype(output.dtype, jnp.floating) or not output.size:
             return jnp.zeros(2, jnp.int32)
         rows = output.reshape(output.shape[0] if output.ndim else 1, -1)
         bad = ~jnp.isfinite(rows).all(axis=1)
         return jnp.stack([jnp.argmax(bad), bad.sum()]).astype(jnp.int32)
 
-    return jnp.stack([of(output) for output in outputs])
+    return jnp.stack([first_bad_row(output) for output in outputs])
 
 
 class FiniteWatch:
@@ -40,15 +40,15 @@ class FiniteWatch:
         self._bad = np.zeros(len(self._names), np.int64)
         self._first: tuple[Any, int, int] | None = None  # batch, output, row among all
 
-    def add(self, batch: Any, rows: int, found: jax.Array) -> None:
+    def add(self, batch: Any, rows: int, finite: jax.Array) -> None:
         """A batch of so many rows, and what was found in its outputs."""
-        self._waiting.append((batch, rows, found))
+        self._waiting.append((batch, rows, finite))
         if len(self._waiting) > _IN_QUEUE:
             self._look()
 
     def _look(self) -> None:
-        batch, rows, found = self._waiting.popleft()
-        places = np.asarray(found)
+        batch, rows, finite = self._waiting.popleft()
+        places = np.asarray(finite)
         if self._first is None and places[:, 1].any():
             output = int(places[:, 1].argmax())
             self._first = (batch, output, self._rows + int(places[output, 0]))

@@ -36,7 +36,7 @@ CheckFinite = Literal["interval", "step"] | None
 
 
 class Driven(Protocol):
-    """What a run drives: as much of `Trainer` as it asks for."""
+    """The part of `Trainer` that a run uses."""
 
     state: TrainState | None
 
@@ -51,11 +51,11 @@ class Driven(Protocol):
         ...
 
     def require_state(self) -> TrainState:
-        """The state. Raises TrainingError before there is one."""
+        """Return the state. Raises TrainingError before there is one."""
         ...
 
     def step(self, batch: Any) -> list[jax.Array]:
-        """One update; the outputs."""
+        """Make one update; return the outputs."""
         ...
 
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
@@ -67,11 +67,11 @@ class Driven(Protocol):
         ...
 
     def diagnose(self, batch: Any) -> object:
-        """What turns finite numbers into others, printed as lines."""
+        """The nodes that turn finite numbers into others, printed as lines."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """What tells this run from others."""
+        """Facts that distinguish this run from others."""
         ...
 
 
@@ -105,7 +105,8 @@ class Run:
         self._team = Team(self.trainer.placement, self.exit_when_lost)
 
     def _check_arguments(self) -> None:
-        """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""
+        """Raise TrainingError for whole arrays in place of batches, and for callbacks without a method that `fit`
+        calls."""
         names = ", ".join(
             f"{name!r}: {letter}" for name, letter in zip(self.trainer.inputs.names, "xyzuvw", strict=False)
         )
@@ -145,7 +146,7 @@ class Run:
 
     def __call__(self) -> History:
         """Train. Raises TrainingError, CheckpointError."""
-        claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
+        claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` belong to one run
         lives = self._team.check_alive if self._team.size > 1 else None
         with (
             self._team,
@@ -274,7 +275,7 @@ class Run:
             return False
         steps = max(1, self._step - self._looked)
         self._looked = self._step
-        self._next_look = self._step + self._team.agreed(max(1, min(2 * steps, int(steps * LOOK_EVERY / passed))))
+        self._next_look = self._step + self._team.largest(max(1, min(2 * steps, int(steps * LOOK_EVERY / passed))))
         return True
 
     def _check(self, epoch: int) -> None:
@@ -287,7 +288,7 @@ class Run:
         return {} if self.validation is None else self.trainer.evaluate(self.validation, self.metrics)
 
     def _call(self, method: str, event: Any) -> bool:
-        """Tell the callbacks; whether one of them returned True, which ends the run after this epoch."""
+        """Call a method of all callbacks; whether one returned True, which ends the run after this epoch."""
         answers = [getattr(c, method)(self.trainer, event) for c in self._callbacks if hasattr(c, method)]
         return any(answer is True for answer in answers)
 
@@ -315,15 +316,15 @@ class Run:
             warnings.warn(f"{error} Training goes on.", stacklevel=5)
 
     def _end(self, epoch: int, batch: int) -> None:
-        told = "without a checkpoint"
+        saved = "without a checkpoint"
         if self.checkpoints is not None:
             if self._step != self._saved:
                 self._save(epoch, batch)
             self.checkpoints.wait()
             where = getattr(self.checkpoints, "directory", "the checkpoints")
-            told = f"saved in {where}; the same call of fit goes on from there"
+            saved = f"saved in {where}; the same call of fit goes on from there"
         if self._team.first:
-            print(f"SIGTERM: the run ends at step {self._step}, {told}.", file=sys.stderr, flush=True)
+            print(f"SIGTERM: the run ends at step {self._step}, {saved}.", file=sys.stderr, flush=True)
         raise SystemExit(128 + signal.SIGTERM)
 
     def _save(self, epoch: int, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""What `fit` returns, and what it tells callbacks."""
+"""`History`, which `fit` returns, and the events that callbacks receive."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class StepEvent:
-    """What `on_step_end` is told. epoch, batch: its number in the epoch, both counted from 0. step: steps taken, this
-    one included. outputs: the step's, on the device; looking at their numbers waits for them."""
+    """The event that `on_step_end` receives. epoch, batch: its number in the epoch, both counted from 0. step: steps
+    taken, this one included. outputs: the step's, on the device; looking at their numbers waits for them."""
 
     epoch: int
     batch: int
@@ -65,15 +65,15 @@ class History:
 
     @classmethod
     def from_json(cls, rows: list[Mapping[str, Any]]) -> History:
-        """What `to_json` wrote."""
+        """Read the result of `to_json`."""
         return cls([EpochRecord(**row) for row in rows])
 
     def _repr_html_(self) -> str:
         shown = [record.shown for record in self.epochs]
         names = dict.fromkeys(name for record in shown for name in record)
         rows = [
-            (str(r.epoch), str(r.steps), f"{r.seconds:.2f}", *(f"{found.get(name, math.nan):.6g}" for name in names))
-            for r, found in zip(self.epochs, shown, strict=True)
+            (str(r.epoch), str(r.steps), f"{r.seconds:.2f}", *(f"{cells.get(name, math.nan):.6g}" for name in names))
+            for r, cells in zip(self.epochs, shown, strict=True)
         ]
         charts = [
             curves_svg(

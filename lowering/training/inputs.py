@@ -1,4 +1,4 @@
-"""What a network takes in training: which arguments are data, which are labels, and batches checked against that."""
+"""The inputs of a network in training: its data and label arguments, and batches checked against them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
     else:
         labels = (label_names,) if isinstance(label_names, str) else tuple(label_names)
     for what, names in (("data_names", data), ("label_names", labels)):
-        fix = "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
+        fix = "Trainer(symbol, data_names=[...], label_names=[...]) names the arguments that come with batches."
         refuse_unknown(TrainingError, f"{what} names", names, arguments, "arguments", fix)
     both = [name for name in data if name in labels]
     if both or not data:

@@ -1,7 +1,7 @@
 """Metrics under MXNet's names, summed on the device: no step waits for them.
 
 A metric is three pure functions. `update` runs in a compiled function after each step; numbers come to the host when
-somebody looks at them. Definitions are those of MXNet 1.9.1's `mx.metric`, except that the mean errors weigh every
+`result` reads them. Definitions are those of MXNet 1.9.1's `mx.metric`, except that the mean errors weigh every
 element alike, where MXNet averages the means of the batches, so that a last, shorter batch counts for what it is.
 """
 
@@ -22,8 +22,8 @@ from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 @dataclass(frozen=True)
 class Metric:
-    """name: shown to people. init: () → state, a pytree of arrays. update: (state, labels, outputs) → state, in JAX;
-    labels and outputs are lists. result: state → number, on the host.
+    """A metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update: (state, labels,
+    outputs) → state, in JAX; labels and outputs are lists. result: state → number, on the host.
 
     output_names, label_names: which of the network's it looks at; None for all of them.
     """

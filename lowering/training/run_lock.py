@@ -1,4 +1,4 @@
-"""Whose folder it is: two runs that write into one would each delete and overwrite what the other saved.
+"""The lock of a folder: two runs that write into one would delete and overwrite each other's checkpoints.
 
 The system holds the lock and lets go of it when the process ends, however it ends: a run that was killed goes on at
 once. It is a record lock, which a forked process (a loader of data) does not inherit and so cannot keep. What is in the
@@ -26,7 +26,7 @@ except ImportError:  # Windows
 
 NAME = "run.lock"
 TIDYING = "tidying"
-"""What somebody says who holds the lock for a moment only, while it removes what interrupted saves left."""
+"""The key that a process publishes while it holds the lock for a moment, to remove the rests of interrupted saves."""
 
 _PATIENCE = 10.0
 _MAX_TOLD = 4096
@@ -91,9 +91,9 @@ class RunLock:
                 del _HELD[self._key]
             close()
 
-    def _refused(self, told: Mapping[str, Any]) -> CheckpointError:
-        who = ", ".join(f"{key} {value}" for key, value in told.items()) or "a process that says nothing of itself"
-        mine = told.get("process") == os.getpid() and told.get("host") == socket.gethostname()
+    def _refused(self, holder: Mapping[str, Any]) -> CheckpointError:
+        who = ", ".join(f"{key} {value}" for key, value in holder.items()) or "a process that left no description"
+        mine = holder.get("process") == os.getpid() and holder.get("host") == socket.gethostname()
         fix = (
             "It is this process: call close() of the other Checkpoints, or wait until its fit has ended."
             if mine
@@ -103,22 +103,22 @@ class RunLock:
 
 
 def _lock(descriptor: int) -> dict[str, Any] | None:
-    """Lock a file; what its holder says of itself when there is another. Without locks nobody holds it."""
+    """Lock a file. Returns None, or the description of another holder. A file system without locks has no holder."""
     if fcntl is None:
         return None
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
-        return _told(os.pread(descriptor, _MAX_TOLD, 0))
+        return _read_holder(os.pread(descriptor, _MAX_TOLD, 0))
     except OSError:  # a file system without locks
         return None
     return None
 
 
-def _told(text: bytes) -> dict[str, Any]:
-    """What the holder says of itself; nothing where it is cut off."""
+def _read_holder(text: bytes) -> dict[str, Any]:
+    """The description that the holder wrote; empty where it is cut off."""
     try:
-        told = json.loads(text)
+        holder = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return holder if isinstance(holder, dict) else {}

@@ -1,4 +1,4 @@
-"""What a run keeps track of on the device: its metrics, and whether an output stopped being finite."""
+"""A run tracks its metrics on the device, and whether an output stopped being finite."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ class Tracker:
         """The first values that number nothing, this step's included."""
         if not self._numbers:
             return outside
-        self._numbered = self._numbers.of({name: array.shape for name, array in read.items()})
+        self._numbered = self._numbers.of_batch({name: array.shape for name, array in read.items()})
         for i, numbered in enumerate(self._numbered):
             if numbered is not None and numbered.name in read:
                 wrong, place, value = first_outside(numbered, read[numbered.name])
                 bits = jax.lax.bitcast_convert_type(value.astype(jnp.float32), jnp.int32)
-                found = jnp.stack([jnp.asarray(step, jnp.int32), place, bits])
-                outside = outside.at[:, i].set(jnp.where(wrong & (step < outside[0, i]), found, outside[:, i]))
+                row = jnp.stack([jnp.asarray(step, jnp.int32), place, bits])
+                outside = outside.at[:, i].set(jnp.where(wrong & (step < outside[0, i]), row, outside[:, i]))
         return outside
 
     def results(self) -> dict[str, float]:

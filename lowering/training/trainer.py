@@ -162,13 +162,13 @@ class Trainer:
         of the inputs, `data=(32, 1, 28, 28)`; those of labels may be left out where they follow.
         Raises TrainingError for names or shapes that do not fit, listing all of them; InferenceError.
         """
-        for what, given in (("args", args), ("aux", aux)):
-            if given is not None and not isinstance(given, Mapping):
+        for what, values in (("args", args), ("aux", aux)):
+            if values is not None and not isinstance(values, Mapping):
                 fix = "trainer.init(0, args, aux, data=shape): dicts by name, as load_checkpoint gives them."
-                raise TrainingError(f"{what} of init is no dict", got=type(given).__name__, fix=fix)
+                raise TrainingError(f"{what} of init is no dict", got=type(values).__name__, fix=fix)
         base_key = prng_key(key)
         require_key(base_key)
-        args, aux = (_arrays(each or {}) for each in (args, aux))
+        args, aux = (_arrays(arrays or {}) for arrays in (args, aux))
         self._check_names(shapes)
         known = shapes_by_name(shapes, "shapes", _INIT)
         self._check_shapes(known, args, aux)
@@ -198,7 +198,7 @@ class Trainer:
         values = {**new_args, **new_aux} | {name: first(name, value) for name, value in {**args, **aux}.items()}
         absent = [name for name in names if name not in self.inputs.names and name not in values]
         if absent:
-            fix = "Trainer(symbol, label_names=[...]) says what comes with batches; or trainer.init(0, {name: value})."
+            fix = "Trainer(symbol, label_names=[...]) names inputs of batches; or trainer.init(0, {name: value})."
             raise TrainingError(f"No initialiser has values for {listed(absent)}, by name a label", fix=fix)
         params = {name: values[name] for name in self.wrt}
         return TrainState(
@@ -226,12 +226,12 @@ class Trainer:
             raise InferenceError(f"{error} {shape_remedy(self.symbol, shapes)}".rstrip(), error.node) from error
         surplus: list[str] = []
         problems: list[str] = []
-        for given, names, known in (
+        for values, names, known in (
             (args, self.symbol.list_arguments(), arg_shapes),
             (aux, self.symbol.list_auxiliary_states(), aux_shapes),
         ):
             wanted = {n: s for n, s in zip(names, known, strict=True) if n not in self.inputs.names}
-            for name, value in given.items():
+            for name, value in values.items():
                 if name not in wanted:
                     surplus.append(name)
                 elif wanted[name] and 0 not in wanted[name] and np.shape(value) != wanted[name]:
@@ -240,7 +240,7 @@ class Trainer:
             raise TrainingError(self._misfit(surplus, problems, {**shapes, **args, **aux}))
 
     def _misfit(self, surplus: list[str], problems: list[str], given: Mapping[str, Any]) -> str:
-        """What is said of values for `init` that are not the network's, or of other shapes."""
+        """The error for values given to `init` that the network lacks, or that have other shapes."""
         states = self.symbol.list_auxiliary_states()
         wanted = [*self.wrt, *states]
         every = [*(f"{name} is not in the network" for name in surplus), *problems]
@@ -349,7 +349,7 @@ class Trainer:
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
 
     def about(self) -> dict[str, Any]:
-        """What tells this run from others, as plain data: network, parameters, seed."""
+        """Facts that distinguish this run from others, as plain data: network, parameters, seed."""
         outputs = self.symbol.list_outputs()
         return {
             "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
@@ -406,8 +406,8 @@ class Trainer:
 
 def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     """Values for `init`. Raises TrainingError."""
-    made = {name: as_array(value, name, TrainingError) for name, value in given.items()}
-    return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in made.items()}
+    arrays = {name: as_array(value, name, TrainingError) for name, value in given.items()}
+    return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in arrays.items()}
 
 
 def _check_statistics(mesh: Any, batch_statistics: Any) -> None:

@@ -72,24 +72,24 @@ class Streams:
     """An executable of one core for some samples, run as one for all samples: parts side by side.
 
     executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
-    on any device of this machine's CPU. rows: samples of a part. here: `one_core()`. home: the sharding of outputs.
+    on any device of this machine's CPU. rows: samples of a part. stream: `one_core()`. home: the sharding of outputs.
     """
 
     def __init__(
-        self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, here: Sharding, home: Sharding
+        self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, stream: Sharding, home: Sharding
     ):
-        self._executable, self._rows, self._here, self._home = executable, rows, here, home
-        self._held = {name: jax.device_put(array, here) for name, array in held.items()}
+        self._executable, self._rows, self._here, self._home = executable, rows, stream, home
+        self._held = {name: jax.device_put(array, stream) for name, array in held.items()}
 
     def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
         """The outputs, when they are computed; the first part in the caller's thread."""
         parts = self._parts(inputs)
-        others = [_threads().submit(self._part, part) for part in parts[1:]]
-        return self._joined([self._part(parts[0]), *(other.result() for other in others)])
+        others = [_threads().submit(self._run_part, part) for part in parts[1:]]
+        return self._joined([self._run_part(parts[0]), *(other.result() for other in others)])
 
     def start(self, inputs: Arrays) -> Callable[[], list[jax.Array]]:
         """Compute the outputs while the caller does something else; the function returned waits for them."""
-        parts = [_threads().submit(self._part, part) for part in self._parts(inputs)]
+        parts = [_threads().submit(self._run_part, part) for part in self._parts(inputs)]
         return lambda: self._joined([part.result() for part in parts])
 
     def _parts(self, inputs: Arrays) -> list[dict[str, jax.Array]]:
@@ -98,8 +98,8 @@ class Streams:
         starts = range(0, samples, self._rows)
         return [{n: jax.device_put(x[i : i + self._rows], self._here) for n, x in whole.items()} for i in starts]
 
-    def _part(self, inputs: Arrays) -> list[np.ndarray]:
+    def _run_part(self, inputs: Arrays) -> list[np.ndarray]:
         return [np.asarray(output) for output in self._executable(inputs, self._held, None)]
 
     def _joined(self, parts: Sequence[Sequence[np.ndarray]]) -> list[jax.Array]:
-        return [jax.device_put(np.concatenate(each), self._home) for each in zip(*parts, strict=True)]
+        return [jax.device_put(np.concatenate(pieces), self._home) for pieces in zip(*parts, strict=True)]

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import cache
 
 KEEP = "SYMJAX_NNVM_KEEP_MEMORY"
-"""Environment variable: 0 leaves the C library as it is, whatever the application asks for."""
+"""Environment variable: 0 leaves the C library as it is, and the application's calls have no effect."""
 
 # Parameters of glibc's mallopt(3), and their values here. A trim threshold of -1 is none: with one of 2 GiB,
 # MobileNet's training gave 0.7 GB back in every second step, where small arrays had been placed in the heap's first
@@ -49,8 +49,8 @@ def keep_memory() -> bool:
     """Let memory that is freed stay with the process from now on; returns whether that is so.
 
     It is an application's first line, after the imports: it changes the allocator of the whole process. Blocks up to
-    1 GiB come from one heap that does not shrink, whatever thread asks for them: of the threads that start after this,
-    JAX's when it is first used. Calls and training steps that need hundreds of megabytes in between gain up to a
+    1 GiB come from one heap that does not shrink, for every thread that asks for them: of the threads that start after
+    this, JAX's when it is first used. Calls and training steps that need hundreds of megabytes in between gain up to a
     quarter of their time. Nothing happens where the C library is not glibc, or where `SYMJAX_NNVM_KEEP_MEMORY=0` says
     so in the environment; called again, it changes nothing.
     """

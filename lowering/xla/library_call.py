@@ -63,10 +63,10 @@ def _abstract(*avals: Any, function: Multilinear) -> Any:
 
 def _chosen(alone: bool, exported: bool) -> Callable[..., Array]:
     """The function that is compiled: the call in programs of one CPU device, unless they are exported for others."""
-    here = alone and (_exported.get() or not exported)
+    chosen = alone and (_exported.get() or not exported)
 
     def compiled(*arrays: Array, function: Multilinear) -> Array:
-        return (function.by_library if here else function.elsewhere)(*arrays)
+        return (function.by_library if chosen else function.elsewhere)(*arrays)
 
     return compiled
 

@@ -78,10 +78,10 @@ class Jitted:
         @wraps(function)
         def traced(*args: Any) -> Any:
             self._made = True
-            found = function(*args)
-            if (platform or here()) == "cpu" and (most := _bytes_of_largest(found)) > installed_memory():
+            outputs = function(*args)
+            if (platform or here()) == "cpu" and (most := _bytes_of_largest(outputs)) > installed_memory():
                 raise _too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
-            return found
+            return outputs
 
         self._function = traced
         self._platform, self._once, self._options, self._symbol = platform, once, options, symbol
@@ -90,25 +90,25 @@ class Jitted:
 
     @cached_property
     def _compiling(self) -> Any:
-        found = options_for(self._platform or here(), self._once)
-        return self.plain if found is None else jax.jit(self._function, compiler_options=found, **self._options)
+        options = options_for(self._platform or here(), self._once)
+        return self.plain if options is None else jax.jit(self._function, compiler_options=options, **self._options)
 
     def __call__(self, *args: Any) -> Any:
         """Call the function. Raises LoweringError where a program needs more memory than there is."""
         if not self._whole:
             return self._function(*args)
         try:
-            found = self._run(args)
+            outputs = self._run(args)
             if self._made:  # a program
                 self._made = False
-                _wait_for_memory(found)
+                _wait_for_memory(outputs)
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):
                 raise
-            for each in (self._compiling, self.plain):
-                each.clear_cache()  # so that the next call waits, too
+            for call in (self._compiling, self.plain):
+                call.clear_cache()  # so that the next call waits, too
             raise _too_large(error, self._estimated(args)) from error
-        return found
+        return outputs
 
     def _run(self, args: tuple[Any, ...]) -> Any:
         with suppress(ValueError):  # inside another function JAX takes no options; an error of the function's own
@@ -116,7 +116,7 @@ class Jitted:
         return self.plain(*args)  # is raised again
 
     def _estimated(self, args: tuple[Any, ...]) -> Footprint | None:
-        named = {name: value for each in args if isinstance(each, Mapping) for name, value in each.items()}
+        named = {name: value for argument in args if isinstance(argument, Mapping) for name, value in argument.items()}
         shapes = {name: np.shape(value) for name, value in named.items()}
         return None if self._symbol is None else estimated(self._symbol, shapes)
 
@@ -157,14 +157,14 @@ class Awaited:
         if self._ran:
             return self.executable(*args)
         try:
-            found = self.executable(*args)
-            _wait_for_memory(found)
+            outputs = self.executable(*args)
+            _wait_for_memory(outputs)
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):
                 raise
             raise _too_large(error, self._cost()) from error
         self._ran = True
-        return found
+        return outputs
 
 
 def _wait_for_memory(results: Any) -> None:
@@ -193,7 +193,7 @@ process, dividing by 0, from 2³⁸ on."""
 
 def _bytes_of_largest(results: Any) -> int:
     """Bytes of the largest huge array among results; 0 where there is none."""
-    sizes = [(each.size, each.dtype.itemsize) for each in jax.tree.leaves(results) if isinstance(each, jax.Array)]
+    sizes = [(array.size, array.dtype.itemsize) for array in jax.tree.leaves(results) if isinstance(array, jax.Array)]
     return max((n * size for n, size in sizes if isinstance(n, int) and n >= HUGE), default=0)
 
 

@@ -45,9 +45,9 @@ def device_of(platform: str | None) -> Any:
     try:
         return jax.devices(platform or device)[0]
     except RuntimeError as error:  # JAX has no such backend
-        found = sorted({each.platform for each in jax.devices()} | {"cpu"})
+        platforms = sorted({each.platform for each in jax.devices()} | {"cpu"})
         raise SymbolValueError(
-            f"No device of the platform {platform!r}", expected=f"one of {', '.join(found)}, which are here"
+            f"No device of the platform {platform!r}", expected=f"one of {', '.join(platforms)}, which are here"
         ) from error
 
 

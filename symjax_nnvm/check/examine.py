@@ -188,7 +188,7 @@ def _check_storage(node: Node, name: str, findings: Findings) -> None:
 def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None:
     draws, deviation = FDraws.get(op), FDeviation.get(op)
     when = None if draws is None else draws(node.attrs)
-    found = None if deviation is None else deviation(node.attrs)
+    difference = None if deviation is None else deviation(node.attrs)
     if when is not None:
         always = when == "always"
         findings.add(
@@ -198,9 +198,9 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
             f"Draws other numbers than MXNet{'' if always else ', in training only'}: JAX's, of an explicit key",
             op=op.name,
         )
-    if found is not None:
-        reason = found.what if found.affects == "outputs" else f"In training: {found.what}"
-        severity = "warning" if found.affects == "outputs" else "note"
+    if difference is not None:
+        reason = difference.what if difference.affects == "outputs" else f"In training: {difference.what}"
+        severity = "warning" if difference.affects == "outputs" else "note"
         findings.add("difference", severity, name, reason[0].upper() + reason[1:], op=op.name)
 
 

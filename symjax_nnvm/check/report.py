@@ -161,9 +161,9 @@ class Findings:
             nodes.append(node)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All findings, errors first, each severity in the order in which they were found."""
-        found = [
+        """List all findings, errors first, each severity in the order in which they were found."""
+        problems = [
             Problem(kind, severity, tuple(dict.fromkeys(nodes)), op, reason, fix)
             for (kind, severity, op, reason, fix), nodes in self._nodes.items()
         ]
-        return tuple(sorted(found, key=lambda problem: _SEVERITIES.index(problem.severity)))
+        return tuple(sorted(problems, key=lambda problem: _SEVERITIES.index(problem.severity)))

@@ -96,8 +96,8 @@ def _describe(node: Node, name: str, error: JSONFormatError, findings: Findings,
     elif cause is not None:
         schema = Op.get(op).params
         attrs = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
-        found = _parameter_problems(attrs, schema) if schema is not None else []
-        for kind, reason, fix in found or [("bad parameter", str(cause), "")]:
+        problems = _parameter_problems(attrs, schema) if schema is not None else []
+        for kind, reason, fix in problems or [("bad parameter", str(cause), "")]:
             findings.add(kind, "error", name, reason, op=op, fix=fix)
     elif not Op.exists(op) and op != "null":
         reason, fix = _unknown_operator(op, op in sought)
@@ -127,20 +127,20 @@ def _custom(op_type: str) -> tuple[str, str]:
 
 def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[tuple[Kind, str, str]]:
     """Every parameter that the operator does not take, cannot read or lacks; the parser itself stops at the first."""
-    found: list[tuple[Kind, str, str]] = []
+    problems: list[tuple[Kind, str, str]] = []
     for key, text in attrs.items():
         param = schema.fields.get(schema.canonical(key))
         if param is None:
             if not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
                 close = closest(key, schema.fields, most=1)
                 fix = f"Its parameters are {', '.join(schema.fields) or 'none'}."
-                found.append(("unknown parameter", f"{key}={text[:80]!r}", f"{close[0]}? {fix}" if close else fix))
+                problems.append(("unknown parameter", f"{key}={text[:80]!r}", f"{close[0]}? {fix}" if close else fix))
         elif not _reads(param, text):
-            found.append(("bad parameter", f"{param.name}={text[:80]!r}, expected {param.expected}", ""))
-    given = {schema.canonical(key) for key in attrs}
-    missing = [param.name for param in schema.fields.values() if param.required and param.name not in given]
-    found.extend(("bad parameter", f"{name} is required and not there", "") for name in missing)
-    return found
+            problems.append(("bad parameter", f"{param.name}={text[:80]!r}, expected {param.expected}", ""))
+    names = {schema.canonical(key) for key in attrs}
+    missing = [param.name for param in schema.fields.values() if param.required and param.name not in names]
+    problems.extend(("bad parameter", f"{name} is required and not there", "") for name in missing)
+    return problems
 
 
 def _reads(param: ParamField, text: str) -> bool:

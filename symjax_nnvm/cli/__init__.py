@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("symjax_nnvm.cli.check", "will it run here? everything in the way, at once"),
     "plot": ("symjax_nnvm.cli.plot", "draw the network, repeated blocks folded"),
     "diff": ("symjax_nnvm.cli.diff", "what differs between two models"),
-    "records": ("symjax_nnvm.cli.records", "record files (.rec): what is in one, is it whole, make one"),
+    "records": ("symjax_nnvm.cli.records", "list, verify or make record files (.rec)"),
     "run": ("lowering.cli.run", "run it on arrays, an image or random numbers"),
     "verify": ("lowering.cli.verify", "prove its gradients against JAX's and finite differences"),
     "tune": ("lowering.cli.tune", "measure its convolutions here, for the fastest algorithms"),
@@ -43,17 +43,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Raises SystemExit for `--help` and for usage that argparse refuses.
     """
-    own = argparse.Namespace(own_process=argv is None)
+    defaults = argparse.Namespace(own_process=argv is None)
     argv = list(sys.argv[1:] if argv is None else argv)
     safe_streams()
-    options = _parser(argv).parse_args(argv, own)
+    options = _parser(argv).parse_args(argv, defaults)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             return options.run(options)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `| head`: whoever read has read enough, and the rest of stdout has nowhere to go
+    except BrokenPipeError:  # `| head`: the reader has read enough, and the rest of stdout has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (NNVMError, OSError, MemoryError, RuntimeError) as error:  # XLA's own errors are RuntimeErrors

@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
     _open: argparse.Action | None = None
 
     def add_argument(self, *names: Any, **how: Any) -> argparse.Action:
-        """As argparse does; the last argument without a dash that may be left out is kept in mind."""
+        """Add an argument as argparse does, and remember the last optional argument without a dash."""
         action = super().add_argument(*names, **how)
         if not action.option_strings and action.nargs in ("*", "?"):
             self._open = action
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # the stub has overloads
         self, args: Any = None, namespace: Any = None
     ) -> Any:
-        """As argparse does, which ends such an argument at the first option: what is left over is added to it."""
+        """Parse as argparse does, and add the rest to such an argument, which argparse ends at the first option."""
         options, left = super().parse_known_args(args, namespace)
         if self._open is None:
             return options, left
@@ -41,8 +41,8 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentTypeError as error:
             self.error(f"argument {self._open.metavar}: {error}")
         if values:
-            given = getattr(options, self._open.dest)
-            setattr(options, self._open.dest, values[0] if self._open.nargs == "?" else [*given, *values])
+            value = getattr(options, self._open.dest)
+            setattr(options, self._open.dest, values[0] if self._open.nargs == "?" else [*value, *values])
         return options, left[len(behind) :]
 
     def error(self, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What the command prints: tables, JSON, notes, and progress.
+"""The command prints tables, JSON, notes, and progress.
 
 Rich makes tables and progress of it on a terminal, if it is installed (extra `cli`). It is not required: a command that
 answers "will my model run?" should not first ask for a package, and into files and pipes goes plain text anyway.
@@ -58,7 +58,7 @@ def note(text: str) -> None:
 
 
 def safe_streams() -> None:
-    """What the terminal's encoding lacks is printed as an escape, where it would be an error."""
+    """Print characters that the terminal's encoding lacks as escapes, in the place of an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

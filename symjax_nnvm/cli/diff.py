@@ -1,4 +1,4 @@
-"""What differs between two models: nodes and how they are connected, and the arrays. Exit code 1 when anything does.
+"""The differences between two models: nodes, their connections, and the arrays. Exit code 1 when anything does.
 
 Nodes are matched by name; parameters count by value, not by spelling.
 """

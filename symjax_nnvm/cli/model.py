@@ -44,9 +44,9 @@ def add_shapes(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
 
 def named_shape_of(text: str) -> tuple[str, tuple[int | str, ...]]:
     """(`data`, ("batch", 3, 224, 224)) of `data=batch,3,224,224`; without names as `shape_of`."""
-    name, found, sizes = text.partition("=")
+    name, equals, sizes = text.partition("=")
     parts = [part.strip() for part in sizes.strip().strip("()[]").split(",")]
-    if not found or not any(part.isidentifier() for part in parts) or "x" in parts:
+    if not equals or not any(part.isidentifier() for part in parts) or "x" in parts:
         return shape_of(text)
     numbers = [part if part.isidentifier() else shape_of(f"{name}={part}")[1][0] for part in parts if part]
     return name, tuple(numbers)
@@ -54,9 +54,9 @@ def named_shape_of(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
     """(`data`, (1, 3, 224, 224)) of `data=1,3,224,224`, `data=1x3x224x224` or `data=(1, 3, 224, 224)`."""
-    name, found, sizes = text.partition("=")
+    name, equals, sizes = text.partition("=")
     numbers = re.split(r"[,x]", sizes.strip().strip("()[]").replace(" ", "").rstrip(","))
-    if not name or not found or not all(re.fullmatch(r"-1|[0-9]{1,18}", number) for number in numbers):
+    if not name or not equals or not all(re.fullmatch(r"-1|[0-9]{1,18}", number) for number in numbers):
         raise argparse.ArgumentTypeError(
             f"{text[:80]!r} is no shape; write, for instance, data=1,3,224,224 (0 is a size that is not known)"
         )

@@ -28,7 +28,7 @@ _MOST_PROBLEMS = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to do, with which file, and how."""
+    """Add the arguments: the action, the file, and the options."""
     parser.add_argument("action", choices=tuple(_ACTIONS), metavar="ACTION", help="list, verify or make")
     parser.add_argument("file", type=file_path, metavar="FILE", help="the record file (.rec)")
     parser.add_argument("source", type=file_path, nargs="?", metavar="SOURCE", help="make: a folder, or a list (.lst)")
@@ -91,48 +91,48 @@ def _cell(value: Any) -> str:
 
 def _verify(options: argparse.Namespace) -> int:
     problems: list[str] = []
-    found: dict[str, Any] = {"records": 0, "bytes": 0, "without_header": 0}
+    counts: dict[str, Any] = {"records": 0, "bytes": 0, "without_header": 0}
     try:
         file = RecordFile(options.file, options.index)
-        found["records"] = len(file)
+        counts["records"] = len(file)
         with bar(f"reading {options.file.name}", len(file)) as advance:
             for i in range(len(file)):
                 advance(i)
                 try:
-                    _count(file, i, found, options.decode)
+                    _count(file, i, counts, options.decode)
                 except RecordFormatError as error:
                     problems.append(str(error))
         begun = make_index(file.source)
-        found["not_in_the_index"] = int(np.setdiff1d(begun, file.offsets).size)
+        counts["not_in_the_index"] = int(np.setdiff1d(begun, file.offsets).size)
     except RecordFormatError as error:
         problems.append(str(error))
     problems = list(dict.fromkeys(problems))
     if options.json:
-        print_json(found | {"problems": problems})
+        print_json(counts | {"problems": problems})
         return int(bool(problems))
     for problem in problems[:_MOST_PROBLEMS]:
         show(printable(problem))
     more = len(problems) - _MOST_PROBLEMS
     left = [f"{more} more problems"] if more > 0 else []
-    left += [f"{found['without_header']} without the header of an image"] if found["without_header"] else []
-    left += [f"{found['not_in_the_index']} not in the index"] if found.get("not_in_the_index") else []
+    left += [f"{counts['without_header']} without the header of an image"] if counts["without_header"] else []
+    left += [f"{counts['not_in_the_index']} not in the index"] if counts.get("not_in_the_index") else []
     what = f"{len(problems)} damaged" if problems else "whole" + (", and every image can be decoded" * options.decode)
-    read = f"{printable(str(options.file))}: {found['records']} records, {found['bytes']} bytes in them"
+    read = f"{printable(str(options.file))}: {counts['records']} records, {counts['bytes']} bytes in them"
     show("; ".join([f"{read}: {what}", *left]))
     return int(bool(problems))
 
 
-def _count(file: RecordFile, i: int, found: dict[str, Any], decode: bool) -> None:
+def _count(file: RecordFile, i: int, counts: dict[str, Any], decode: bool) -> None:
     """Read a record. Raises RecordFormatError for one that is damaged, or, with `decode`, is no image."""
     record = file[i]
-    found["bytes"] += len(record)
+    counts["bytes"] += len(record)
     if decode:
         file.image(i)
         return
     try:
         unpack(record)
     except RecordFormatError:
-        found["without_header"] += 1
+        counts["without_header"] += 1
 
 
 def _make(options: argparse.Namespace) -> int:
@@ -141,20 +141,24 @@ def _make(options: argparse.Namespace) -> int:
         rows, root = list_images(options.source, shuffle=not options.no_shuffle), options.source
     else:
         rows, root = read_list(options.source), options.root or options.source.parent
-    made = [options.file, index_beside(options.file)]
+    written = [options.file, index_beside(options.file)]
     make_folder(options.file)
     how = ("resize", "center_crop", "channels", "encoding", "quality", "pass_through", "pack_label", "skip_broken")
     left_out = write_records(options.file, rows, root, **{name: getattr(options, name) for name in how})
     if of_folder:
-        made.append(made[1].with_suffix(".lst"))
-        write_list(made[-1], rows)
+        written.append(written[1].with_suffix(".lst"))
+        write_list(written[-1], rows)
     if options.json:
-        described = {"files": [str(path) for path in made], "records": len(rows) - len(left_out), "left_out": left_out}
+        described = {
+            "files": [str(path) for path in written],
+            "records": len(rows) - len(left_out),
+            "left_out": left_out,
+        }
         print_json(described)
         return 0
     for line in left_out:
         show(printable(f"left out: {line}"))
-    note(f"written: {plain_list(made)}; {len(rows) - len(left_out)} records")
+    note(f"written: {plain_list(written)}; {len(rows) - len(left_out)} records")
     return 0
 
 

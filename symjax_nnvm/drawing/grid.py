@@ -91,17 +91,17 @@ def _join(grid: Grid, upper: int, lower: int, out: float, into: float, link: Lin
 
 def _from_the_top(grid: Grid) -> list[int]:
     """Places as a walk meets them that goes down as far as it can, through things before through lines."""
-    found: dict[int, None] = {}
+    order: dict[int, None] = {}
     for start in sorted(range(len(grid.row_of)), key=grid.row_of.__getitem__):
         stack = [start] if not grid.up[start] else []
         while stack:
             place = stack.pop()
-            if place in found:
+            if place in order:
                 continue
-            found[place] = None
+            order[place] = None
             following = [segment.lower for segment in grid.down[place]]
             stack += sorted(following, key=grid.is_line, reverse=True)  # the last is next
-    return list(found)
+    return list(order)
 
 
 def _order(grid: Grid) -> None:

@@ -113,10 +113,10 @@ class _Plan:
     def _around(self, key: str) -> list[int]:
         """The frames that a box is in, the innermost first, and the outermost level."""
         frame = self._boxes[key].frame
-        found = [_ROOT if frame is None else frame]
-        while found[-1] != _ROOT:
-            found.append(self._parent[found[-1]])
-        return found
+        frames = [_ROOT if frame is None else frame]
+        while frames[-1] != _ROOT:
+            frames.append(self._parent[frames[-1]])
+        return frames
 
     def _connect(self, arrow: Arrow) -> None:
         """Link an arrow's ends on every level that it crosses, through gates."""

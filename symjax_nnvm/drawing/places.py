@@ -94,25 +94,25 @@ ends of its lines, not by the lines: they go where there is room."""
 
 
 def _above(grid: Grid, place: int) -> list[Pull]:
-    found = []
+    pulls = []
     for s in grid.up[place]:
         weight = _ASIDE if s.link.aside else 1.0
         if grid.is_line(s.upper) and not grid.is_line(place):
-            found.append((s.link.source, s.link.out - s.into, weight * (1.0 + is_branch(grid, s.link, s))))
+            pulls.append((s.link.source, s.link.out - s.into, weight * (1.0 + is_branch(grid, s.link, s))))
         else:
-            found.append((s.upper, s.out - s.into, weight * _weight(grid, s)))
-    return found
+            pulls.append((s.upper, s.out - s.into, weight * _weight(grid, s)))
+    return pulls
 
 
 def _below(grid: Grid, place: int) -> list[Pull]:
-    found: list[Pull] = []
+    pulls: list[Pull] = []
     for s in grid.down[place]:
         if grid.is_line(s.lower) and not grid.is_line(place):
             far = grid.far_ends(s)
-            found += [(link.target, link.into - s.out, 1.0 + is_branch(grid, link, s)) for link in far]
+            pulls += [(link.target, link.into - s.out, 1.0 + is_branch(grid, link, s)) for link in far]
         else:
-            found.append((s.lower, s.into - s.out, _weight(grid, s)))
-    return found
+            pulls.append((s.lower, s.into - s.out, _weight(grid, s)))
+    return pulls
 
 
 def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[Sequence[Pull]]) -> list[Pull]:

@@ -177,12 +177,12 @@ def _renamed(a: IndexedGraph, b: IndexedGraph) -> tuple[tuple[str, str], ...] | 
 def _by_name(index: IndexedGraph) -> dict[tuple[str, int], int]:
     """(name, how many of that name came before) → node number."""
     counts: dict[str, int] = {}
-    found = {}
+    numbers = {}
     for nid, node in enumerate(index.nodes):
         name = node.source.name
-        found[name, counts.setdefault(name, 0)] = nid
+        numbers[name, counts.setdefault(name, 0)] = nid
         counts[name] += 1
-    return found
+    return numbers
 
 
 def _said_otherwise(a: Node, b: Node) -> list[tuple[str, str, str]]:

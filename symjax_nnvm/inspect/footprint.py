@@ -193,10 +193,10 @@ class _Measure:
             if op is None:
                 continue
             read = {rptr[entry.node_id] + entry.index for entry in inode.inputs}
-            made = range(rptr[nid], rptr[nid + 1])
+            computed = range(rptr[nid], rptr[nid + 1])
             dying = set() if keep else {eid for eid in read if last[eid] == nid} - self.variables
             taken = self._taken_over(inode, nid, dying) if dying else set()
-            new = sum(sizes[eid] for eid in made) - sum(sizes[eid] for eid in taken)
+            new = sum(sizes[eid] for eid in computed) - sum(sizes[eid] for eid in taken)
             mutated = FMutateInputs.get(op)
             if mutated is not None:
                 new += sum(sizes[rptr[inode.inputs[i].node_id]] for i in mutated(inode.source.attrs))
@@ -206,7 +206,7 @@ class _Measure:
             self.largest = max(self.largest, new + beside + sum(sizes[eid] for eid in read))
             live += new - sum(sizes[eid] for eid in dying - taken)
             if not keep:
-                live -= sum(sizes[eid] for eid in made if last[eid] == _NEVER)
+                live -= sum(sizes[eid] for eid in computed if last[eid] == _NEVER)
 
     def footprint(self, training: bool) -> Footprint:
         """The sums as a result."""
@@ -322,10 +322,10 @@ class _Measure:
 def _inferred(graph: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[DType | None]) -> Graph:
     """A subgraph with shapes and dtypes that follow from those of its variables."""
     fed = dict(zip(subgraph_variables(graph), zip(shapes, dtypes, strict=True), strict=True))
-    given = [fed[node] for node in input_nodes(graph.outputs)]
+    inputs = [fed[node] for node in input_nodes(graph.outputs)]
     known: dict[str, Any] = {
-        "shape_inputs": ShapeList(shape for shape, _ in given),
-        "dtype_inputs": DTypeList(dtype for _, dtype in given),
+        "shape_inputs": ShapeList(shape for shape, _ in inputs),
+        "dtype_inputs": DTypeList(dtype for _, dtype in inputs),
     }
     known |= {"shape_attr_key": "__shape__", "dtype_attr_key": "__dtype__"}
     return apply_pass(apply_pass(Graph(graph.outputs, known), "MXInferShape"), "MXInferType")

@@ -128,9 +128,9 @@ def summarize(
     Raises InferenceError for shapes that contradict the graph, SymbolTypeError for what is no shape.
     """
     expect_symbol(symbol, "summarize")
-    given = known_shapes(shapes or {})
-    data = data_inputs(symbol, given, params)
-    graph = infer_shape(Graph(symbol.outputs), shapes=given)
+    given_shapes = known_shapes(shapes or {})
+    data = data_inputs(symbol, given_shapes, params)
+    graph = infer_shape(Graph(symbol.outputs), shapes=given_shapes)
     index, inferred = graph.indexed_graph(), graph.attrs["shape"]
     layers = []
     parameters = states = 0
@@ -140,13 +140,13 @@ def summarize(
         op = node.source.op
         if op is None:
             continue
-        own = []
+        rows = []
         for entry in node.inputs:
             source = index.nodes[entry.node_id].source
             if source.is_variable and source.name not in data and entry.node_id not in counted:
                 counted.add(entry.node_id)
-                own.append(inferred[index.entry_rptr[entry.node_id]])
-        size = sum(shape_size(shape) for shape in own if is_known(shape))
+                rows.append(inferred[index.entry_rptr[entry.node_id]])
+        size = sum(shape_size(shape) for shape in rows if is_known(shape))
         parameters += size
         if op not in FFlops:
             uncounted[op.name] = None
@@ -156,7 +156,7 @@ def summarize(
                 node.source.name,
                 op.name,
                 tuple(inferred[first : first + node.source.num_visible_outputs()]),
-                size if all(map(is_known, own)) else None,
+                size if all(map(is_known, rows)) else None,
                 _flops_of(index, nid, inferred),
             )
         )

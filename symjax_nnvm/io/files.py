@@ -133,7 +133,7 @@ class _Temporary:
         self._name, self.file = _create(target, mode)
 
     def finish(self) -> None:
-        """Everything is on the disk."""
+        """Write everything to the disk."""
         self.file.flush()
         _synchronise(self.file.fileno())
         if fcntl is None:  # Windows renames no open file
@@ -178,19 +178,19 @@ def _temporary(path: StrPath) -> Iterator[_Temporary]:
                 folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
                 descriptors.callback(os.close, folder)
         _sweep(target)
-        made = _Temporary(target, folder, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
+        temporary = _Temporary(target, folder, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
         try:
             if old is not None:
-                _like(old, made.file.fileno())
-            yield made
+                _like(old, temporary.file.fileno())
+            yield temporary
         finally:
-            made.discard()
+            temporary.discard()
 
 
 def _permitted(target: Path, path: StrPath) -> int | None:
     """A descriptor of an existing target that may be written to; None where there is none yet."""
     try:
-        found = os.stat(target)
+        status = os.stat(target)
     except FileNotFoundError:
         if not target.parent.is_dir():
             raise MissingFolderError(
@@ -200,8 +200,8 @@ def _permitted(target: Path, path: StrPath) -> int | None:
         return None
     except NotADirectoryError:
         raise MissingFolderError(f"{os.fspath(path)} cannot be written: {target.parent} is no folder.") from None
-    if not stat.S_ISREG(found.st_mode):
-        raise _not_regular(path, found, "written to")
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_regular(path, status, "written to")
     return os.open(target, os.O_WRONLY | _NONBLOCK | _CLOEXEC)  # may it be written to? Nothing is.
 
 
@@ -218,8 +218,8 @@ def _create(target: Path, mode: int) -> tuple[Path, BinaryIO]:
         except FileExistsError:
             continue
         except OSError as error:
-            told = f"{error.strerror} (a file is written beside its place and then renamed)"
-            raise OSError(error.errno, told, os.fspath(target)) from error
+            problem = f"{error.strerror} (a file is written beside its place and then renamed)"
+            raise OSError(error.errno, problem, os.fspath(target)) from error
         if fcntl is not None:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -257,8 +257,8 @@ def _is_temporary(name: str, target: Path) -> bool:
 def _like(old: os.stat_result, descriptor: int) -> None:
     """Owner, where the system allows, and mode of the file that is replaced."""
     if hasattr(os, "fchown"):
-        made = os.fstat(descriptor)
-        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        status = os.fstat(descriptor)
+        if (status.st_uid, status.st_gid) != (old.st_uid, old.st_gid):
             with suppress(OSError):
                 os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "fchmod"):
@@ -279,14 +279,14 @@ def _synchronise(descriptor: int) -> None:
 
 def open_regular(path: StrPath) -> BinaryIO:
     """Open a regular file for reading. Raises FileError for any other kind, without waiting for it; OSError."""
-    found = os.stat(_without_nul(path))  # opening some devices does something
-    if not stat.S_ISREG(found.st_mode):
-        raise _not_regular(path, found, "read")
+    status = os.stat(_without_nul(path))  # opening some devices does something
+    if not stat.S_ISREG(status.st_mode):
+        raise _not_regular(path, status, "read")
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
         file.close()
-        raise _not_regular(path, found, "read")
+        raise _not_regular(path, status, "read")
     return file
 
 
@@ -295,7 +295,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def read_bounded(path: StrPath, limit: int, what: str, error: type[NNVMError] = FileError) -> bytes:
-    """All bytes of a file of at most `limit`.
+    """Read all bytes of a file of at most `limit`.
 
     Raises `error` for a larger one, which says what it is too large for; FileError for no regular file, OSError.
     """
@@ -391,6 +391,6 @@ def _without_nul(path: StrPath) -> StrPath:
     return path
 
 
-def _not_regular(path: StrPath, found: os.stat_result, verb: str) -> FileError:
-    kind, fix = next(((kind, fix) for test, kind, fix in _KINDS if test(found.st_mode)), ("something else", ""))
+def _not_regular(path: StrPath, status: os.stat_result, verb: str) -> FileError:
+    kind, fix = next(((kind, fix) for test, kind, fix in _KINDS if test(status.st_mode)), ("something else", ""))
     return FileError(f"{os.fspath(path)} cannot be {verb}", expected="a regular file", got=kind, fix=fix)

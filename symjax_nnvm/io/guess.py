@@ -79,8 +79,8 @@ def what_is_there(path: Path, suffix: str = "") -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
-    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix) and entry.is_file())
-    names = [name.removesuffix(suffix) for name in found if not name.startswith(".")]
+    listed = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix) and entry.is_file())
+    names = [name.removesuffix(suffix) for name in listed if not name.startswith(".")]
     if not names:
         return f"No file{suffix and f' *{suffix}'} is in {folder.resolve()}."
     asked = path.name.removesuffix(suffix)

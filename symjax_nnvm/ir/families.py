@@ -9,5 +9,5 @@ from collections.abc import Iterable
 
 def import_families(path: Iterable[str], package: str) -> None:
     """Import every module and package below `package`, whose `__path__` is given, in the order of their names."""
-    for found in pkgutil.walk_packages(path, f"{package}."):
-        importlib.import_module(found.name)
+    for module in pkgutil.walk_packages(path, f"{package}."):
+        importlib.import_module(module.name)

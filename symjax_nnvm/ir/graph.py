@@ -19,7 +19,7 @@ MXNET_VERSION = 10901
 class Graph:
     """A computation graph: its output entries, and any attributes that passes read and write.
 
-    The structure is whatever the outputs reach. Passes never edit the nodes they are given.
+    The structure is all nodes that the outputs reach. Passes never edit the nodes they are given.
     """
 
     __slots__ = ("_indexed_graph", "_nodes", "attrs", "outputs")

@@ -152,12 +152,12 @@ class IndexedGraph:
         """The number of a node, given itself or its name (of equal names the last). Raises GraphError."""
         if isinstance(key, str):
             last_first = range(len(self.nodes) - 1, -1, -1)
-            found = next((nid for nid in last_first if self.nodes[nid].source.name == key), None)
+            number = next((nid for nid in last_first if self.nodes[nid].source.name == key), None)
         else:
-            found = self._node2index.get(key)
-        if found is None:
+            number = self._node2index.get(key)
+        if number is None:
             raise GraphError(explain("No such node in the graph", node=key))
-        return found
+        return number
 
     @overload
     def entry_id(self, key: IndexedEntry | NodeEntry, /) -> int: ...

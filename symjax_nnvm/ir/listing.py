@@ -23,15 +23,15 @@ def input_nodes(outputs: Iterable[NodeEntry], option: InputOption = "all") -> li
 
 def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
     """The variables among all nodes of a graph, in their order."""
-    found = [node for node in nodes if node.is_variable]
+    inputs = [node for node in nodes if node.is_variable]
     if option == "all":
-        return found
+        return inputs
     mutated: set[Node] = set()
     for node in nodes:
         mutates = FMutateInputs.get(node.op)
         if mutates is not None:
             mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
-    return [node for node in found if (node in mutated) == (option == "aux_state")]
+    return [node for node in inputs if (node in mutated) == (option == "aux_state")]
 
 
 def subgraph_variables(graph: Subgraph) -> list[Node]:
@@ -42,7 +42,7 @@ def subgraph_variables(graph: Subgraph) -> list[Node]:
 
 
 def subgraph(outputs: Iterable[NodeEntry], fed: Sequence[Node]) -> Graph:
-    """A subgraph whose operator feeds these variables, in this order, whatever its outputs reach."""
+    """A subgraph whose operator feeds these variables, in this order, also those that its outputs do not reach."""
     return Graph(outputs, {_VARIABLES: list(fed)})
 
 

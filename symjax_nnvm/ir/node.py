@@ -167,10 +167,10 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
     fields = operator.params.fields if operator.params else {}
     kept = {key: text for key, text in attrs.dict.items() if key in fields or key.startswith("__")}
     kept |= {key: value_to_text(value) for key, value in params.items()}
-    made = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs, attrs.draw_place, attrs.source)
+    new = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs, attrs.draw_place, attrs.source)
     if operator.attr_parser is not None:
-        operator.attr_parser(made)
-    return made
+        operator.attr_parser(new)
+    return new
 
 
 class NodeEntry(NamedTuple):

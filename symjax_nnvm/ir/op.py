@@ -256,11 +256,11 @@ class Op:
     @staticmethod
     def get_attr(key: str) -> OpMap[Any]:
         """The live table of an attribute; created empty the first time a key is asked for."""
-        found = _maps.get(key)
-        if found is None:
+        attribute = _maps.get(key)
+        if attribute is None:
             with _lock:
-                found = _maps.setdefault(key, OpMap(key))
-        return found
+                attribute = _maps.setdefault(key, OpMap(key))
+        return attribute
 
     def include(self, group: str) -> Op:
         """Join a group: all attributes set on it so far, and later, are set on this operator."""
@@ -277,13 +277,13 @@ class Op:
     @staticmethod
     def get(name: str) -> Op:
         """The operator of a canonical name or alias. Raises OpNotRegisteredError."""
-        found = _by_name.get(name)
-        if found is None:
+        op = _by_name.get(name)
+        if op is None:
             close = closest_ops(name)
             fix = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
             reason = why_left_out(name) or fix
             raise OpNotRegisteredError(f"Operator {name} is not registered{reason}")
-        return found
+        return op
 
     @staticmethod
     def exists(name: str) -> bool:
@@ -362,11 +362,11 @@ def why_left_out(name: str) -> str:
 def closest_ops(name: str, cutoff: float = 0.6) -> list[str]:
     """The names of registered operators most like one that is not, each operator once; those that begin with _ where no
     others are, or the name does."""
-    found: dict[Op, str] = {}
+    matches: dict[Op, str] = {}
     for close in closest(name, _by_name, 8, cutoff):
-        found.setdefault(_by_name[close], close)
-    public = [close for close in found.values() if not close.startswith("_")]
-    return (list(found.values()) if name.startswith("_") else public or list(found.values()))[:3]
+        matches.setdefault(_by_name[close], close)
+    public = [close for close in matches.values() if not close.startswith("_")]
+    return (list(matches.values()) if name.startswith("_") else public or list(matches.values()))[:3]
 
 
 get_op = Op.get

@@ -96,14 +96,14 @@ class Params:
 
     def __init_subclass__(cls) -> None:
         cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` asks for the signature, to make one
-        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        cls._defaults = {field.name: field.default for field in dataclasses.fields(made)}
+        dataclass: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        cls._defaults = {field.name: field.default for field in dataclasses.fields(dataclass)}
 
     def __init__(self, **values: Any):
-        found = {**self._defaults, **values}
-        if len(found) > len(self._defaults) or dataclasses.MISSING in found.values():
+        fields = {**self._defaults, **values}
+        if len(fields) > len(self._defaults) or dataclasses.MISSING in fields.values():
             raise TypeError(f"{type(self).__name__}({', '.join(self._defaults)}) got {', '.join(values) or 'nothing'}")
-        self.__dict__.update(found)
+        self.__dict__.update(fields)
 
     def _values(self) -> tuple[Any, ...]:
         return tuple([self.__dict__[name] for name in self._defaults])
@@ -211,10 +211,10 @@ def _bounds_of(annotation: Any) -> dict[str, float]:
     args = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated:
         return next((dataclasses.asdict(extra) for extra in args[1:] if isinstance(extra, Bounds)), {})
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     for arg in args:
-        found |= _bounds_of(arg)
-    return found
+        bounds |= _bounds_of(arg)
+    return bounds
 
 
 def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -261,7 +261,7 @@ _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 
 def value_to_text(value: object) -> str:
-    """`str(value)` as Python 3 and MXNet write it, whatever NumPy type the value came as."""
+    """`str(value)` as Python 3 and MXNet write it, for values of any NumPy type."""
     if type(value) in _PLAIN:
         return str(value)
     match value:
@@ -311,7 +311,9 @@ class ParamField:
     def choices(self) -> tuple[Any, ...]:
         """The values of a parameter that has a few; else none."""
         members = typing.get_args(self.annotation) if typing.get_origin(self.annotation) is not Literal else ()
-        literals = [each for each in (self.annotation, *members) if typing.get_origin(each) is Literal]
+        literals = [
+            annotation for annotation in (self.annotation, *members) if typing.get_origin(annotation) is Literal
+        ]
         return tuple(choice for literal in literals for choice in typing.get_args(literal))
 
     def admits(self, value: Any) -> bool:
@@ -367,16 +369,16 @@ class ParamSchema:
         """
         items = tuple(attrs.items())
         try:
-            found = self._cache.get(items)
+            parsed = self._cache.get(items)
         except TypeError:  # an unhashable value is no text
             return self._parse(attrs, op, node)
-        if found is None:
-            found = self._parse(attrs, op, node)
+        if parsed is None:
+            parsed = self._parse(attrs, op, node)
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
             if sum(len(key) + len(text) for key, text in items) <= _MAX_CACHED_TEXT:
-                self._cache[items] = found
-        return found
+                self._cache[items] = parsed
+        return parsed
 
     def _parse(self, attrs: Mapping[str, str], op: str, node: str) -> Any:
         shown = cut(f"{op}({', '.join([f'name={node!r}', *(f'{k}={v!r}' for k, v in attrs.items())])})")

@@ -59,10 +59,10 @@ def register_pass(
 
 def get_pass(name: str) -> PassInfo:
     """The pass of a name. Raises PassError."""
-    found = _passes.get(name)
-    if found is None:
+    function = _passes.get(name)
+    if function is None:
         raise PassError(f"Cannot find pass {name} in the registry. Registered are {', '.join(sorted(_passes))}.")
-    return found
+    return function
 
 
 def list_passes() -> list[str]:

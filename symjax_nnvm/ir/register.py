@@ -284,12 +284,12 @@ class Deviations(tuple[Deviation, ...]):
     __slots__ = ()
 
     def __call__(self, attrs: NodeAttrs) -> Deviation | None:
-        """All deviations that the parameters bring about, as one; None where there are none."""
-        found = [one for one in self if one.when is None or one.when(attrs.parsed)]
-        if not found:
+        """Join all deviations that the parameters cause; None where there are none."""
+        that_apply = [one for one in self if one.when is None or one.when(attrs.parsed)]
+        if not that_apply:
             return None
-        affects = "outputs" if any(one.affects == "outputs" for one in found) else "training"
-        return Deviation("; ".join(one.what for one in found), affects)
+        affects = "outputs" if any(one.affects == "outputs" for one in that_apply) else "training"
+        return Deviation("; ".join(one.what for one in that_apply), affects)
 
 
 def _fill_card(

@@ -70,11 +70,11 @@ def rewrite(
         draft = node
         if fresh or any(e[0] in replaced for e in inputs) or (deps and any(dep in replaced for dep in deps)):
             draft = Node(node.attrs.copy(), [entry_now(e) for e in inputs], [node_now(d) for d in deps] if deps else ())
-        made = None if rule is None else rule(node, draft)
-        if made is None:
-            made = draft
-        if made is not node:
-            replaced[node] = made
+        replacement = None if rule is None else rule(node, draft)
+        if replacement is None:
+            replacement = draft
+        if replacement is not node:
+            replaced[node] = replacement
     result.outputs = [entry_now(entry) for entry in outputs]
     return result
 

@@ -33,7 +33,7 @@ def mesh_axes(text: str) -> MeshAxes:
     whole = text.strip().removesuffix(",")
     if not whole or len(text) > _LONGEST:
         raise _malformed(text)
-    found: list[str | tuple[str, ...] | None] = []
+    axes: list[str | tuple[str, ...] | None] = []
     at = 0
     while at < len(whole):
         match = _ITEM.match(whole, at)
@@ -42,16 +42,16 @@ def mesh_axes(text: str) -> MeshAxes:
         at = match.end()
         group, word = match.groups()
         if group is None:
-            found.append(None if word.strip() == "None" else _name(word, text))
+            axes.append(None if word.strip() == "None" else _name(word, text))
         else:
-            found.append(tuple(_name(each, text) for each in group.strip().removesuffix(",").split(",")))
+            axes.append(tuple(_name(axis, text) for axis in group.strip().removesuffix(",").split(",")))
     if whole.endswith(","):
         raise _malformed(text)
-    names = split_over(tuple(found))
+    names = split_over(tuple(axes))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         problem = f"{SHARDING} splits two axes over {', '.join(twice)}"
         raise ParamError(problem, expected="an axis of the mesh once", got=repr(text), fix=_FIX)
-    return tuple(found)
+    return tuple(axes)
 
 
 def split_over(axes: MeshAxes) -> list[str]:
@@ -62,7 +62,7 @@ def split_over(axes: MeshAxes) -> list[str]:
 
 def axes_text(axes: MeshAxes) -> str:
     """The text that `mesh_axes` reads."""
-    return ", ".join(f"({', '.join(each)})" if isinstance(each, tuple) else str(each) for each in axes)
+    return ", ".join(f"({', '.join(axis)})" if isinstance(axis, tuple) else str(axis) for axis in axes)
 
 
 def _name(word: str, text: str) -> str:

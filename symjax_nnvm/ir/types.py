@@ -46,7 +46,7 @@ MAX_SIZE = (1 << 63) - 1
 """The most bytes, as of anything that is counted: what an int64 holds."""
 
 MAX_ELEMENTS = MAX_SIZE // 16
-"""The most elements of an array, whatever its dtype: 16 bytes each, complex128's, which float64 becomes in a Fourier
+"""The most elements of an array of any dtype: 16 bytes each, complex128's, which float64 becomes in a Fourier
 transform. XLA ends the process when an array has more than `MAX_SIZE` bytes."""
 
 _NAME_OF_CODE = {code: name for name, code in DTYPE_CODES.items()}
@@ -128,7 +128,7 @@ def shape_size(shape: Shape) -> int:
 
 
 def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
-    """Why no array has a shape, whatever its unknown dimensions are; None when one may have it.
+    """The reason why no array has a shape, for any unknown dimensions; None when one may have it.
 
     Symbolic dimensions, which an exported program leaves open, count as unknown ones do. item_size: of a dtype, where
     an array of `MAX_ELEMENTS` bytes, counted without empty axes, is the limit.

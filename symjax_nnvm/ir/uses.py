@@ -24,21 +24,21 @@ class Uses:
             for source, index in _reads(node):
                 self._add(source, index)
 
-    def of(self, node: Node) -> int:
+    def count(self, node: Node) -> int:
         """How many nodes and heads read a node's outputs, or wait for it."""
         return self._of_node.get(node, 0)
 
     def only(self, node: Node, index: int) -> bool:
         """Whether every reader of the node reads this output."""
-        return self.of(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
+        return self.count(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
 
     def knows(self, node: Node) -> bool:
         """Whether the node is part of the graph as it is now."""
         return node in self._of_node
 
-    def replace(self, node: Node, draft: Node, made: Node | NodeEntry) -> None:
+    def replace(self, node: Node, draft: Node, replacement: Node | NodeEntry) -> None:
         """Account for a rewriting's step: `made` takes the place of a node, as a rule of `rewrite` answers."""
-        new, output = made[:2] if isinstance(made, tuple) else (made, None)
+        new, output = replacement[:2] if isinstance(replacement, tuple) else (replacement, None)
         if new is node:
             return
         counts = [(index, self._of_entry.pop((node, index), 0)) for index in range(-1, node.num_outputs())]
@@ -57,9 +57,9 @@ class Uses:
         self._of_node[node] = self._of_node.get(node, 0) + count
         self._of_entry[node, index] = self._of_entry.get((node, index), 0) + count
 
-    def _admit(self, made: Node) -> None:
+    def _admit(self, new_node: Node) -> None:
         """Count the reads of a node, if it is new, and of the new nodes before it."""
-        pending = [] if made in self._of_node else [made]
+        pending = [] if new_node in self._of_node else [new_node]
         while pending:
             node = pending.pop()
             self._of_node.setdefault(node, 0)

@@ -253,8 +253,8 @@ def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> Non
     named = isinstance(arrays, Mapping)
     names = [_encoded(name) for name in arrays] if named else []
     values = list(arrays.values()) if named else list(arrays)
-    told = [repr(name) for name in arrays] if named else [f"array {i}" for i in range(len(values))]
-    headers = [_header(value, what) for value, what in zip(values, told, strict=True)]
+    labels = [repr(name) for name in arrays] if named else [f"array {i}" for i in range(len(values))]
+    headers = [_header(value, what) for value, what in zip(values, labels, strict=True)]
     file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(values)))
     for header, parts in headers:
         file.write(header)

@@ -26,7 +26,7 @@ def load_checkpoint(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) 
 
     prefix: the name of either file will do, too. epoch: a number, or text such as `"0003"`.
 
-    The graph decides which arrays are auxiliary states, whatever their prefix in the file; arrays that the graph does
+    The graph decides which arrays are auxiliary states, with any prefix in the file; arrays that the graph does
     not know go by their prefix. Arrays are views of the mapped file, sparse ones are made dense.
     Raises ModelNotFoundError, which lists the epochs and models there are; JSONFormatError, ParamsFormatError, OSError.
     """

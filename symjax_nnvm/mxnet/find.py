@@ -27,9 +27,9 @@ def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
     if not Path(text + SYMBOL_SUFFIX).is_file():
         if text.endswith(SYMBOL_SUFFIX):
             return text.removesuffix(SYMBOL_SUFFIX), None
-        found = _PARAMS_NAME.fullmatch(text)
-        if found:
-            return found["prefix"], int(found["epoch"])
+        match = _PARAMS_NAME.fullmatch(text)
+        if match:
+            return match["prefix"], int(match["epoch"])
     return text, None
 
 
@@ -53,12 +53,12 @@ def epochs(prefix: str | os.PathLike[str]) -> dict[int, Path]:
     path = Path(prefix)
     if not path.name or not path.parent.is_dir():
         return {}
-    found = {}
+    paths = {}
     for entry in path.parent.iterdir():
         match = _PARAMS_NAME.fullmatch(entry.name)
         if match and match["prefix"] == path.name:
-            found[int(match["epoch"])] = entry
-    return dict(sorted(found.items()))
+            paths[int(match["epoch"])] = entry
+    return dict(sorted(paths.items()))
 
 
 def symbol_path(prefix: str) -> Path:

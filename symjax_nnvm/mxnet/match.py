@@ -1,4 +1,4 @@
-"""`match_params`: which array of a file belongs to which argument or state of a symbol, whatever names the file uses.
+"""`match_params`: which array of a file belongs to which argument or state of a symbol, for any names in the file.
 
 Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. The rest is
 matched by roles, shapes and order (`structural`). Everything that does not fit is reported at once.
@@ -189,8 +189,8 @@ class _Search:
             for candidate in wanted:
                 if rests and candidate.endswith(rests[0]):
                     prefix = candidate[: len(candidate) - len(rests[0])]
-                    found = [(prefix + rest, name) for rest, name in zip(rests, names, strict=True)]
-                    best = max(best, [pair for pair in found if pair[0] in wanted], key=len)
+                    pairs = [(prefix + rest, name) for rest, name in zip(rests, names, strict=True)]
+                    best = max(best, [pair for pair in pairs if pair[0] in wanted], key=len)
             if 2 * len(best) > len(names):
                 for name, bare in best:
                     self.take(name, bare)
@@ -198,9 +198,9 @@ class _Search:
 
     def by_structure(self) -> None:
         """Structural names, by roles, shapes and order."""
-        found = file_layers({bare: np.shape(self.params[source]) for bare, source in self.left.items()})
-        roles = frozenset(role for layer in found for role in layer.members)
-        pairs, groups = match_layers(symbol_layers(self.wanted(), self.uses, roles), found)
+        stored = file_layers({bare: np.shape(self.params[source]) for bare, source in self.left.items()})
+        roles = frozenset(role for layer in stored for role in layer.members)
+        pairs, groups = match_layers(symbol_layers(self.wanted(), self.uses, roles), stored)
         for theirs, ours in pairs:
             for role, name in theirs.members.items():
                 self.take(name, ours.members[role])

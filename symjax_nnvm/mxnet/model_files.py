@@ -60,7 +60,7 @@ class ModelFiles:
         return {} if self.params_path is None else named_arrays(self.params_path)
 
     def params(self, symbol: Symbol, *, complete: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arguments, auxiliary states) by the network's names, whatever the file's are; empty without a file.
+        """(arguments, auxiliary states) by the network's names, not the file's; empty without a file.
 
         complete: raise when a parameter is missing or misshaped, and leave out what the network has no use for; else
         arrays that do not fit keep the names they have. Raises ParamsMismatchError, ParamsFormatError, OSError.
@@ -101,13 +101,13 @@ def find_model(model: str, params: Path | None = None, epoch: int | None = None)
 
 def _symbol_of(prefix: Path, asked: str) -> Path:
     candidates = (prefix.with_name(prefix.name + SYMBOL_SUFFIX), prefix.with_name(prefix.name + ".json"))
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is None:
+    existing = next((path for path in candidates if path.is_file()), None)
+    if existing is None:
         raise ModelNotFoundError(
             f"No model {asked!r}: looked for {' and '.join(str(path) for path in candidates)}. "
             f"{what_is_there(candidates[0], SYMBOL_SUFFIX)}"
         )
-    return found
+    return existing
 
 
 def _prefix_of_symbol(path: Path) -> Path:

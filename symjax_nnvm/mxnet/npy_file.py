@@ -75,16 +75,16 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     def refuse(problem: str) -> ParamsFormatError:
         return ParamsFormatError(f"{what} is no .npy array that can be read: {problem} in {header.strip()[:200]!r}.")
 
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     text = header.strip()
     braced = len(text) >= 2 and text[0] == "{" and text[-1] == "}"
     items, at = text[1:-1].rstrip() if braced else "", 0
     while at < len(items) and (item := _ITEM.match(items, at)):
-        found |= {key: value for key, value in item.groupdict().items() if value is not None}
+        fields |= {key: value for key, value in item.groupdict().items() if value is not None}
         at = item.end()
-    if at != len(items) or len(found) != 3:
+    if at != len(items) or len(fields) != 3:
         raise refuse("expected descr, fortran_order and shape")
-    dims = [dim.strip() for dim in found["shape"].split(",")]
+    dims = [dim.strip() for dim in fields["shape"].split(",")]
     if not dims[-1]:
         dims.pop()
     if len(dims) > MAX_RANK or not all(_DIM.fullmatch(dim) for dim in dims):
@@ -92,11 +92,11 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     shape = tuple(int(dim.rstrip("L")) for dim in dims)
     try:
         # MXNet 2.0's spelling of bfloat16, which NumPy does not know.
-        dtype = bfloat16() if found["descr"] == "<b2" else np.dtype(found["descr"])
+        dtype = bfloat16() if fields["descr"] == "<b2" else np.dtype(fields["descr"])
     except TypeError:
         raise refuse("unknown dtype") from None
     if dtype.name not in DTYPE_CODES:
         raise refuse(f"dtype {dtype.name}, which MXNet does not have,")
     if (problem := shape_problem(shape, dtype.itemsize)) is not None:
         raise refuse(problem)
-    return dtype, shape, found["fortran_order"] == "True"
+    return dtype, shape, fields["fortran_order"] == "True"

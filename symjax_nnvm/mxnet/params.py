@@ -19,7 +19,7 @@ from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or `.npy`: a
-    dict by name, or a list. What the file holds says what it is, whatever it is called.
+    dict by name, or a list. The bytes decide the format, not the name.
 
     Dense arrays are views of the mapped file: nothing is copied or read before it is used. While they live the file may
     be replaced or removed, as saving under its name does, but not changed in its place. Sparse ones are
@@ -69,7 +69,7 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
         raise ParamsFormatError(
             f"{os.fspath(fname)} is named as {row.title}, which is only read",
             expected=f"a name that ends in {plain_list(array_suffixes(written=True))}",
-            fix="Or call what writes such files, as numpy.savez does .npz.",
+            fix="Or call the function that writes such files, as numpy.savez does .npz.",
         )
     with atomic_write(fname) as file:
         row.write(file, arrays)

@@ -160,6 +160,6 @@ _SWAPPED: dict[int, Any] = {1: slice(None), 3: [2, 1, 0], 4: [2, 1, 0, 3]}
 
 
 def _broken(row: ImageRow, error: NNVMError | OSError) -> RecordFormatError:
-    told = str(error) if isinstance(error, NNVMError) else f"{error.strerror or error}."
+    reason = str(error) if isinstance(error, NNVMError) else f"{error.strerror or error}."
     fix = "skip_broken=True (--skip-broken) leaves such images out."
-    return RecordFormatError(f"Image {row.id} of the list, {row.path}: {told} {fix}")
+    return RecordFormatError(f"Image {row.id} of the list, {row.path}: {reason} {fix}")

@@ -140,8 +140,8 @@ _FOREIGN_INDEX = (
 def _truncated(file: PositionedFile, offset: int, what: str) -> RecordFormatError:
     return RecordFormatError(
         f"{file.path} ends within the record at byte {offset}: {what}, and the file has {file.size} bytes",
-        fix="It was not copied whole, or whoever wrote it was stopped: copy it again. Of a copy, the records before "
-        f"that are what `truncate -s {offset} COPY` leaves; remove its index, and RecordFile makes one.",
+        fix="It was not copied whole, or its writer was stopped: copy it again. In a copy, "
+        f"`truncate -s {offset} COPY` keeps the records before; remove its index, and RecordFile makes one.",
     )
 
 

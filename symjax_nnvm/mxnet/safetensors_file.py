@@ -58,8 +58,8 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
     """
     if not isinstance(arrays, Mapping):
         raise ParamsFormatError("A safetensors file holds arrays by name: save a dict, or a list as .params.")
-    told = all(isinstance(name, str) and kind_of(name) for name in arrays)
-    args, aux = split_kinds(arrays) if told else (arrays, {})
+    typed = all(isinstance(name, str) and kind_of(name) for name in arrays)
+    args, aux = split_kinds(arrays) if typed else (arrays, {})
     both = sorted(args.keys() & aux.keys())
     if both:
         raise ParamsFormatError(f"{both} are arguments and auxiliary states at once; a file has one array of a name.")
@@ -70,7 +70,7 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
         if not isinstance(name, str) or name == _METADATA:
             raise ParamsFormatError(f"An array cannot be named {name!r}: safetensors files keep other things there.")
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    header: dict[str, Any] = {_METADATA: {_AUX: json.dumps(list(aux))}} if told else {}
+    header: dict[str, Any] = {_METADATA: {_AUX: json.dumps(list(aux))}} if typed else {}
     at = 0
     for name in names:
         array = arrays[name]

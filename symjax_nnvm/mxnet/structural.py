@@ -75,14 +75,14 @@ def symbol_layers(
     return list(layers.values())
 
 
-def match_layers(wanted: Layers, found: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
+def match_layers(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
     """(pairs of layers, groups that cannot be told apart), of the symbol's layers and the file's."""
     created = _by_creation(wanted)
-    orders = [order for order in (wanted, created) if _all_fit(order, found)]
+    orders = [order for order in (wanted, created) if _all_fit(order, stored)]
     if not orders:
-        return _match_unique(wanted, found)
+        return _match_unique(wanted, stored)
     clear, unclear = [], []
-    for i, layer in enumerate(found):
+    for i, layer in enumerate(stored):
         (clear if orders[0][i] is orders[-1][i] else unclear).append((orders[0][i], layer))
     if not unclear:
         return clear, []
@@ -111,8 +111,8 @@ def _split(name: str, roles: frozenset[str], depth: int) -> tuple[str, str | Non
     return name, None
 
 
-def _all_fit(wanted: Layers, found: Layers) -> bool:
-    return len(wanted) == len(found) and all(a.fits(b) for a, b in zip(wanted, found, strict=True))
+def _all_fit(wanted: Layers, stored: Layers) -> bool:
+    return len(wanted) == len(stored) and all(a.fits(b) for a, b in zip(wanted, stored, strict=True))
 
 
 def _by_creation(layers: Layers) -> Layers:
@@ -133,13 +133,13 @@ def _number(digits: str) -> tuple[int, str]:
     return len(digits), digits
 
 
-def _match_unique(wanted: Layers, found: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
+def _match_unique(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
     """Pairs of which each fits the other alone; the rest in groups of layers of the same roles and shapes."""
     by_roles: dict[frozenset[str], Layers] = {}
     for layer in wanted:
         by_roles.setdefault(frozenset(layer.members), []).append(layer)
     alike: dict[frozenset[tuple[str, Shape | None]], Layers] = {}
-    for layer in found:
+    for layer in stored:
         alike.setdefault(frozenset(layer.shapes.items()), []).append(layer)
     groups = [([a for a in by_roles.get(frozenset(b[0].members), ()) if a.fits(b[0])], b) for b in alike.values()]
     claims = Counter(layer.name for candidates, layers in groups for layer in candidates for _ in layers)

@@ -57,12 +57,12 @@ class Names:
     def constant(self, value: np.ndarray, name: str) -> Tensor:
         """A constant; the same one for values that are equal, if they are small."""
         key = (value.dtype.name, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
-        found = None if key is None else self._constants.get(key)
-        if found is None:
-            found = Tensor(self.unique(name), value.dtype.name, [value.shape] * self.count, value)
+        tensor = None if key is None else self._constants.get(key)
+        if tensor is None:
+            tensor = Tensor(self.unique(name), value.dtype.name, [value.shape] * self.count, value)
             if key is not None:
-                self._constants[key] = found
-        return found
+                self._constants[key] = tensor
+        return tensor
 
 
 class Builder:
@@ -96,15 +96,15 @@ class Builder:
 
     def ops(self, kind: str, *inputs: Operand, dtypes: Sequence[DType | None], **attrs: Any) -> list[Tensor]:
         """A node of as many outputs as there are dtypes; None: that of the inputs."""
-        like = next((each.dtype for each in inputs if isinstance(each, Tensor)), None)
-        given = [self._operand(each, like) for each in inputs]
-        while given and given[-1] is None:
-            given.pop()
-        typed = given[_TYPED_BY.get(kind, 0)] if given else None
+        like = next((operand.dtype for operand in inputs if isinstance(operand, Tensor)), None)
+        operands = [self._operand(operand, like) for operand in inputs]
+        while operands and operands[-1] is None:
+            operands.pop()
+        typed = operands[_TYPED_BY.get(kind, 0)] if operands else None
         default = _RESULTS.get(kind) or (typed.dtype if typed else "float32")
         outputs = [Tensor(self.names.unique(f"{self.node.name}/{kind}"), dtype or default) for dtype in dtypes]
         kept = {key: value for key, value in attrs.items() if value is not None}
-        self.nodes.append(OnnxNode(kind, given, outputs, kept))
+        self.nodes.append(OnnxNode(kind, operands, outputs, kept))
         return outputs
 
     def constant(self, value: Any, dtype: DType | None = None) -> Tensor:
@@ -152,17 +152,17 @@ class Builder:
 
         Raises OnnxError where none of these has such a dimension.
         """
-        return self.dims(*(self._known(each, others) for each in sizes))
+        return self.dims(*(self._known(size, others) for size in sizes))
 
     def _known(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
         number = fixed(sizes)
-        found = self._found(sizes, others) if number is None else number
-        if found is None:
+        size = self._size_from_inputs(sizes, others) if number is None else number
+        if size is None:
             fix = "Give a number for the dimensions in shapes=."
             self.refuse("a dimension of its result follows from named ones by arithmetic", fix)
-        return found
+        return size
 
-    def _found(self, sizes: Sizes, others: Sequence[Tensor]) -> Tensor | None:
+    def _size_from_inputs(self, sizes: Sizes, others: Sequence[Tensor]) -> Tensor | None:
         for tensor in (*self.ins, *others, *self.names.inputs):
             if tensor.shapes is not None and None not in sizes and sizes in tensor.sizes:
                 axis = tensor.sizes.index(sizes)
@@ -216,12 +216,14 @@ class Builder:
         if dims.count(None) == 1 and 0 not in model.shape:
             dims[dims.index(None)] = -1
         # What is merged of several axes is no size of any tensor: it follows from the others.
-        found = [self._found(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)]
-        if found.count(None) == 1:
-            found[found.index(None)] = -1
+        target = [
+            self._size_from_inputs(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)
+        ]
+        if target.count(None) == 1:
+            target[target.index(None)] = -1
         return self.reshape(
             tensor,
-            *(self._known(model.sizes[i], []) if d is None else d for i, d in enumerate(found)),
+            *(self._known(model.sizes[i], []) if d is None else d for i, d in enumerate(target)),
             allow_zero=0 in model.shape,
         )
 
@@ -231,13 +233,14 @@ class Builder:
             return tensor
         if tensor.value is not None:
             return self.constant(tensor.value.transpose(order))
-        made = self.op("Transpose", tensor, perm=list(order))
+        transposed = self.op("Transpose", tensor, perm=list(order))
         if tensor.shapes is not None:
-            made.shapes = [tuple(shape[i] for i in order) for shape in tensor.shapes]
-        return made
+            transposed.shapes = [tuple(shape[i] for i in order) for shape in tensor.shapes]
+        return transposed
 
     def slice(self, tensor: Tensor, axis: int, begin: int, end: int, step: int = 1) -> Tensor:
-        """From begin up to, and without, end along an axis, as ONNX has it: beyond either end is at the end."""
+        """Slice from begin up to, and without, end along an axis, as ONNX does: numbers beyond either end mean the
+        end."""
         size = tensor.shape[axis] if tensor.shapes is not None else None
         if size is not None and begin == 0 and size <= end and step == 1:
             return tensor
@@ -271,13 +274,13 @@ class Builder:
         """The tensor, of known rank, with a value around it: so many elements on either side of each axis."""
         if not any((*before, *after)):
             return tensor
-        made = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
+        padded = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
         widths = [low + high for low, high in zip(before, after, strict=True)]
-        made.shapes = [
+        padded.shapes = [
             tuple(None if d is None else d + w for d, w in zip(shape, widths, strict=True))
             for shape in tensor.shapes or ()
         ]
-        return made
+        return padded
 
     def along(self, vector: Tensor, axis: int, ndim: int) -> Tensor:
         """A vector, shaped to be broadcast along an axis of a tensor of so many."""
@@ -297,13 +300,13 @@ class Builder:
 
     def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
         """The body that was built, as an attribute's value. What it hands on as it came goes through a node."""
-        made = {id(tensor) for node in self.nodes for tensor in node.outputs}
-        own: list[Tensor] = []
+        inside = {id(tensor) for node in self.nodes for tensor in node.outputs}
+        captured: list[Tensor] = []
         for tensor in outputs:  # each is the output of a node of the body, and of one place of its outputs alone
-            fresh = id(tensor) in made and not any(tensor is other for other in own)
-            own.append(tensor if fresh else self.op("Identity", tensor))
-            own[-1].shapes = tensor.shapes
-        return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), own)
+            fresh = id(tensor) in inside and not any(tensor is other for other in captured)
+            captured.append(tensor if fresh else self.op("Identity", tensor))
+            captured[-1].shapes = tensor.shapes
+        return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), captured)
 
     def inline(self, graph: Subgraph, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The nodes of a subgraph of the network's node, on tensors for its variables, in their order; its outputs."""

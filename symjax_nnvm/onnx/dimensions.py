@@ -32,13 +32,14 @@ _ONE_BY_ONE = 16
 
 @dataclass(frozen=True)
 class Dimensions:
-    """assignments: the shapes of the inputs, each time with other numbers for names. names: the numbers of each."""
+    """Open dimensions of the inputs. assignments: the shapes of the inputs, each time with other numbers for names.
+    names: the numbers of each."""
 
     assignments: tuple[Mapping[str, Shape | None], ...]
     names: Mapping[Sizes, str]
 
     def shown(self, tensor: Tensor) -> list[int | str | None] | None:
-        """A shape for a file: numbers, names, None for what has no name; None for what nobody knows."""
+        """A shape for a file: numbers, names, None for a size without a name; None for an unknown shape."""
         if tensor.shapes is None:
             return None
         numbers = [fixed(sizes) for sizes in tensor.sizes]
@@ -65,14 +66,14 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
     errors: list[InferenceError] = []
     for of_batches, of_others in TRIED if batch else TRIED[:1]:
         pairs = {name: of_batches if is_batch else of_others for name, is_batch in batch.items()}
-        found = _assignments(shapes, known, pairs)
+        assignments = _assignments(shapes, known, pairs)
         try:
-            for assignment in found.assignments:
+            for assignment in assignments.assignments:
                 infer_shape(Graph(symbol.outputs), shapes=assignment)
         except InferenceError as error:
             errors.append(error)
         else:
-            return found
+            return assignments
     if not batch:
         raise errors[0]
     raise _refused(symbol, _sizes_that_fit(symbol, shapes, known), errors[0])
@@ -112,17 +113,17 @@ def _sizes_that_fit(
     symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]
 ) -> dict[str, int | None]:
     """The number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError where it
-    leaves none, as of shapes that do not fit whatever the names stand for."""
+    leaves none, as shapes do that fit for no value of the names."""
     open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
     graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
     index = graph.indexed_graph()
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for nid in index.input_nodes:
         inferred = graph.attrs["shape"][index.entry_rptr[nid]] or ()
         for size, number in zip(shapes.get(index.nodes[nid].source.name, ()), inferred, strict=False):
             if isinstance(size, str):
-                found[size] = found.get(size) or number
-    return found
+                sizes[size] = sizes.get(size) or number
+    return sizes
 
 
 def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:

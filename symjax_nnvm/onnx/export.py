@@ -115,7 +115,7 @@ def _prepare(
     float16: bool = False,
 ) -> _Prepared:
     names = set(net.list_inputs())
-    shapes, dtypes = ({name: each[name] for name in each if name in names} for each in (shapes, dtypes))
+    shapes, dtypes = ({name: by_name[name] for name in by_name if name in names} for by_name in (shapes, dtypes))
     dimensions = named_dimensions(net, shapes, {name: np.shape(array) for name, array in arrays.items()})
     variables = _variables(net, arrays, dimensions, _dtypes(net, arrays, dtypes, float16))
     return _Prepared(net, variables, dimensions, opset or max(OPSET, needed_opset(net.outputs)))
@@ -130,18 +130,18 @@ def refusals(
     """
     prepared = _prepare(inference_symbol(symbol), arrays, shapes, dtypes)
     g = builder(prepared.opset)
-    g.names.refused = found = []
+    g.names.refused = refused = []
     prepared.write(g)
-    return found
+    return refused
 
 
 def _model(prepared: _Prepared) -> onnx.ModelProto:
     """The model of a network."""
     g = builder(prepared.opset)
-    made = prepared.write(g)
+    model = prepared.write(g)
     outputs: list[Tensor] = []
     inner = {id(tensor) for node in g.nodes for tensor in node.outputs}
-    for name, tensor in zip(prepared.net.list_outputs(), made, strict=True):
+    for name, tensor in zip(prepared.net.list_outputs(), model, strict=True):
         if id(tensor) not in inner or any(tensor is other for other in outputs):
             copy = g.op("Identity", tensor)
             copy.shapes = tensor.shapes
@@ -161,7 +161,7 @@ def _refuse_unknown(symbol: Symbol, given: Mapping[str, Any]) -> None:
 
 
 def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> None:
-    """A parameter without an array is no input, unless somebody says its shape."""
+    """A parameter without an array is no input, unless the caller gives its shape."""
     learned = [node.name for node in learned_variables(net)]
     missing = [name for name in learned if name not in arrays and name not in shapes]
     if missing:
@@ -177,17 +177,17 @@ def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool
     known = {name: dtype_name(array.dtype) for name, array in arrays.items()}
     known |= {name: dtype_name(dtype) for name, dtype in given.items()}
     graph = Graph(net.outputs)
-    found = _of_variables(infer_type(graph, dtypes=known), "dtype")
+    inferred = _of_variables(infer_type(graph, dtypes=known), "dtype")
     if not float16:
-        return {name: dtype or default_dtype() for name, dtype in found.items()}
-    known = {name: dtype for name, dtype in found.items() if dtype is not None and not is_float(dtype)}
-    known |= {name: "float16" for name in found if name not in known and name not in arrays}
+        return {name: dtype or default_dtype() for name, dtype in inferred.items()}
+    known = {name: dtype for name, dtype in inferred.items() if dtype is not None and not is_float(dtype)}
+    known |= {name: "float16" for name in inferred if name not in known and name not in arrays}
     open_ended = graph.derive(attrs={"dtype_defaults": False})
     while True:  # one after the other: what an array is decides what its neighbours are
-        found = _of_variables(infer_type(open_ended, dtypes=known, attr_key=None), "dtype")
-        undecided = next((name for name, dtype in found.items() if dtype is None), None)
+        inferred = _of_variables(infer_type(open_ended, dtypes=known, attr_key=None), "dtype")
+        undecided = next((name for name, dtype in inferred.items() if dtype is None), None)
         if undecided is None:
-            return found
+            return inferred
         known[undecided] = "float16"
 
 
@@ -198,7 +198,7 @@ def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
 
 
 def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
-    """A tensor for each variable. Raises SymbolValueError for an input whose shape nobody says."""
+    """A tensor for each variable. Raises SymbolValueError for an input whose shape is not given."""
     inferred = [_of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments]
     tensors: dict[str, Tensor] = {}
     for name, dtype in dtypes.items():
@@ -207,7 +207,7 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
         shapes: Sequence[Shape | None] = [each[name] for each in inferred]
         if not all(map(is_known, shapes)):
             raise SymbolValueError(
-                f"Nothing says the shape of the input {name!r}. Give it in shapes=, as in "
+                f"The shape of the input {name!r} is unknown. Give it in shapes=, as in "
                 f"shapes={{{name!r}: ('batch', 3, 224, 224)}}."
             )
         tensors[name] = Tensor(name, dtype, [shape for shape in shapes if shape is not None], value)
@@ -215,5 +215,5 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
 
 
 def _values(graph: Graph, constants: Arrays) -> list[np.ndarray]:
-    """What a graph of constants computes, by ONNX' own reference implementation."""
+    """The values of a graph of constants, computed by ONNX' own reference implementation."""
     return evaluate(_model(_prepare(Symbol(graph.outputs), constants, {}, {})))

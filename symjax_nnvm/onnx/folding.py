@@ -23,6 +23,6 @@ def folded(net: Symbol, arrays: Mapping[str, Any], evaluate: Evaluate) -> tuple[
         read = {node.name for node in plan.precompute.nodes() if node.is_variable}
         values = evaluate(plan.precompute, {name: arrays[name] for name in arrays if name in read})
         arrays |= zip(plan.precompute.attrs["names"], values, strict=True)
-    made = Symbol(plan.graph.outputs)
-    names = set(made.list_inputs())
-    return made, {name: array for name, array in arrays.items() if name in names}
+    symbol = Symbol(plan.graph.outputs)
+    names = set(symbol.list_inputs())
+    return symbol, {name: array for name, array in arrays.items() if name in names}

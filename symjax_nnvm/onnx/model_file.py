@@ -24,7 +24,7 @@ class OnnxFile(ModelFiles):
 
     @property
     def source(self) -> Symbol:
-        """What a check looks at. Raises as `from_onnx`."""
+        """The graph that a check examines. Raises as `from_onnx`."""
         return self.symbol()
 
     def symbol(self) -> Symbol:

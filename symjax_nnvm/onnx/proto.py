@@ -1,4 +1,4 @@
-"""From tensors and nodes to ONNX' own messages, and those into files: the only place that needs `onnx`."""
+"""Tensors and nodes become ONNX' own messages, and those become files: the only place that needs `onnx`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def model_proto(
         name,
         [_value_info(onnx, tensor, dimensions) for tensor in inputs],
         [_value_info(onnx, tensor, dimensions) for tensor in outputs],
-        [onnx.numpy_helper.from_array(np.asarray(each.value), each.name) for each in constants.values()],
+        [onnx.numpy_helper.from_array(np.asarray(constant.value), constant.name) for constant in constants.values()],
     )
     versions = [helper.make_opsetid("", opset)]
     ir_version = helper.find_min_ir_version_for(versions)
@@ -77,13 +77,13 @@ def evaluate(model: onnx.ModelProto) -> list[np.ndarray]:
 
 def weight_bytes(model: onnx.ModelProto) -> int:
     """How many bytes the model's constants take."""
-    return sum(len(each.raw_data) for each in model.graph.initializer)
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
 def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external: bool | None = None) -> list[Path]:
     """Write a model into a file; weights of 2 GB and more into one beside it, `<name>.data`, as the format wants.
 
-    external: whether the weights lie beside it, whatever their size. Returns the files. Raises MissingExtraError,
+    external: whether the weights are beside it, at any size. Returns the files. Raises MissingExtraError,
     OSError.
     """
     path = Path(path)
@@ -146,7 +146,7 @@ def _attribute(onnx: Any, key: str, value: Any) -> Any:
             return _dtype(onnx, value)
         case Body():
             graph = [_node(onnx, node) for node in value.nodes]
-            infos = [[_body_info(onnx, each) for each in tensors] for tensors in (value.inputs, value.outputs)]
+            infos = [[_body_info(onnx, tensor) for tensor in tensors] for tensors in (value.inputs, value.outputs)]
             return onnx.helper.make_graph(graph, value.name, *infos)
         case np.ndarray():
             return onnx.numpy_helper.from_array(value)

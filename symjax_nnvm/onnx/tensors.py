@@ -1,4 +1,4 @@
-"""What an ONNX graph is made of while it is written: tensors, nodes, bodies of loops; no `onnx` is needed for them.
+"""The pieces of an ONNX graph while it is written: tensors, nodes, bodies of loops; no `onnx` is needed for them.
 
 A graph is inferred once for each of several assignments of numbers to its named dimensions; a dimension that differs
 between them is known at run time alone.
@@ -37,7 +37,7 @@ class Tensor:
     @property
     def sizes(self) -> tuple[Sizes, ...]:
         """Each dimension under every assignment. The rank must be known."""
-        assert self.shapes is not None, f"nobody knows the shape of {self.name}"
+        assert self.shapes is not None, f"the shape of {self.name} is unknown"
         return tuple(zip(*self.shapes, strict=True))
 
     @property
@@ -93,10 +93,10 @@ def numpy_dtype(dtype: DType) -> np.dtype:
 def unique(name: str, taken: dict[str, int]) -> str:
     """The name, or one like it that is not taken; it is taken then. taken: names, and the last number that was put
     behind each, so that many of one name take no longer than as many different ones."""
-    found, number = name, taken.get(name, 0)
-    while found in taken:
+    candidate, number = name, taken.get(name, 0)
+    while candidate in taken:
         number += 1
-        found = f"{name}_{number}"
+        candidate = f"{name}_{number}"
     taken[name] = number
-    taken.setdefault(found, 0)
-    return found
+    taken.setdefault(candidate, 0)
+    return candidate

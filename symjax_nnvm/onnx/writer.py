@@ -1,4 +1,4 @@
-"""From a graph to ONNX nodes: each node by its operator's form, in order."""
+"""A graph becomes ONNX nodes: each node by its operator's form, in order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
     variables: a tensor for each variable, in the order of `IndexedGraph.input_nodes`. Raises OnnxError for a node that
     has no form, InferenceError.
     """
-    infer = [list(each) for each in zip(*(tensor.shapes or () for tensor in variables), strict=True)]
+    infer = [list(rows) for rows in zip(*(tensor.shapes or () for tensor in variables), strict=True)]
     inferred = [infer_shape(graph, shapes=shapes) for shapes in infer or [[]] * g.count]
     dtypes = infer_type(graph, dtypes=[tensor.dtype for tensor in variables]).attrs["dtype"]
     index = graph.indexed_graph()
@@ -60,7 +60,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
         first, last = index.entry_rptr[nid : nid + 2]
         g.node = node.source
         g.outs = [
-            Tensor("", dtypes[eid] or default_dtype(), _known([each.attrs["shape"][eid] for each in inferred]))
+            Tensor("", dtypes[eid] or default_dtype(), _known([shaped.attrs["shape"][eid] for shaped in inferred]))
             for eid in range(first, last)
         ]
         ids = [index.entry_rptr[source] + i for source, i, _ in node.inputs]
@@ -109,11 +109,11 @@ def _of_node(g: Builder) -> Sequence[Tensor]:
     if form.opset > g.opset:
         g.refuse(f"it takes opset {form.opset}, and {g.opset} is asked for", f"Pass opset={form.opset}.")
     before = len(g.nodes)
-    made = form.form(g, node.attrs.parsed, *g.ins)
-    outputs = [made] if isinstance(made, Tensor) else list(made)
-    fresh = {id(tensor): each for each in g.nodes[before:] for tensor in each.outputs}
+    tensors = form.form(g, node.attrs.parsed, *g.ins)
+    outputs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    fresh = {id(tensor): onnx_node for onnx_node in g.nodes[before:] for tensor in onnx_node.outputs}
     names = Symbol([NodeEntry(node, i) for i in range(len(outputs))]).list_outputs()
-    for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):  # hidden outputs are nobody's
+    for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):  # hidden outputs have no reader
         if tensor.dtype != inferred.dtype:
             g.refuse(f"its form gives {tensor.dtype}, not {inferred.dtype}, which is a bug of symjax_nnvm")
         if id(tensor) in fresh:

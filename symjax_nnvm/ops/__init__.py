@@ -1,4 +1,4 @@
-"""What the operators mean, a folder for each family; importing the package registers them all."""
+"""The operators, a folder for each family; importing the package registers them all."""
 
 from symjax_nnvm.ir.families import import_families
 

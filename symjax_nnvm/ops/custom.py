@@ -36,8 +36,8 @@ def register_custom(op_type: str, **declaration: Any) -> Op:
     assert schema is not None
 
     def parser(attrs: NodeAttrs) -> None:
-        given = {key: value for key, value in attrs.dict.items() if key != "op_type"}
-        attrs.parsed = NoParams() if schema.cls is NoParams else schema.parse(given, op.name, attrs.name)
+        parameters = {key: value for key, value in attrs.dict.items() if key != "op_type"}
+        attrs.parsed = NoParams() if schema.cls is NoParams else schema.parse(parameters, op.name, attrs.name)
 
     return op.set_attr_parser(parser)
 

@@ -55,19 +55,21 @@ class _Orders:
         if entry not in self._last or entry in self._firsts:
             return self._firsts.get(entry) or entry._replace(node=self._nodes.get(entry.node, entry.node))
         data, order, _ = self._last[entry]
-        made = self._firsts[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_first", axes=order.back)
-        return made
+        transposed = self._firsts[entry] = apply(
+            "transpose", data, name=f"{_label(entry)}_channels_first", axes=order.back
+        )
+        return transposed
 
     def last(self, entry: NodeEntry, order: ChannelsLast, region: int) -> NodeEntry:
         """The entry with channels last, for a reader in a region, which it now belongs to."""
-        found = self._last.get(entry)
-        if found is None:
+        transposed = self._last.get(entry)
+        if transposed is None:
             data = self._firsts[entry] = self.first(entry)
-            made = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth)
-            self._last[entry] = made, order, region
-            return made
-        self._regions.join(region, found[2])
-        return found[0]
+            created = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth)
+            self._last[entry] = created, order, region
+            return created
+        self._regions.join(region, transposed[2])
+        return transposed[0]
 
     def visit_all(self) -> _Orders:
         """Visit every node, and record its new form."""
@@ -95,10 +97,10 @@ class _Orders:
         if inputs != node.inputs or any(dep in self._nodes for dep in node.control_deps):
             self._replace(node, Node(node.attrs.copy(), inputs))
 
-    def _replace(self, node: Node, made: Node) -> None:
+    def _replace(self, node: Node, replacement: Node) -> None:
         if node.control_deps:
-            made.control_deps = [self._nodes.get(dep, dep) for dep in node.control_deps]
-        self._nodes[node] = made
+            replacement.control_deps = [self._nodes.get(dep, dep) for dep in node.control_deps]
+        self._nodes[node] = replacement
 
     def _alter(self, node: Node) -> bool:
         """Let another operator take a node's place."""
@@ -109,22 +111,22 @@ class _Orders:
             order = ChannelsLast(ndim)
             return self.last(node.inputs[0], order, region)
 
-        made = FAlterOpLayout[node.attrs.op](node, data, node.inputs)
-        if made is None:
+        altered = FAlterOpLayout[node.attrs.op](node, data, node.inputs)
+        if altered is None:
             return False
         assert order is not None
-        self._replace(node, made.node)
-        self._last[NodeEntry(node)] = made, order, region
+        self._replace(node, altered.node)
+        self._last[NodeEntry(node)] = altered, order, region
         self._altered.append((node, region))
         return True
 
     def _correct(self, node: Node) -> bool:
         """Let a node read channels last, where the first and at least half of its inputs exist in that order."""
         entries, op = node.inputs, node.attrs.op
-        found = self._last.get(entries[0]) if entries else None
-        if found is None:
+        transposed = self._last.get(entries[0]) if entries else None
+        if transposed is None:
             return False
-        _, order, region = found
+        _, order, region = transposed
         corrected = FCorrectLayout[op](node.attrs.parsed, order)
         if corrected is None:
             return False
@@ -135,11 +137,13 @@ class _Orders:
         if others and op in TBroadcasts and any(self._rank(entry) != order.ndim for entry in others):
             return False
         attrs = altered(node.attrs, **corrected.params) if corrected.params else node.attrs
-        made = Node(attrs, [self.last(e, order, region) for e in data] + [self.first(e) for e in entries[len(data) :]])
-        self._replace(node, made)
-        outputs = made.num_outputs()
+        converted = Node(
+            attrs, [self.last(e, order, region) for e in data] + [self.first(e) for e in entries[len(data) :]]
+        )
+        self._replace(node, converted)
+        outputs = converted.num_outputs()
         for i in range(outputs if corrected.outputs is None else min(outputs, corrected.outputs)):
-            self._last[NodeEntry(node, i)] = NodeEntry(made, i), order, region
+            self._last[NodeEntry(node, i)] = NodeEntry(converted, i), order, region
         return True
 
     def _rank(self, entry: NodeEntry) -> int | None:

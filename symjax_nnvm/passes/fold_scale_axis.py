@@ -52,19 +52,19 @@ class _Folding:
 
     def rule(self, node: Node, draft: Node) -> Node | NodeEntry | None:
         """The node that replaces a scale, or a product of scaled data; None: it stays."""
-        made = None
+        replacement = None
         if _scales(draft):
             data, scale, shift = draft.inputs
-            made = self._before(data, scale, shift, draft.attrs.parsed.axis)
+            replacement = self._before(data, scale, shift, draft.attrs.parsed.axis)
         elif draft.op in FScaledData and _scales(draft.inputs[0].node):
-            made = self._after(draft)
-        self._uses.replace(node, draft, draft if made is None else made)
-        return made
+            replacement = self._after(draft)
+        self._uses.replace(node, draft, draft if replacement is None else replacement)
+        return replacement
 
     def _before(self, entry: NodeEntry, scale: NodeEntry, shift: NodeEntry, axis: int, depth: int = 0) -> Node | None:
         """The node of an entry that is scaled and shifted already; None where it cannot be."""
         node = entry.node
-        if self._uses.of(node) != 1 or entry.index or node.control_deps or depth > _DEEPEST:
+        if self._uses.count(node) != 1 or entry.index or node.control_deps or depth > _DEEPEST:
             return None
         if node.op in FScaled:
             return FScaled[node.op](node, scale, shift, axis) if self._are_constant(node, scale, shift) else None
@@ -73,24 +73,24 @@ class _Folding:
         parts = FScaledParts[node.op](node.attrs, axis, [self._shape(each) for each in node.inputs])
         inputs: list[NodeEntry] = []
         for part, each in zip(parts or (), node.inputs if parts else (), strict=True):
-            made = self._before(each, _piece(scale, part), _piece(shift, part), axis, depth + 1)
-            if made is None:
+            folded = self._before(each, _piece(scale, part), _piece(shift, part), axis, depth + 1)
+            if folded is None:
                 return None
-            inputs.append(NodeEntry(made))
+            inputs.append(NodeEntry(folded))
         return Node(node.attrs.copy(), inputs) if inputs else None
 
     def _after(self, node: Node) -> Node | None:
         """The product with its data as they were before they were scaled; None where it cannot be."""
         scaled = node.inputs[0].node
         data, scale, shift = scaled.inputs
-        if self._uses.of(scaled) != 1 or scaled.control_deps or node.control_deps:
+        if self._uses.count(scaled) != 1 or scaled.control_deps or node.control_deps:
             return None
         if not self._are_constant(node, scale, shift):
             return None
-        made = FScaledData[node.op](node, scale, shift, scaled.attrs.parsed.axis, self._shape(data))
-        if made is not None:
-            made.inputs[0] = data
-        return made
+        folded = FScaledData[node.op](node, scale, shift, scaled.attrs.parsed.axis, self._shape(data))
+        if folded is not None:
+            folded.inputs[0] = data
+        return folded
 
     def _shape(self, entry: NodeEntry, depth: int = 0) -> Shape | None:
         """The shape of a result as far as operators alone tell it: convolutions give channels, others hand them on."""

@@ -34,9 +34,9 @@ def _fuse(graph: Graph) -> Graph:
     uses = Uses(graph.outputs)
 
     def rule(node: Node, draft: Node) -> Node | None:
-        made = _fused(draft, uses)
-        uses.replace(node, draft, made or draft)
-        return made
+        fused = _fused(draft, uses)
+        uses.replace(node, draft, fused or draft)
+        return fused
 
     return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs)
 
@@ -47,8 +47,8 @@ def _fused(node: Node, uses: Uses) -> Node | None:
         return None
     if node.op in TAdds:
         for entry, other in (node.inputs, node.inputs[::-1]):
-            if _is_read_here_alone(entry, uses) and (made := FFuse[entry.node.op](entry.node, node, other, "")):
-                return made
+            if _is_read_here_alone(entry, uses) and (fused := FFuse[entry.node.op](entry.node, node, other, "")):
+                return fused
     elif node.op in FActivation and _is_read_here_alone(entry := node.inputs[0], uses):
         act_type = FActivation[node.op](node.attrs)
         return FFuse[entry.node.op](entry.node, node, None, act_type) if act_type else None
@@ -57,4 +57,4 @@ def _fused(node: Node, uses: Uses) -> Node | None:
 
 def _is_read_here_alone(entry: NodeEntry, uses: Uses) -> bool:
     node = entry.node
-    return node.op in FFuse and uses.of(node) == 1 and not node.control_deps
+    return node.op in FFuse and uses.count(node) == 1 and not node.control_deps

@@ -42,11 +42,11 @@ def _hoist(graph: Graph) -> Graph:
     def rule(node: Node, draft: Node) -> Node | None:
         if node.op not in FAddInvariant:
             return None
-        chooses, made = TChoosesSubgraph.get(node.op), draft
+        chooses, node_made = TChoosesSubgraph.get(node.op), draft
         for number, fixed in enumerate(FSubgraphInvariants[node.op](node.attrs)):
             feeds = {i: k for i, k in fixed.items() if not chooses or node.inputs[k].node in constants}
-            made = _hoisted(made, number, feeds)
-        return made
+            node_made = _hoisted(node_made, number, feeds)
+        return node_made
 
     return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs, attrs)
 
@@ -68,11 +68,11 @@ def _hoisted(node: Node, number: int, feeds: dict[int, int]) -> Node:
         return inputs.get(inner)
 
     values = rewrite(cut.values, outside, fresh=True).outputs
-    made = node.copy()
+    hoisted = node.copy()
     subgraphs: list[Subgraph] = list(node.attrs.subgraphs)
     subgraphs[number] = subgraph(cut.outputs, [*fed, *cut.variables])
     for _ in values:
-        made.attrs = FAddInvariant[node.op](made.attrs, number)
-    made.attrs.subgraphs = subgraphs
-    made.inputs = [*made.inputs, *values]
-    return made
+        hoisted.attrs = FAddInvariant[node.op](hoisted.attrs, number)
+    hoisted.attrs.subgraphs = subgraphs
+    hoisted.inputs = [*hoisted.inputs, *values]
+    return hoisted

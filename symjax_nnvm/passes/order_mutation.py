@@ -40,11 +40,11 @@ def order_mutation(graph: Graph) -> Graph:
         return graph
     dependencies = _dependencies(nodes, tracked)
 
-    def own(node: Node, draft: Node) -> Node:
+    def copy_versioned(node: Node, draft: Node) -> Node:
         versioned = any(entry.version and entry.node.is_variable for entry in node.inputs)
         return node.copy() if versioned and draft is node else draft
 
-    rewritten = rewrite(graph.outputs, own, order=nodes)
+    rewritten = rewrite(graph.outputs, copy_versioned, order=nodes)
     for node, copy in rewritten.replaced():  # what a node waits for may come later in the order
         added = (dep for slot in range(len(node.inputs)) for dep in dependencies.get((node, slot), ()))
         copy.control_deps = [rewritten.node(dep) for dep in (*node.control_deps, *added)]
@@ -72,7 +72,7 @@ def _dependencies(nodes: list[Node], tracked: set[Node]) -> dict[tuple[Node, int
                 # A write without a version (files may say so) is no event that others could wait for.
                 is_read = slot not in mutated or version == 0
                 histories[source].append(_Access(version, is_read, order, node, slot))
-    found: dict[tuple[Node, int], list[Node]] = {}
+    readers: dict[tuple[Node, int], list[Node]] = {}
     for history in histories.values():
         history.sort(key=lambda access: access[:3])
         last_write: list[Node] = []
@@ -84,5 +84,5 @@ def _dependencies(nodes: list[Node], tracked: set[Node]) -> dict[tuple[Node, int
             else:
                 waits_for = reads[::-1] or last_write
                 last_write, reads = [access.node], []
-            found[access.node, access.slot] = [node for node in waits_for if node is not access.node]
-    return found
+            readers[access.node, access.slot] = [node for node in waits_for if node is not access.node]
+    return readers

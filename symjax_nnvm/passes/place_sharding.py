@@ -39,15 +39,15 @@ def _place(graph: Graph) -> Graph:
     attrs = dict(graph.attrs)
     names = attrs.pop("mesh_axis_names")
     texts = {node: declared_text(node, names) for node in graph.nodes() if SHARDING in node.attrs.dict}
-    made: dict[NodeEntry, NodeEntry] = {}
+    constrained: dict[NodeEntry, NodeEntry] = {}
 
     def split(was: NodeEntry, now: NodeEntry) -> NodeEntry:
         source = was.node
         if source not in texts or was.version or was.index >= source.num_visible_outputs():
             return now
-        if was not in made:
-            made[was] = apply("_sharding_constraint", now, name=source.name, spec=texts[source])
-        return made[was]
+        if was not in constrained:
+            constrained[was] = apply("_sharding_constraint", now, name=source.name, spec=texts[source])
+        return constrained[was]
 
     def rule(node: Node, draft: Node) -> Node | None:
         mutates = FMutateInputs.get(node.op)
@@ -79,7 +79,7 @@ def declared_text(node: Node, names: Sequence[str]) -> str:
             expected=f"names among {listed(names)}",
             got=listed(unknown),
             fix=close_names(unknown, names)
-            or "A mesh may have an axis of one device, for what is not split on it: "
+            or "A mesh may have an axis of one device, for arrays that are not split on it: "
             f"jax.make_mesh((jax.device_count(), 1), ({names[0]!r}, {unknown[0]!r})).",
         )
     return text

@@ -31,7 +31,7 @@ NEVER_USED = -2
 MATCH_RANGE = 16
 """A free block is used again when its size is within this factor of the request (NNVM_EXEC_MATCH_RANGE)."""
 
-_ELEMENT_BYTES = 4  # NNVM plans four bytes per element, whatever the dtype
+_ELEMENT_BYTES = 4  # NNVM plans four bytes per element of every dtype
 
 _REQUEST = ("storage", "node_range", "ref_count", "match_range", "search_match_range")
 

@@ -122,18 +122,18 @@ def cut_constants(graph: Graph, names: Collection[str]) -> Cut:
     arrays made of nothing) is made again instead. The new variables have names of their own. Linear."""
     border = list(dict.fromkeys(_border(graph, Constants(graph, names))))
     taken = {node.name for node in variables(graph.nodes())}.union(names)
-    made = {entry: NodeEntry(create_variable_node(name)) for entry, name in _named(border, taken)}
+    replacements = {entry: NodeEntry(create_variable_node(name)) for entry, name in _named(border, taken)}
 
     def rule(node: Node, draft: Node) -> Node | None:
-        if not any(entry in made for entry in node.inputs):
+        if not any(entry in replacements for entry in node.inputs):
             return None
         draft = node.copy() if draft is node else draft
-        draft.inputs = [made.get(was, now) for was, now in zip(node.inputs, draft.inputs, strict=True)]
+        draft.inputs = [replacements.get(was, now) for was, now in zip(node.inputs, draft.inputs, strict=True)]
         return draft
 
     rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
-    outputs = [made.get(entry) or rewritten.entry(entry) for entry in graph.outputs]
-    return Cut(outputs, [entry.node for entry in made.values()], border)
+    outputs = [replacements.get(entry) or rewritten.entry(entry) for entry in graph.outputs]
+    return Cut(outputs, [entry.node for entry in replacements.values()], border)
 
 
 def _border(graph: Graph, constants: Constants) -> Iterator[NodeEntry]:

@@ -57,8 +57,8 @@ class _Casts:
         key = (entry.node, entry.index, entry.version, dtype)
         if key not in self._casts:
             name = f"{entry.node.name}_{dtype}" if entry.index == 0 else f"{entry.node.name}_{entry.index}_{dtype}"
-            made = self._casts[key] = apply("amp_cast", entry, name=name, dtype=dtype)
-            self._dtypes[made.node, 0] = dtype
+            cast_node = self._casts[key] = apply("amp_cast", entry, name=name, dtype=dtype)
+            self._dtypes[cast_node.node, 0] = dtype
         return self._casts[key]
 
     def insert(self, node: Node, draft: Node) -> Node:

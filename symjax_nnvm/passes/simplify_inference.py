@@ -37,21 +37,21 @@ def _simplify(graph: Graph) -> Graph:
     uses = Uses(graph.outputs)
 
     def rule(node: Node, draft: Node) -> NodeEntry | None:
-        made = _plainer(draft, uses) if uses.only(node, 0) else None
-        uses.replace(node, draft, made or draft)
-        return made
+        plainer = _plainer(draft, uses) if uses.only(node, 0) else None
+        uses.replace(node, draft, plainer or draft)
+        return plainer
 
     return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs)
 
 
 def _plainer(node: Node, uses: Uses) -> NodeEntry | None:
     """The entry that replaces a node, and waits for the same nodes; None where none does, or it cannot wait."""
-    made = FInference[node.op](node) if node.op in FInference else None
-    if made is None:
+    plainer = FInference[node.op](node) if node.op in FInference else None
+    if plainer is None:
         return None
-    waits = [dep for dep in node.control_deps if dep not in made.node.control_deps]
+    waits = [dep for dep in node.control_deps if dep not in plainer.node.control_deps]
     if waits:
-        if uses.knows(made.node):
+        if uses.knows(plainer.node):
             return None
-        made.node.control_deps = [*made.node.control_deps, *waits]
-    return made
+        plainer.node.control_deps = [*plainer.node.control_deps, *waits]
+    return plainer

@@ -49,16 +49,16 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
     def rule(node: Node, draft: Node) -> Node | None:
         if not node.attrs.subgraphs:
             return None
-        made: list[Subgraph] = []
-        for old, facts in zip(node.attrs.subgraphs, inside.of(node), strict=True):
+        subgraphs: list[Subgraph] = []
+        for old, facts in zip(node.attrs.subgraphs, inside.facts(node), strict=True):
             fed = subgraph_variables(old)
             body = subgraph(old.outputs, fed)
             new = change(body, facts)
-            made.append(old if new is body else subgraph(new.outputs, fed))
-        if made == list(node.attrs.subgraphs):
+            subgraphs.append(old if new is body else subgraph(new.outputs, fed))
+        if subgraphs == list(node.attrs.subgraphs):
             return None
         draft = node.copy() if draft is node else draft
-        draft.attrs.subgraphs = made
+        draft.attrs.subgraphs = subgraphs
         return draft
 
     rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
@@ -83,7 +83,7 @@ class _Inside:
         except InferenceError:  # is told where the graph is lowered
             pass
 
-    def of(self, node: Node) -> Iterable[Known]:
+    def facts(self, node: Node) -> Iterable[Known]:
         """The facts about the variables of each subgraph of a node."""
         shapes = self._fed(SHAPES, node, self._shapes)
         dtypes = self._fed(DTYPES, node, self._dtypes)
@@ -102,18 +102,20 @@ class _Inside:
             sized = None if self._shapes is None else _by_name(names, shapes[number], is_known)
             yield Known(constants, sized, _by_name(names, dtypes[number], lambda dtype: dtype is not None))
 
-    def _fed(self, quantity: Inference, node: Node, found: Sequence[Any] | None) -> list[Sequence[Any]]:
+    def _fed(self, quantity: Inference, node: Node, given_values: Sequence[Any] | None) -> list[Sequence[Any]]:
         """The values of the variables of each subgraph; nothing where the operator does not say what feeds them."""
-        if found is None or node.op not in FSubgraphRuns:
+        if given_values is None or node.op not in FSubgraphRuns:
             return [() for _ in node.attrs.subgraphs]
-        inputs = [found[self._index.entry_id(entry)] for entry in node.inputs]
+        inputs = [given_values[self._index.entry_id(entry)] for entry in node.inputs]
         return [values for values, _ in FSubgraphRuns[node.op](quantity, node.attrs, inputs)]
 
 
-def _by_name(names: Sequence[str], values: Sequence[Any], told: Callable[[Any], bool]) -> tuple[tuple[str, Any], ...]:
-    """The values of names that have exactly one, as pairs. told: whether a value is known."""
-    found: Mapping[str, set[Any]] = {}
+def _by_name(
+    names: Sequence[str], values: Sequence[Any], is_known: Callable[[Any], bool]
+) -> tuple[tuple[str, Any], ...]:
+    """The values of the names that have exactly one, as pairs. is_known: whether a value is known."""
+    by_name: Mapping[str, set[Any]] = {}
     for name, value in zip(names, values, strict=False):
-        if value is not None and told(value):
-            found.setdefault(name, set()).add(value)
-    return tuple((name, *each) for name, each in found.items() if len(each) == 1)
+        if value is not None and is_known(value):
+            by_name.setdefault(name, set()).add(value)
+    return tuple((name, *known) for name, known in by_name.items() if len(known) == 1)

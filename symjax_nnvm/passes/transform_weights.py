@@ -44,7 +44,7 @@ def transform_weights(
     index = graph.indexed_graph()
     known = set(index.input_names)
     try:
-        found = infer_shape(graph, shapes={n: s for n, s in shapes.items() if n in known}).attrs["shape"]
+        inferred = infer_shape(graph, shapes={n: s for n, s in shapes.items() if n in known}).attrs["shape"]
         kinds = infer_type(graph, dtypes={n: t for n, t in (dtypes or {}).items() if n in known}).attrs["dtype"]
     except InferenceError:
         return graph
@@ -54,8 +54,8 @@ def transform_weights(
         if node not in wanted:
             return None
         data = index.entry_id(node.inputs[0])
-        shape = tuple(n for n in found[data] or () if n is not None)
-        if len(shape) != len(found[data] or ()) or not shape:
+        shape = tuple(n for n in inferred[data] or () if n is not None)
+        if len(shape) != len(inferred[data] or ()) or not shape:
             return None
         return FTransformWeight[node.op](draft, shape, kinds[data] or "float32", platform, library)
 

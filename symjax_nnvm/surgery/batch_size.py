@@ -126,20 +126,20 @@ def _contradiction(symbol: Symbol) -> InferenceError | None:
 
 def _places(symbol: Symbol) -> dict[Node, HardCodedBatch]:
     """Node → the batch size written in it, for the graph and its subgraphs."""
-    found: dict[Node, HardCodedBatch] = {}
+    places: dict[Node, HardCodedBatch] = {}
     graphs = [(symbol, "")]
     while graphs:
         graph, path = graphs.pop()
         for node in _dependent_on_data(graph):
             place = _place(node, path)
             if place is not None:
-                found[node] = place
+                places[node] = place
         graphs += [
             (Symbol(inner.outputs), f"{path}{node.name}/")
             for node in post_order(graph.outputs)
             for inner in node.attrs.subgraphs
         ]
-    return found
+    return places
 
 
 def _dependent_on_data(graph: Symbol) -> Iterator[Node]:

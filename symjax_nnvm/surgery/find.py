@@ -18,22 +18,22 @@ def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
         raise SymbolTypeError("Outputs are found by name", got=type(name).__name__, fix=_HOW_TO_LIST)
     internals = symbol.get_internals()
     names = internals.list_outputs()
-    found = [entry for entry, output in zip(internals.outputs, names, strict=True) if output == name]
-    if not found:
-        found = [entry for entry in internals.outputs if entry.node.name == name]
-        nodes = len({entry.node for entry in found})
+    entries = [entry for entry, output in zip(internals.outputs, names, strict=True) if output == name]
+    if not entries:
+        entries = [entry for entry in internals.outputs if entry.node.name == name]
+        nodes = len({entry.node for entry in entries})
     else:
-        nodes = len(found)
+        nodes = len(entries)
     if nodes > 1:
         raise SymbolValueError(
             f"There are {nodes} outputs named {name!r}",
-            got=", ".join(repr(entry.node) for entry in found[:5]),
+            got=", ".join(repr(entry.node) for entry in entries[:5]),
             fix="Give the nodes names of their own first, with symjax_nnvm.rename.",
         )
-    if not found:
+    if not entries:
         nodes_and_outputs = [*names, *(entry.node.name for entry in internals.outputs)]
         raise SymbolValueError(
             f"The symbol has no output and no node named {name!r}",
             fix=did_you_mean(name, nodes_and_outputs) or _HOW_TO_LIST,
         )
-    return found
+    return entries

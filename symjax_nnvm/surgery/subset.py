@@ -50,6 +50,6 @@ def subset(
         raise ParamsMismatchError(
             f"There are no arrays for {listed(missing)}",
             got=f"arrays that the network does not have: {listed(surplus)}",
-            fix=f"{close} Name what is to get first values: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
+            fix=f"{close} Name the parameters to make: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
         )
     return {n: given[n] for n in arg_names if n in given}, {n: given[n] for n in aux_names if n in given}

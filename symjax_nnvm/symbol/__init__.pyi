@@ -171,7 +171,7 @@ def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int
 
     h_w: tuple of int ≥ 0, optional, default=(0, 0). height and width that stay, for one input.
 
-    center_crop: boolean, optional, default=False. take the middle, whatever offset says."""
+    center_crop: boolean, optional, default=False. take the middle; offset is ignored."""
 def Custom(*data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: Any) -> Symbol:
     """An operator of the user's own: op_type names it, further keywords are its parameters. See `register_custom`.
 
@@ -333,7 +333,7 @@ def MakeLoss(data: Symbol, grad_scale: float = 1.0, valid_thresh: float = 0.0, n
 def Pad(data: Symbol, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int, constant_value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put a border around data. Any rank and any axes are accepted.
 
-    mode: one of 'constant', 'edge', 'reflect', required. what the border holds: one value, the nearest element, or the mirror image without the edge itself.
+    mode: one of 'constant', 'edge', 'reflect', required. the content of the border: one value, the nearest element, or the mirror image without the edge itself.
 
     pad_width: tuple of int ≥ 0, required. (before, after) of every axis, one after the other.
 
@@ -485,7 +485,7 @@ def SpatialTransformer(data: Symbol, loc: Symbol | None = None, target_shape: Se
 
     target_shape: tuple of int, optional, default=(0, 0). height and width of the output.
 
-    transform_type: one of 'affine', required. what loc means: matrices, one for each sample.
+    transform_type: one of 'affine', required. the meaning of loc: matrices, one for each sample.
 
     sampler_type: one of 'bilinear', required. how samples are taken.
 
@@ -733,7 +733,7 @@ def _contrib_MultiBoxTarget(anchor: Symbol, label: Symbol | None = None, cls_pre
     variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). divisors of the targets: centre x and y, width, height."""
 _npx_multibox_target = _contrib_MultiBoxTarget
 def _contrib_MultiProposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The best boxes of each image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; equal scores keep their order.
+    """The best boxes of each image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. A box in the padding beside the image, or too small, has score -1; equal scores keep their order.
 
     rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
 
@@ -763,7 +763,7 @@ def _contrib_PSROIPooling(data: Symbol, rois: Symbol | None = None, *, spatial_s
 
     group_size: int ≥ 0, optional, default=0. number of groups of channels in each axis of bins; 0: pooled_size."""
 def _contrib_Proposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The best boxes of one image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; equal scores keep their order.
+    """The best boxes of one image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. A box in the padding beside the image, or too small, has score -1; equal scores keep their order.
 
     rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
 
@@ -793,7 +793,7 @@ def _contrib_ROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: 
 
     position_sensitive: boolean, optional, default=False. take each bin from channels of its own.
 
-    aligned: boolean, optional, default=False. elements lie at their middle, half an element further."""
+    aligned: boolean, optional, default=False. an element's place is its middle, half an element further."""
 def _contrib_RROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, sampling_ratio: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Means of bilinear samples in the bins of rotated regions. rois (r, 6): number of the image, x and y of the centre, width, height, angle in degrees. Unlike MXNet's it has a gradient.
 
@@ -2008,7 +2008,7 @@ def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: 
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Where the elements of the sorted array are; equal ones keep their order, whatever the length. MXNet's do so in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order of NaN is undefined.
+    """Where the elements of the sorted array are; equal ones keep their order at any length. MXNet's do so in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
@@ -2559,7 +2559,7 @@ def pick(data: Symbol, index: Symbol | None = None, axis: int | None = -1, keepd
 
     keepdims: boolean, optional, default=False. keep the axis, with length 1.
 
-    mode: one of 'clip', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d."""
+    mode: one of 'clip', 'wrap', optional, default='clip'. an index outside means the nearest, or the rest modulo d."""
 _npx_pick = pick
 choose_element_0index = pick
 def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2867,7 +2867,7 @@ def take(a: Symbol, indices: Symbol | None = None, axis: int = 0, mode: Literal[
 
     axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
 
-    mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`."""
+    mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. the meaning of an index outside: the nearest, or the rest modulo d; `raise` acts as `clip`."""
 _npi_take = take
 def tan(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The tangent of radians."""
@@ -2881,7 +2881,7 @@ def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr:
     reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The k largest or smallest elements along an axis, in order; of equal ones the first, whatever the length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.
+    """The k largest or smallest elements along an axis, in order; of equal ones the first, at any length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 

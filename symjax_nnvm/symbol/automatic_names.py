@@ -1,4 +1,5 @@
-"""Automatic names, numbered anew in each network whatever the process made before: parameters draw numbers by them."""
+"""Automatic names, numbered anew in each network, and not by what the process made before: parameters draw numbers by
+them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def names_by_rank(symbol: Symbol) -> dict[str, str]:
         if match is not None and not node.is_variable and match[1].lower().endswith(_hints(node)):
             automatic[node] = match[1], int(match[2])
             numbers.setdefault(match[1], set()).add(int(match[2]))
-    ranks = {stem: {number: rank for rank, number in enumerate(sorted(found))} for stem, found in numbers.items()}
+    ranks = {stem: {number: rank for rank, number in enumerate(sorted(used))} for stem, used in numbers.items()}
     names: dict[str, str] = {}
     for node, (stem, number) in automatic.items():
         for entry in node.inputs:
@@ -48,11 +49,11 @@ def _hints(node: Node) -> tuple[str, ...]:
 
 def _every_node(symbol: Symbol) -> list[Node]:
     """The nodes of a network, and those of the bodies of its loops and branches, each once."""
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     pending = [symbol.outputs]
     while pending:
         for node in post_order(pending.pop()):
-            if node not in found:
-                found[node] = None
+            if node not in nodes:
+                nodes[node] = None
                 pending += [graph.outputs for graph in node.attrs.subgraphs]
-    return list(found)
+    return list(nodes)

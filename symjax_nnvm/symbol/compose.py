@@ -183,9 +183,9 @@ def _gather_inputs(
         )
     _check_keywords(kwargs, open_names, node)
     for input_name in open_names:
-        given = kwargs.get(input_name)
-        if given is not None:
-            inputs.append(given[0])
+        value = kwargs.get(input_name)
+        if value is not None:
+            inputs.append(value[0])
         else:
             variable = f"{name}_{input_name}" if name else input_name
             inherited = {key: text for key, text in node.attrs.dict.items() if key != SHARDING}

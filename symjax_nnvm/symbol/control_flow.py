@@ -1,7 +1,7 @@
 """`foreach`, `while_loop` and `cond`: control flow whose bodies are Python functions of symbols.
 
-A body is called once, on fresh variables; the nodes it built become a subgraph of one node. Whatever it reads from
-outside becomes an input of that node: variables under their own names, outputs of outer nodes under those of the
+A body is called once, on fresh variables; the nodes it built become a subgraph of one node. Everything that it reads
+from outside becomes an input of that node: variables under their own names, outputs of outer nodes under those of the
 outputs. Source of the semantics: MXNet's `symbol.contrib`.
 """
 
@@ -53,7 +53,7 @@ def foreach(
         graph.close(flat_outputs, flat_new)
     locs = [graph.position(i, "data" if i < len(flat_data) else "states") for i in range(len(graph.formals))]
     rest = [i for i, outer in enumerate(graph.outer) if outer is not None]
-    made = _create(
+    loop = _create(
         "_foreach",
         [graph.symbol],
         [*(symbol.outputs[0] for symbol in (*flat_data, *flat_states)), *graph.outer_entries(rest)],
@@ -63,7 +63,7 @@ def foreach(
         in_data_locs=locs[: len(flat_data)],
         remain_locs=rest,
     )
-    return _nest(made[: len(flat_outputs)], output_nesting), _nest(made[len(flat_outputs) :], state_nesting)
+    return _nest(loop[: len(flat_outputs)], output_nesting), _nest(loop[len(flat_outputs) :], state_nesting)
 
 
 def while_loop(
@@ -105,7 +105,7 @@ def while_loop(
         step.close(flat_outputs, flat_new)
     places = [step.position(i, "loop_vars") for i in range(len(flat_vars))]
     inputs, (test_locs, step_locs) = _unite(test, step)
-    made = _create(
+    loop = _create(
         "_while_loop",
         [test.symbol, step.symbol],
         inputs,
@@ -116,7 +116,7 @@ def while_loop(
         num_out_data=len(flat_outputs),
         num_outputs=len(flat_outputs) + len(flat_new),
     )
-    return _nest(made[: len(flat_outputs)], output_nesting), _nest(made[len(flat_outputs) :], nesting)
+    return _nest(loop[: len(flat_outputs)], output_nesting), _nest(loop[len(flat_outputs) :], nesting)
 
 
 def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], Nested], name: str = "cond") -> Nested:
@@ -138,7 +138,7 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
     if counts[1] != counts[2]:
         raise SymbolValueError("Number of outputs differs between then-branch and else-branch")
     inputs, locs = _unite(*bodies)
-    made = _create(
+    conditional = _create(
         "_cond",
         [graph.symbol for graph in bodies],
         inputs,
@@ -147,7 +147,7 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
         else_input_locs=locs[2],
         num_outputs=counts[1],
     )
-    return _nest(made, nestings[1])
+    return _nest(conditional, nestings[1])
 
 
 # -- nested lists ----------------------------------------------------------------------------------------------------
@@ -217,13 +217,15 @@ class _Body:
         inputs = {node.name for node in post_order(e for s in (*outputs, *states) for e in s.outputs) if not node.op}
         taken = {output.name for output in outputs}
 
-        def own(symbol: Symbol, names: set[str | None]) -> Symbol:
+        def copy_if_outside(symbol: Symbol, names: set[str | None]) -> Symbol:
             node = symbol.outputs[0].node
             if node.name in names or node.attrs.dict.get(_SCOPE) != self._name:
                 return create_operator(Op.get("_copy"), [symbol], {}, self._scope.get(None), None, "identity")
             return symbol
 
-        heads = [own(output, set(inputs)) for output in outputs] + [own(state, inputs | taken) for state in states]
+        heads = [copy_if_outside(output, set(inputs)) for output in outputs] + [
+            copy_if_outside(state, inputs | taken) for state in states
+        ]
         self._cut([head.outputs[0] for head in heads])
 
     def _cut(self, heads: list[NodeEntry]) -> None:
@@ -298,5 +300,5 @@ def _create(op: str, graphs: Sequence[Symbol], inputs: Sequence[NodeEntry], **pa
     texts |= {key: value_to_text(value) for key, value in params.items()}
     texts["num_args"] = str(len(graphs) + len(inputs))
     symbols = [*graphs, *(Symbol([entry]) for entry in inputs)]
-    made = create_operator(Op.get(op), symbols, {}, texts, None, op)
-    return [Symbol([entry]) for entry in made.outputs]
+    created = create_operator(Op.get(op), symbols, {}, texts, None, op)
+    return [Symbol([entry]) for entry in created.outputs]

@@ -78,7 +78,7 @@ def _given(
     """The values that the caller gives, by variable node; a name that several variables share reaches all of them."""
     if args and kwargs:
         raise SymbolValueError("Can only specify known argument shapes either by positional or kwargs way.")
-    given: dict[Node, Any] = {}
+    by_node: dict[Node, Any] = {}
     index = graph.indexed_graph()
     if args:
         nodes = [index.nodes[nid].source for nid in index.input_nodes if nid not in index.mutable_input_nodes]
@@ -86,8 +86,8 @@ def _given(
             raise InferenceError(f"More provided shapes than number of arguments: {len(args)} for {len(nodes)}.")
         for i, (node, value) in enumerate(zip(nodes, args, strict=False)):
             if value is not None:
-                given[node] = convert(i, value)
-        return given
+                by_node[node] = convert(i, value)
+        return by_node
     by_name: dict[str, list[Node]] = {}
     for nid in index.input_nodes:
         node = index.nodes[nid].source
@@ -96,8 +96,8 @@ def _given(
         if key not in by_name:
             raise InferenceError(unknown_keyword(what, key, index.input_names))
         if value is not None:
-            given.update((node, convert(key, value)) for node in by_name[key])
-    return given
+            by_node.update((node, convert(key, value)) for node in by_name[key])
+    return by_node
 
 
 def _infer(graph: Graph, pass_name: str, result: str, given: Mapping[Node, Any]) -> Lists:

@@ -15,8 +15,8 @@ Number = Symbol | float
 
 
 def _call(name: str, /, *args: Symbol, **params: Any) -> Symbol:
-    given = {key: value for key, value in params.items() if value is not None}
-    return operator_function(Op.get(name), name)(*args, **given)
+    set_params = {key: value for key, value in params.items() if value is not None}
+    return operator_function(Op.get(name), name)(*args, **set_params)
 
 
 def _draw(distribution: str, params: dict[str, Number], shape: Any, dtype: Any, kwargs: dict[str, Any]) -> Symbol:

@@ -84,7 +84,7 @@ class Symbol(Arithmetic, Fluent):
 
     @staticmethod
     def create_group(symbols: Iterable[Symbol]) -> Symbol:
-        """All outputs of the symbols, in order, duplicates kept."""
+        """Group all outputs of the symbols, in order, duplicates kept."""
         return Symbol([entry for symbol in symbols for entry in symbol.outputs])
 
     def copy(self) -> Symbol:
@@ -264,10 +264,10 @@ class Symbol(Arithmetic, Fluent):
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
         """Attributes of every node that has any: node name → key → value; hidden keys in both spellings."""
-        found: dict[str, dict[str, str]] = {}
+        by_node: dict[str, dict[str, str]] = {}
         for name, key, value in self.list_attrs_recursive():
-            found.setdefault(name, {})[key] = value
-        return {name: with_hidden(attrs) for name, attrs in found.items()}
+            by_node.setdefault(name, {})[key] = value
+        return {name: with_hidden(attrs) for name, attrs in by_node.items()}
 
     # -- printing --------------------------------------------------------------------------------------------------
 
@@ -338,15 +338,15 @@ class Symbol(Arithmetic, Fluent):
         raise SymbolTypeError(f"Symbol only support integer index to fetch i-th output, got {type(index).__name__}")
 
     def _output_number(self, name: str) -> int:
-        found = [i for i, output in enumerate(self.list_outputs()) if output == name]
-        if not found:
+        numbers = [i for i, output in enumerate(self.list_outputs()) if output == name]
+        if not numbers:
             raise SymbolValueError(
                 f'Cannot find output that matches name "{name}"; outputs are {plain_list(self.list_outputs())}. '
                 "Those inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
             )
-        if len(found) > 1:
-            raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')
-        return found[0]
+        if len(numbers) > 1:
+            raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {numbers}')
+        return numbers[0]
 
     # -- inference -------------------------------------------------------------------------------------------------
 

@@ -116,15 +116,15 @@ class _Order:
 
     def distances(self, place: int) -> Iterable[int]:
         """Distances to the next places that say the same, and to those that are of the same sizes, too."""
-        found: set[int] = set()
+        distances: set[int] = set()
         for following in self._next_alike:
             other = place
             for _ in range(_DISTANCES):
                 other = following[other]
                 if other >= len(self.says) or other - place > _LONGEST:
                     break
-                found.add(other - place)
-        return sorted(found)
+                distances.add(other - place)
+        return sorted(distances)
 
     def run_at(self, place: int, distance: int) -> Run | None:
         """The longest run of blocks of this length from here on, moved to where its blocks begin most naturally."""
@@ -155,9 +155,9 @@ class _Order:
         """Whether a node's sizes differ from those one block later as they did from those one block before."""
         if self.sizes is None:
             return True
-        before, here, after = (self.sizes[i] for i in (max(place - distance, 0), place, place + distance))
-        growth = _growth(here, after)
-        return growth is not None and (place - distance < begin or growth == _growth(before, here))
+        before, size, after = (self.sizes[i] for i in (max(place - distance, 0), place, place + distance))
+        growth = _growth(size, after)
+        return growth is not None and (place - distance < begin or growth == _growth(before, size))
 
     def _read_from_outside(self, run: Run) -> bool:
         """Whether something after a run reads another copy than the last; only the last few can be reached."""

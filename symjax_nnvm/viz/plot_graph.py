@@ -174,12 +174,12 @@ class _OneGraph:
 
     def _parameters(self, nid: int) -> list[tuple[IndexedEntry, str]]:
         """The inputs of a node that are not drawn, as text."""
-        found = []
+        rows = []
         for entry in self.index.nodes[nid].inputs:
             source = self.index.nodes[entry.node_id].source
             if source.is_variable and source.name not in self.data:
-                found.append((entry, f"{source.name} {self._size(entry)}".rstrip()))
-        return found
+                rows.append((entry, f"{source.name} {self._size(entry)}".rstrip()))
+        return rows
 
     def _size(self, entry: IndexedEntry) -> str:
         shape = None if self.shapes is None else self.shapes[self.index.entry_id(entry)]

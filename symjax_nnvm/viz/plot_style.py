@@ -32,25 +32,25 @@ def colour_of(op: Op | None) -> str:
 
 def facts(node: Node) -> str:
     """The parameters that tell one layer from another: `3×3/2, 64` of a convolution."""
-    given = node.attrs.dict
-    found = []
+    attributes = node.attrs.dict
+    rows = []
     for key in (*_SHOWN, *_SHOWN_TOO):
-        if key not in given:
+        if key not in attributes:
             continue
         if key == "kernel":
-            found.append(_window(given))
+            rows.append(_window(attributes))
         else:
-            found.append(given[key][:24])
-    if given.get("global_pool", "") in ("True", "1", "true"):
-        found = ["global", *(value for value in found if "×" not in value)]
-    return ", ".join(found)
+            rows.append(attributes[key][:24])
+    if attributes.get("global_pool", "") in ("True", "1", "true"):
+        rows = ["global", *(value for value in rows if "×" not in value)]
+    return ", ".join(rows)
 
 
-def _window(given: dict[str, str]) -> str:
+def _window(attributes: dict[str, str]) -> str:
     """`3×3`, and after a slash the strides where they are not 1."""
-    kernel = _sizes(given["kernel"])
-    strides = set(_sizes(given.get("stride", "")).split("×")) - {"", "1"}
-    return kernel + (f"/{_sizes(given['stride']) if len(strides) > 1 else strides.pop()}" if strides else "")
+    kernel = _sizes(attributes["kernel"])
+    strides = set(_sizes(attributes.get("stride", "")).split("×")) - {"", "1"}
+    return kernel + (f"/{_sizes(attributes['stride']) if len(strides) > 1 else strides.pop()}" if strides else "")
 
 
 def _sizes(text: str) -> str:

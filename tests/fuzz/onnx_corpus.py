@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.mxnet.test_networks import NAMES
+from tests.mxnet_files.test_networks import NAMES
 from tests.onnx.not_run import NO_FORM, has_form, trains
 from tests.onnx.runtime import exported as exported_case
 from tests.onnx.test_from_onnx import NEW, OLD, model_of, node

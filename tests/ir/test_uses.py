@@ -35,7 +35,7 @@ def test_counts_agree_with_the_graph_that_results():
     outputs = rewrite(net.outputs, drop).outputs
     counted = Uses(outputs)
     for node in post_order(outputs):
-        assert uses.of(node) == counted.of(node)
+        assert uses.count(node) == counted.count(node)
         assert all(uses.only(node, i) == counted.only(node, i) for i in range(node.num_outputs()))
 
 

@@ -16,7 +16,7 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm.errors import MissingExtraError, OnnxError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.onnx import onnx_import
-from tests.mxnet.test_networks import NAMES, part
+from tests.mxnet_files.test_networks import NAMES, part
 from tests.onnx.runtime import Arrays, again, run
 from tests.onnx.test_networks import exported, fixed, load, of_any_batch
 from tests.support.comparison import assert_close

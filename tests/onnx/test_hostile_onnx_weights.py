@@ -92,7 +92,7 @@ def test_weights_are_never_read_from_the_current_folder(
     path.write_bytes(place("w.bin").SerializeToString())
     with pytest.raises(OnnxError, match="Give the path of the model"):
         nn.from_onnx(place("w.bin"))
-    with pytest.raises(NNVMError, match="w.bin, which is not there"):
+    with pytest.raises(NNVMError, match="w.bin, which does not exist"):
         nn.from_onnx(path)
     for location in ("../current/w.bin", str(current / "w.bin"), ".", ""):
         path.write_bytes(place(location).SerializeToString())

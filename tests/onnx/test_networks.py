@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symjax_nnvm as nn
-from tests.mxnet.test_networks import NAMES, NETWORKS, part
+from tests.mxnet_files.test_networks import NAMES, NETWORKS, part
 from tests.onnx.runtime import run, session
 from tests.support.comparison import assert_close
 

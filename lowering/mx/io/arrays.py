@@ -74,11 +74,11 @@ class NDArrayIter(DataIter):
 
     def _described(self, named: Any) -> list[DataDesc]:
         rows = ((name, list(value.shape), value.dtype.type) for name, value in named)
-        found = []
+        descs = []
         for name, shape, dtype in rows:
             shape[self._axis] = self.batch_size
-            found.append(DataDesc(name, shape, dtype, self.layout))
-        return found
+            descs.append(DataDesc(name, shape, dtype, self.layout))
+        return descs
 
     def reset(self) -> None:
         """Begin anew; what rolls over comes first."""
@@ -126,7 +126,7 @@ class NDArrayIter(DataIter):
 
     def _batch(self, named: Any, first: int) -> list[NDArray]:
         """The rows of the batch; those that waited since the epoch before, first. first: the number of the array."""
-        found = []
+        arrays = []
         for i, (_, value) in enumerate(named):
             rows = np.arange(max(self.cursor, 0), min(self.cursor + self.batch_size, self.num_data))
             if self.last_batch_handle == "pad":
@@ -134,8 +134,8 @@ class NDArrayIter(DataIter):
             part = value.take(rows, self._axis)
             if self.cursor < 0 and self._cached is not None:
                 part = np.concatenate([self._cached[first + i], part], self._axis)
-            found.append(array(part, dtype=part.dtype))
-        return found
+            arrays.append(array(part, dtype=part.dtype))
+        return arrays
 
     def getpad(self) -> int:
         """How many samples at its end fill it up; of one that rolled over, how many are of the epoch before."""

@@ -1,4 +1,4 @@
-"""What an iterator gives and says that it gives: batches, and the names, shapes and dtypes of their arrays."""
+"""The batches of an iterator, and their descriptions: the names, shapes and dtypes of their arrays."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class DataDesc(tuple[str, tuple[int, ...]]):
         return [DataDesc(name, shape, dtypes.get(name, np.float32)) for name, shape in shapes]
 
 
-def as_desc(given: Any) -> DataDesc:
+def as_desc(desc: Any) -> DataDesc:
     """A description of one, or of a (name, shape) pair, perhaps with a dtype and a layout."""
-    return given if isinstance(given, DataDesc) else DataDesc(*given)
+    return desc if isinstance(desc, DataDesc) else DataDesc(*desc)
 
 
 class DataBatch:
@@ -98,7 +98,7 @@ class DataIter:
 
     def iter_next(self) -> bool:
         """Go on to the next batch; whether there is one."""
-        raise NotImplementedError(f"{type(self).__name__} says neither iter_next() nor next()")
+        raise NotImplementedError(f"{type(self).__name__} defines neither iter_next() nor next()")
 
     def getdata(self) -> Any:
         """The data of the batch."""

@@ -57,7 +57,7 @@ class EpochsIter(DataIter):
         self._first = None
         pad = self.batch_size - self._source.rows(self._number)
         self._number += 1
-        return DataBatch(self._of(batch, self.provide_data), self._of(batch, self.provide_label), pad)
+        return DataBatch(self._arrays(batch, self.provide_data), self._arrays(batch, self.provide_label), pad)
 
-    def _of(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
+    def _arrays(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
         return [array(batch[desc.name], dtype=desc.dtype) for desc in described]

@@ -63,13 +63,13 @@ class PrefetchingIter(DataIter):
 
     def _described(self, what: int) -> list[DataDesc]:
         names = self._renamed[what] or [{}] * len(self.iters)
-        found = []
-        for each, renamed in zip(self.iters, names, strict=True):
-            found += [
+        descs = []
+        for source, renamed in zip(self.iters, names, strict=True):
+            descs += [
                 DataDesc(renamed.get(desc.name, desc.name), desc.shape, desc.dtype, desc.layout)
-                for desc in map(as_desc, each.provide_label if what else each.provide_data)
+                for desc in map(as_desc, source.provide_label if what else source.provide_data)
             ]
-        return found
+        return descs
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -78,30 +78,30 @@ class PrefetchingIter(DataIter):
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """Those of its labels."""
+        """The descriptions of the labels."""
         return self._described(1)
 
     def _make(self) -> list[DataBatch] | None:
         """A batch of each iterator; None at the end."""
         try:
-            return [each.next() for each in self.iters]
+            return [source.next() for source in self.iters]
         except StopIteration:
             return None
 
     def reset(self) -> None:
         """Begin anew."""
         wait([self._next])
-        for each in self.iters:
-            each.reset()
+        for source in self.iters:
+            source.reset()
         self._next = self._pool.submit(self._make)
 
     def next(self) -> DataBatch:
         """The next batch. Raises StopIteration at the end, and what the iterators raise."""
-        made = self._next.result()
-        if made is None:
+        fetched = self._next.result()
+        if fetched is None:
             raise StopIteration
         self._next = self._pool.submit(self._make)
-        data = [array for batch in made for array in batch.data]
-        label = [array for batch in made for array in batch.label or ()]
-        first = made[0]
+        data = [array for batch in fetched for array in batch.data]
+        label = [array for batch in fetched for array in batch.label or ()]
+        first = fetched[0]
         return DataBatch(data, label, first.pad, first.index, first.bucket_key, self.provide_data, self.provide_label)

@@ -43,17 +43,17 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
         config = dict(metric)
         return create(config.pop("metric", ""), *args, **config, **kwargs)
     if isinstance(metric, list | tuple):
-        return CompositeEvalMetric([create(each, *args, **kwargs) for each in metric])
+        return CompositeEvalMetric([create(one_metric, *args, **kwargs) for one_metric in metric])
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
-    found = REGISTRY.get(str(metric).lower())
-    if found is None:
+    metric_class = REGISTRY.get(str(metric).lower())
+    if metric_class is None:
         known = sorted(REGISTRY)
         problem = f"No metric is called {metric!r}"
         raise TrainingError(
             problem, expected=f"one of {listed(known, 30)}", fix=did_you_mean(str(metric), known) or None
         )
-    return found(*args, **kwargs)
+    return metric_class(*args, **kwargs)
 
 
 def _configuration(text: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class CompositeEvalMetric(EvalMetric):
     """Several metrics as one."""
 
     def __init__(self, metrics: Any = None, name: str = "composite", output_names: Any = None, label_names: Any = None):
-        self.metrics = [create(each) for each in metrics or ()]
+        self.metrics = [create(metric) for metric in metrics or ()]
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
@@ -85,7 +85,7 @@ class CompositeEvalMetric(EvalMetric):
             metric.update(labels, preds)
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """As `update`, with arrays by name."""
+        """Update every metric, with arrays by name."""
         labels = label if self.label_names is None else {name: label[name] for name in self.label_names}
         preds = pred if self.output_names is None else {name: pred[name] for name in self.output_names}
         for metric in self.metrics:

@@ -1,4 +1,4 @@
-"""What a metric is, how it is known by name, and the mean over batches that several of them are."""
+"""The base class of metrics, their registry by name, and metrics that are means over batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EvalMetric:
         raise NotImplementedError(f"{type(self).__name__} does not say update(labels, preds)")
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """As `update`, with arrays by name, of which it chooses its own."""
+        """Update with arrays by name, of which the metric chooses its own."""
         self.update(
             [label[name] for name in (label if self.label_names is None else self.label_names)],
             [pred[name] for name in (pred if self.output_names is None else self.output_names)],
@@ -73,7 +73,7 @@ class EvalMetric:
         return pairs(self.get_global())
 
     def get_config(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The arguments that the metric was made with."""
         names = {"name": self.name, "output_names": self.output_names, "label_names": self.label_names}
         return {**self._kwargs, "metric": type(self).__name__, **names}
 
@@ -81,9 +81,9 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
 
-def pairs(found: tuple[Any, Any]) -> list[tuple[str, float]]:
+def pairs(result: tuple[Any, Any]) -> list[tuple[str, float]]:
     """The names and values that `get` gives, as pairs."""
-    names, values = (part if isinstance(part, list) else [part] for part in found)
+    names, values = (part if isinstance(part, list) else [part] for part in result)
     return list(zip(names, values, strict=True))
 
 
@@ -113,9 +113,9 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
     Raises TrainingError, a ValueError.
     """
-    found = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
-    if found[0] != found[1]:
-        raise TrainingError(f"Shape of labels {found[0]} does not match shape of predictions {found[1]}")
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if sizes[0] != sizes[1]:
+        raise TrainingError(f"Shape of labels {sizes[0]} does not match shape of predictions {sizes[1]}")
     if wrap:
         return tuple([x] if isinstance(x, NDArray) else x for x in (labels, preds))  # pyright: ignore
     return labels, preds
@@ -132,14 +132,14 @@ class MeanOfBatches(EvalMetric):
     def __init__(self, name: str, output_names: Any = None, label_names: Any = None, **config: Any):
         super().__init__(name, output_names, label_names, has_global_stats=True, **config)
 
-    def _of(self, label: Any, pred: Any) -> float:
+    def _value(self, label: Any, pred: Any) -> float:
         raise NotImplementedError
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError."""
         check_label_shapes(labels, preds)
         for label, pred in zip(arrays(labels), arrays(preds), strict=True):
-            self._take(self._of(label, pred), 1)
+            self._take(self._value(label, pred), 1)
 
     def _take(self, value: float, count: float) -> None:
         self.sum_metric += value

@@ -1,4 +1,4 @@
-"""The metrics of `lowering.training.metrics` under MXNet's classes. Sums stay on the device until somebody looks."""
+"""The metrics of `lowering.training.metrics` under MXNet's classes. Sums stay on the device until `get` reads them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from symjax_nnvm.errors import TrainingError
 @lru_cache(64)
 def _compiled(maker: Callable[..., metrics.Metric], *args: Any) -> tuple[metrics.Metric, Callable[..., Any]]:
     """A metric of the library and its jitted update, one for all objects of the same configuration."""
-    made = maker(*args)
-    return made, jax.jit(made.update)
+    metric = maker(*args)
+    return metric, jax.jit(metric.update)
 
 
 class _Summed(EvalMetric):
     """A metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it."""
 
-    def __init__(self, made: Any, name: str, output_names: Any, label_names: Any, **config: Any):
-        self._metric, self._update = made
+    def __init__(self, metric: Any, name: str, output_names: Any, label_names: Any, **config: Any):
+        self._metric, self._update = metric
         super().__init__(name, output_names, label_names, has_global_stats=True, **config)
 
     def reset(self) -> None:
@@ -101,8 +101,8 @@ class TopKAccuracy(_Summed):
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None, label_names: Any = None):
         if top_k < 2:
             raise TrainingError("TopKAccuracy needs top_k above 1", got=top_k, fix="For 1 there is Accuracy.")
-        made = _compiled(metrics.top_k_accuracy, top_k)
-        super().__init__(made, f"{name}_{top_k}", output_names, label_names, top_k=top_k)
+        metric = _compiled(metrics.top_k_accuracy, top_k)
+        super().__init__(metric, f"{name}_{top_k}", output_names, label_names, top_k=top_k)
 
 
 @alias("ce")
@@ -117,7 +117,7 @@ class CrossEntropy(_Summed):
 
 @alias("nll_loss")
 class NegativeLogLikelihood(_Summed):
-    """As CrossEntropy, under its other name."""
+    """CrossEntropy under its other name."""
 
     def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Any = None, label_names: Any = None):
         super().__init__(_compiled(metrics.nll_loss, eps), name, output_names, label_names, eps=eps)
@@ -135,8 +135,8 @@ class Perplexity(_Summed):
         output_names: Any = None,
         label_names: Any = None,
     ):
-        made = _compiled(metrics.perplexity, ignore_label, axis)
-        super().__init__(made, name, output_names, label_names, ignore_label=ignore_label, axis=axis)
+        metric = _compiled(metrics.perplexity, ignore_label, axis)
+        super().__init__(metric, name, output_names, label_names, ignore_label=ignore_label, axis=axis)
 
 
 @register
@@ -172,7 +172,7 @@ class _MeanError(MeanOfBatches):
 
     maker: ClassVar[Any]
 
-    def _of(self, label: Any, pred: Any) -> float:
+    def _value(self, label: Any, pred: Any) -> float:
         metric, update = _compiled(type(self).maker)
         return metric.result(update(metric.init(), [label], [pred]))
 

@@ -26,12 +26,12 @@ class PearsonCorrelation(MeanOfBatches):
         self._seen: list[tuple[Any, Any]] = []
         super().reset()
 
-    def _of(self, label: Any, pred: Any) -> float:
-        truth, found = (np.asarray(x, np.float64).ravel() for x in (label, pred))
+    def _value(self, label: Any, pred: Any) -> float:
+        truth, predicted = (np.asarray(x, np.float64).ravel() for x in (label, pred))
         if self._average == "micro":
-            self._seen.append((truth, found))
+            self._seen.append((truth, predicted))
             return 0.0
-        return float(np.corrcoef(truth, found)[0, 1])
+        return float(np.corrcoef(truth, predicted)[0, 1])
 
     def get(self) -> tuple[Any, Any]:
         """(name, value); NaN where nothing was seen."""
@@ -93,7 +93,7 @@ def _correlation(counts: np.ndarray) -> float:
 
 @register
 class CustomMetric(MeanOfBatches):
-    """What a function of NumPy's arrays says: feval(label, pred) → a number, or (sum, count)."""
+    """A metric that a function of NumPy's arrays computes: feval(label, pred) → a number, or (sum, count)."""
 
     def __init__(
         self,
@@ -112,5 +112,5 @@ class CustomMetric(MeanOfBatches):
         if not self._allow_extra_outputs:
             check_label_shapes(labels, preds)
         for label, pred in zip(arrays(labels), arrays(preds), strict=False):
-            found = self._feval(np.asarray(label), np.asarray(pred))
-            self._take(*(found if isinstance(found, tuple) else (found, 1)))
+            result = self._feval(np.asarray(label), np.asarray(pred))
+            self._take(*(result if isinstance(result, tuple) else (result, 1)))

@@ -1,4 +1,4 @@
-"""What all modules do: train, score and predict over an iterator, in terms of a few methods of their own."""
+"""The base class of modules trains, scores and predicts over an iterator, with a few methods of each subclass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.mxnet.names import split_kinds, with_kinds
 
 UNIFORM = Uniform(0.01)
-"""What parameters start with where nobody says otherwise."""
+"""The initialiser of parameters where the caller gives none."""
 
 KEPT = 128
 """What was bound for so many combinations of shapes, or keys of buckets, is kept: that which was used last."""
@@ -72,7 +72,7 @@ class BaseModule:
         self.backward()
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
-        """What is to be done before a batch: nothing."""
+        """Prepare for a batch; this class does nothing."""
 
     # -- over an iterator --------------------------------------------------------------------------------------------
 
@@ -135,8 +135,8 @@ class BaseModule:
         """
         self._require()
         if isinstance(eval_data, NDArray | np.ndarray):
-            given = eval_data if isinstance(eval_data, NDArray) else array(eval_data)
-            self.forward(DataBatch([given]), is_train=False)
+            data = eval_data if isinstance(eval_data, NDArray) else array(eval_data)
+            self.forward(DataBatch([data]), is_train=False)
             return self.get_outputs()[0]
         if not isinstance(eval_data, DataIter):
             problem = "eval_data must be of type NDArray or DataIter"
@@ -194,19 +194,19 @@ class BaseModule:
             for name, value in totals:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
-            found = self.get_params()
-            self.set_params(*found)  # on several contexts all go on with the mean of their states
+            params = self.get_params()
+            self.set_params(*params)  # on several contexts all go on with the mean of their states
             if epoch_end_callback is not None:
-                _call(epoch_end_callback, epoch, self.symbol, *found)
+                _call(epoch_end_callback, epoch, self.symbol, *params)
             if eval_data is not None:
-                found = self.score(
+                params = self.score(
                     eval_data,
                     validation_metric,
                     score_end_callback=eval_end_callback,
                     batch_end_callback=eval_batch_end_callback,
                     epoch=epoch,
                 )
-                for name, value in found:
+                for name, value in params:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
@@ -245,13 +245,13 @@ class BaseModule:
 
     def load_params(self, fname: str) -> None:
         """Take arguments and states from a file. Raises ParamsFormatError, OSError."""
-        found = load(fname)
-        if isinstance(found, list):
+        arrays = load(fname)
+        if isinstance(arrays, list):
             raise TrainingError("Invalid param file: its arrays have no names", got=fname, fix="module.save_params.")
-        self.set_params(*split_kinds(found))
+        self.set_params(*split_kinds(arrays))
 
 
 def _call(callbacks: Callbacks, *args: Any) -> None:
-    given = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
-    for callback in given:
+    callback_list = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
+    for callback in callback_list:
         callback(*args)

@@ -49,7 +49,7 @@ class BucketingModule(BaseModule):
             "state_names": state_names,
             "group2ctxs": group2ctxs,
         }
-        self._main = self._made(default_bucket_key)
+        self._main = self._make_module(default_bucket_key)
         self._current = self._main
         self._buckets: Recent[Any, Module] = Recent(KEPT)  # of other keys
         self._keys: dict[Any, None] = {default_bucket_key: None}
@@ -70,11 +70,11 @@ class BucketingModule(BaseModule):
         """The module of a key, made when it is asked for; the default one and those used last are kept."""
         if key == self._default:
             return self._main
-        found = self._buckets.get(key)
-        if found is None:
-            found = self._buckets[key] = self._made(key)
+        module = self._buckets.get(key)
+        if module is None:
+            module = self._buckets[key] = self._make_module(key)
             self._keys[key] = None
-        return found
+        return module
 
     @property
     def _modules(self) -> list[Module]:
@@ -102,12 +102,12 @@ class BucketingModule(BaseModule):
 
     @property
     def data_shapes(self) -> Any:
-        """What was bound for the data of the latest batch."""
+        """The data shapes of the latest batch's module."""
         return self._current.data_shapes
 
     @property
     def label_shapes(self) -> Any:
-        """What was bound for its labels."""
+        """The label shapes of the latest batch's module."""
         return self._current.label_shapes
 
     @property
@@ -160,7 +160,7 @@ class BucketingModule(BaseModule):
     def _switch(self, batch: DataBatch) -> None:
         data, label = batch.provide_data, batch.provide_label
         if batch.bucket_key is None or data is None:
-            problem = "A batch for a BucketingModule says its bucket_key, provide_data and provide_label"
+            problem = "A batch for a BucketingModule needs its bucket_key, provide_data and provide_label"
             raise CallError(problem, fix="mx.io.DataBatch([data], [label], bucket_key=10, provide_data=[...], ...)")
         self.switch_bucket(batch.bucket_key, data, label)
 

@@ -1,4 +1,4 @@
-"""What a module is given: contexts, names, values, initialisers and optimisers, made fit or refused."""
+"""The arguments of a module (contexts, names, values, initialisers, optimisers) are converted or refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_optimizer(
 
 def as_contexts(context: Any) -> list[Context]:
     """The contexts to run on."""
-    return [as_context(each) for each in (context if isinstance(context, list | tuple) else [context])]
+    return [as_context(device) for device in (context if isinstance(context, list | tuple) else [context])]
 
 
 def check_names(arguments: Sequence[str], names: Sequence[str], what: str, needed: bool) -> None:
@@ -94,5 +94,5 @@ def fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
 
 def converted(value: Any, target: NDArray) -> Any:
     """An array of a batch in the dtype that it is bound in."""
-    given = value.value if isinstance(value, NDArray) else value
-    return given if given.dtype == target.cell.dtype else given.astype(target.cell.dtype)
+    array = value.value if isinstance(value, NDArray) else value
+    return array if array.dtype == target.cell.dtype else array.astype(target.cell.dtype)

@@ -14,7 +14,7 @@ from lowering.mx.context import Context
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataDesc
 from lowering.mx.ndarray.array import NDArray, like_jax
-from lowering.mx.ndarray.cells import at
+from lowering.mx.ndarray.cells import item
 from symjax_nnvm.errors import CallError
 
 Bind = Callable[..., Executor]
@@ -51,7 +51,7 @@ class ExecutorGroup:
             raise CallError("Loads that are not the contexts'", param="work_load_list", expected=expected, got=loads)
         others = [None] * len(contexts) if shared is None else shared.executors
         shapes = group._shapes({desc.name: desc.shape for desc in described})
-        group.executors = [bind(*each) for each in zip(contexts, others, shapes, strict=True)]
+        group.executors = [bind(*arguments) for arguments in zip(contexts, others, shapes, strict=True)]
         group._given = [{} for _ in contexts]
         return group
 
@@ -80,12 +80,12 @@ class ExecutorGroup:
 
     def _cut(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Each executor's part of inputs."""
-        found: list[dict[str, Any]] = [{} for _ in self._contexts]
+        slices: list[dict[str, Any]] = [{} for _ in self._contexts]
         for name, value in values.items():
             axis = self._axes[name]
-            for part, rows in zip(found, self._parts(value.shape[max(axis, 0)]), strict=True):
+            for part, rows in zip(slices, self._parts(value.shape[max(axis, 0)]), strict=True):
                 part[name] = value if axis < 0 else _rows(value, axis, rows)
-        return found
+        return slices
 
     def _heads(self, out_grads: Any) -> list[Any]:
         """Each executor's part of head gradients."""
@@ -125,12 +125,12 @@ class ExecutorGroup:
     def grad_dict(self) -> dict[str, NDArray | None]:
         """Gradients: the sum of the executors', and those of inputs, whole."""
 
-        def of(name: str) -> NDArray:
+        def gradient(name: str) -> NDArray:
             if name in self._axes:
                 return self._joined(self.parts_of(name), self._axes[name])
             return self._sum(lambda e: e.grad_dict[name])
 
-        return {name: None if array is None else of(name) for name, array in self.executors[0].grad_dict.items()}
+        return {name: None if array is None else gradient(name) for name, array in self.executors[0].grad_dict.items()}
 
     def parts_of(self, name: str) -> list[NDArray | None]:
         """The executors' gradients of an input."""
@@ -148,16 +148,16 @@ class ExecutorGroup:
         symbol = self.executors[0].held.symbol
         return [DataDesc.get_batch_axis(head.attr("__layout__")) for head in symbol]
 
-    def _sum(self, of: Callable[[Executor], Any]) -> NDArray:
-        first, *others = [self._here(of(executor)) for executor in self.executors]
+    def _sum(self, array_of: Callable[[Executor], Any]) -> NDArray:
+        first, *others = [self._on_first_context(array_of(executor)) for executor in self.executors]
         return like_jax(sum(others, first), self._contexts[0])
 
     def _joined(self, arrays: Sequence[Any], axis: int) -> NDArray:
         if axis < 0:
             return arrays[0]
-        return like_jax(jnp.concatenate([self._here(array) for array in arrays], axis), self._contexts[0])
+        return like_jax(jnp.concatenate([self._on_first_context(array) for array in arrays], axis), self._contexts[0])
 
-    def _here(self, array: NDArray) -> jax.Array:
+    def _on_first_context(self, array: NDArray) -> jax.Array:
         """The value of an array where the first executor is."""
         return _on(self._contexts[0], array.value)
 
@@ -176,27 +176,27 @@ class ExecutorGroup:
         return list(zip(self.executors, self._cut(feed), strict=True))
 
     def forward(self, is_train: bool = False, **feed: Any) -> None:
-        """As `Executor.forward`."""
+        """Run `Executor.forward` on every context."""
         for executor, part in self._each(feed):
             executor.forward(is_train, **part)
 
     def backward(self, out_grads: Any = None) -> None:
-        """As `Executor.backward`."""
+        """Run `Executor.backward` on every context."""
         for executor, heads in zip(self.executors, self._heads(out_grads), strict=True):
             executor.backward(heads)
 
     def forward_backward(self, **feed: Any) -> None:
-        """As `Executor.forward_backward`."""
+        """Run `Executor.forward_backward` on every context."""
         for executor, part in self._each(feed):
             executor.forward_backward(**part)
 
     def copy_params_from(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
-        """As `Executor.copy_params_from`."""
+        """Run `Executor.copy_params_from` on every context."""
         self.executors[0].copy_params_from(arg_params, aux_params)
         self.share_states()
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Any) -> ExecutorGroup:
-        """As `Executor.reshape`."""
+        """Run `Executor.reshape` on every context."""
         pairs = zip(self.executors, self._shapes(shapes), strict=True)
         executors = [e.reshape(partial_shaping, allow_up_sizing, **part) for e, part in pairs]
         return ExecutorGroup(executors, self._contexts, self._axes, self._loads)
@@ -209,7 +209,7 @@ def _on(context: Context, value: jax.Array) -> jax.Array:
 
 def _rows(value: Any, axis: int, rows: slice) -> Any:
     key = (slice(None),) * axis + (rows,)
-    return at(value, key) if isinstance(value, jax.Array) else value[key]
+    return item(value, key) if isinstance(value, jax.Array) else value[key]
 
 
 def _listed(value: Any) -> list[Any]:

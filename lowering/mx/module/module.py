@@ -109,13 +109,13 @@ class Module(BaseModule):
 
     @property
     def data_shapes(self) -> list[DataDesc]:
-        """What was bound for the data."""
+        """The shapes that the data is bound with."""
         self._require(params=False)
         return self._data_shapes
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
-        """What was bound for the labels."""
+        """The shapes that the labels are bound with."""
         self._require(params=False)
         return self._label_shapes
 
@@ -177,7 +177,7 @@ class Module(BaseModule):
             self.install_monitor(self._monitor)
 
     def _bind_executor(self, described: Sequence[DataDesc], shared: Any) -> Executor | ExecutorGroup:
-        """shared: whose parameters and states are used; of as many contexts."""
+        """Bind an executor. shared: the executor whose parameters and states are used; it has as many contexts."""
         names = [name for name in self._param_names if shared is not None and name in shared.arg_dict]
 
         def bind(context: Context, shared: Executor | None, shapes: Mapping[str, Any]) -> Executor:
@@ -198,26 +198,26 @@ class Module(BaseModule):
     def _described(
         self, data: Sequence[Any], label: Sequence[Any] | None
     ) -> tuple[list[DataDesc], list[DataDesc] | None]:
-        found = [as_desc(each) for each in data]
-        if sorted(desc.name for desc in found) != sorted(self._data_names):
+        descs = [as_desc(each) for each in data]
+        if sorted(desc.name for desc in descs) != sorted(self._data_names):
             raise CallError(
                 "Data provided by data_shapes don't match names specified by data_names",
                 expected=self._data_names,
-                got=[desc.name for desc in found],
-                fix="Module(symbol, data_names=[...], label_names=[...]) says which arguments come with batches.",
+                got=[desc.name for desc in descs],
+                fix="Module(symbol, data_names=[...], label_names=[...]) names the arguments that come with batches.",
             )
         arguments = self._symbol.list_arguments()
         labels = [as_desc(each) for each in label or ()]
-        return found, [desc for desc in labels if desc.name in arguments] or None
+        return descs, [desc for desc in labels if desc.name in arguments] or None
 
     def _requests(self) -> dict[str, Any]:
-        """What is asked for of each argument's gradient."""
+        """The grad_req of each argument."""
         if not self.for_training:
             return dict.fromkeys(self._symbol.list_arguments(), "null")
-        given = self._grad_req
-        if isinstance(given, list | tuple):
-            given = dict(zip(self._symbol.list_arguments(), given, strict=True))
-        of = (lambda name: given) if isinstance(given, str) else (lambda name: given.get(name, "write"))
+        grad_req = self._grad_req
+        if isinstance(grad_req, list | tuple):
+            grad_req = dict(zip(self._symbol.list_arguments(), grad_req, strict=True))
+        of = (lambda name: grad_req) if isinstance(grad_req, str) else (lambda name: grad_req.get(name, "write"))
         requests = {name: "null" if name in self._fixed else of(name) for name in self._param_names}
         inputs = {name: of(name) if self.inputs_need_grad else "null" for name in self._data_names}
         return {**dict.fromkeys(self._symbol.list_arguments(), "null"), **requests, **inputs}
@@ -232,13 +232,13 @@ class Module(BaseModule):
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
         described = [*self._data_shapes, *(self._label_shapes or ())]
         key = self._shapes_key(described)
-        found = self._executors.get(key)
-        if found is None:
+        executor = self._executors.get(key)
+        if executor is None:
             shapes = {desc.name: desc.shape for desc in described}
-            found = self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+            executor = self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
             if self._monitor is not None:
-                self._watch(found)
-        self._executor = found
+                self._watch(executor)
+        self._executor = executor
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
@@ -303,15 +303,15 @@ class Module(BaseModule):
 
     def _feed(self, data_batch: DataBatch) -> dict[str, Any]:
         """The arrays of a batch by argument, for the executor of its shapes."""
-        given = dict(zip(self._data_names, data_batch.data, strict=True))
+        feed = dict(zip(self._data_names, data_batch.data, strict=True))
         bound = [desc.name for desc in self._label_shapes or ()]
         label = getattr(data_batch, "label", None)  # any object with `data` is a batch
         if label and bound:
-            given |= dict(zip(self._label_names, label, strict=True))
+            feed |= dict(zip(self._label_names, label, strict=True))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
-        given = {name: value for name, value in given.items() if name in known}
-        if any(tuple(value.shape) != known[name] for name, value in given.items()):
-            shapes = {name: tuple(value.shape) for name, value in given.items()}
+        feed = {name: value for name, value in feed.items() if name in known}
+        if any(tuple(value.shape) != known[name] for name, value in feed.items()):
+            shapes = {name: tuple(value.shape) for name, value in feed.items()}
             data = [(name, shapes[name]) for name in self._data_names]
             labels = [(name, shapes[name]) for name in bound if name in shapes]
             if bound and not labels:
@@ -319,7 +319,7 @@ class Module(BaseModule):
                 labels = [(name, (rows, *known[name][1:])) for name in bound]
             self.reshape(data, labels)
         arrays = self._bound.arg_dict
-        return {name: converted(value, arrays[name]) for name, value in given.items()}
+        return {name: converted(value, arrays[name]) for name, value in feed.items()}
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Run a batch; one of other shapes binds for these. is_train: by default what it was bound for."""
@@ -342,8 +342,8 @@ class Module(BaseModule):
         """The outputs; merge_multi_context=False: of each a list, by contexts."""
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
-            return [list(each) for each in zip(*[executor.outputs for executor in bound.executors], strict=True)]
-        return bound.outputs if merge_multi_context else [[each] for each in bound.outputs]
+            return [list(parts) for parts in zip(*[executor.outputs for executor in bound.executors], strict=True)]
+        return bound.outputs if merge_multi_context else [[output] for output in bound.outputs]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
         """The gradients of the data. Raises TrainingError where they were not bound for."""
@@ -354,26 +354,26 @@ class Module(BaseModule):
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
             return [bound.parts_of(name) for name in self._data_names]
-        found = [bound.grad_dict[name] for name in self._data_names]
-        return found if merge_multi_context else [[each] for each in found]
+        gradients = [bound.grad_dict[name] for name in self._data_names]
+        return gradients if merge_multi_context else [[gradient] for gradient in gradients]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
         """The states that the caller sets."""
-        found = [self._bound.arg_dict[name] for name in self._state_names]
-        return found if merge_multi_context else [[each] for each in found]
+        states = [self._bound.arg_dict[name] for name in self._state_names]
+        return states if merge_multi_context else [[state] for state in states]
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
         """Set them: to arrays, or all to one number."""
         targets = self.get_states()
-        given = [value] * len(targets) if states is None else states
-        for target, state in zip(targets, given, strict=True):
+        values = [value] * len(targets) if states is None else states
+        for target, state in zip(targets, values, strict=True):
             target[:] = state[0] if isinstance(state, list | tuple) else state
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Have a metric take the batch into account."""
         names = [desc.name for desc in self._label_shapes or ()]
-        given = dict(zip(self._label_names, labels or (), strict=False))
-        known = {name: given[name] for name in names if name in given}
+        labels_by_name = dict(zip(self._label_names, labels or (), strict=False))
+        known = {name: labels_by_name[name] for name in names if name in labels_by_name}
         eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
 
     def install_monitor(self, mon: Any) -> None:
@@ -433,8 +433,8 @@ class Module(BaseModule):
         self._require(optimizer=True)
         assert self._updater is not None
         args, grads = self._bound.arg_dict, self._bound.grad_dict
-        found = {i: grads[name] for i, name in enumerate(self._param_names)}
-        trained = {i: grad for i, grad in found.items() if grad is not None}
+        gradients = {i: grads[name] for i, name in enumerate(self._param_names)}
+        trained = {i: grad for i, grad in gradients.items() if grad is not None}
         totals = self._store.summed(list(trained.values()))
         self._updater(list(trained), totals, [args[self._param_names[i]] for i in trained])
 

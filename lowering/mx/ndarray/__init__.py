@@ -159,8 +159,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
         try:
             function = _eager(getattr(symbols, name))
         except AttributeError as error:
-            told = str(error).replace("symbol.", "mx.nd.")
-            raise AttributeError(f"mx.nd: {told}") from None
+            message = str(error).replace("symbol.", "mx.nd.")
+            raise AttributeError(f"mx.nd: {message}") from None
     globals()[name] = function
     return function
 

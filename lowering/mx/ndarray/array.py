@@ -17,7 +17,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
-from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
@@ -52,11 +52,11 @@ class NDArray(Arithmetic, Fluent):
 
     __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
 
-    _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) makes one of what is an array."
+    _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
     __array_priority__ = 1000.0
 
     def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
-        """cell: what holds the value. entry: where it came from, on the tape of `mx.autograd`."""
+        """Wrap a cell. cell: the holder of the value. entry: the value's origin on the tape of `mx.autograd`."""
         self.cell = cell
         self.context = context
         self.entry = entry
@@ -91,7 +91,7 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def ctx(self) -> Context:
-        """Where it lies."""
+        """The context that holds the array."""
         return self.context
 
     @property
@@ -101,7 +101,7 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def grad(self) -> NDArray | None:
-        """What `mx.autograd` computes its gradient into; None without `attach_grad`."""
+        """The array that `mx.autograd` writes this array's gradient into; None without `attach_grad`."""
         return self.gradient
 
     @property
@@ -116,7 +116,7 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def T(self) -> NDArray:
-        """Its axes in reverse order."""
+        """The array with its axes in reverse order."""
         return self.transpose() if self.ndim > 1 else self
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class NDArray(Arithmetic, Fluent):
         return np.array(host(self.cell))
 
     def asscalar(self) -> Any:
-        """Its one number. Raises ScalarError, a ValueError."""
+        """The array's one number. Raises ScalarError, a ValueError."""
         if self.size != 1:
             raise ScalarError("The current array is not a scalar", got=f"shape {self.shape}", fix="Use asnumpy().")
         return self.asnumpy().reshape(())[()]
@@ -224,11 +224,11 @@ class NDArray(Arithmetic, Fluent):
     as_in_ctx = as_in_context
 
     def as_nd_ndarray(self) -> NDArray:
-        """Itself."""
+        """The array itself."""
         return self
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """Its values in another dtype."""
+        """The array's values in another dtype."""
         if not copy and np.dtype(dtype) == self.cell.dtype:
             return self
         return invoke(function_named("cast"), self, dtype=dtype)
@@ -302,7 +302,7 @@ class NDArray(Arithmetic, Fluent):
         kept = indexing.kept_rank(full)
         if indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
             return NDArray(part_of(self.cell, kept), self.context)
-        return like_jax(at(self.value, kept), self.context)
+        return like_jax(item(self.value, kept), self.context)
 
     def _recorded_item(self, full: indexing.Key) -> NDArray:
         """The elements by operators, whose gradients are known."""
@@ -318,11 +318,11 @@ class NDArray(Arithmetic, Fluent):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write elements: a number, or an array that broadcasts to the part. Raises ValueError where it does not."""
-        given = value.value if isinstance(value, NDArray) else value
-        if not isinstance(given, jax.Array):
-            given = np.asarray(given)
+        array = value.value if isinstance(value, NDArray) else value
+        if not isinstance(array, jax.Array):
+            array = np.asarray(array)
         if isinstance(self.cell, HostCell):
-            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(given)
+            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(array)
             return
         is_whole = isinstance(key, slice) and key == slice(None)
         if recording.is_recording():
@@ -331,12 +331,12 @@ class NDArray(Arithmetic, Fluent):
             if is_whole and entry is not None:
                 self.entry = self._recorded_copy(value).entry
         if is_whole:
-            whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
+            whole = array if array.shape in (self.shape, ()) else _broadcast(array, self.shape)
             self.cell.assign(whole, cast=True)
         else:
             full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
-                self.cell.assign(put(self.value, full, given))
+                self.cell.assign(put(self.value, full, array))
         if not recording.is_recording() and not isinstance(self.entry, recording.Leaf):
             self.entry = None
 
@@ -410,7 +410,7 @@ class NDArray(Arithmetic, Fluent):
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
     def bind(self, *_: Any, **__: Any) -> NoReturn:
-        """Not here: symbols are bound."""
+        """Refuse: symbols are bound, arrays are not."""
         raise CallError("An NDArray cannot be bound: it has values.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)")
 
     simple_bind = eval = optimize_for = get_backend_symbol = bind
@@ -481,10 +481,10 @@ def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
 
 def as_jax(value: Any, dtype: Any = None) -> jax.Array:
     """A jax.Array of anything that is an array; NumPy's memory is copied."""
-    found = value.value if isinstance(value, NDArray) else value
-    if not isinstance(found, jax.Array):
-        found = jax.device_put(np.array(found, jax.dtypes.canonicalize_dtype(np.asarray(found).dtype)))
-    return found if dtype is None else found.astype(dtype)
+    array = value.value if isinstance(value, NDArray) else value
+    if not isinstance(array, jax.Array):
+        array = jax.device_put(np.array(array, jax.dtypes.canonicalize_dtype(np.asarray(array).dtype)))
+    return array if dtype is None else array.astype(dtype)
 
 
 def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
@@ -499,16 +499,17 @@ def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
         if value.size == prod(shape):
             return value.reshape(shape)
         problem = "A value does not fit the part of the array that it is written to"
-        raise SymbolValueError(problem, expected=f"what broadcasts to {shape}", got=f"shape {value.shape}") from None
+        expected = f"a shape that broadcasts to {shape}"
+        raise SymbolValueError(problem, expected=expected, got=f"shape {value.shape}") from None
 
 
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
 def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
-    """What a function of symbols computes, for arrays in the place of symbols.
+    """Compute a function of symbols on arrays in the place of symbols.
 
-    out: arrays to write the result to. ctx: of functions without arrays, where the result lies. Raises what the
+    out: arrays to write the result to. ctx: of functions without arrays, the context of the result. Raises what the
     function raises, CallError for arrays that are missing, and what inference and lowering raise.
     """
     arrays: list[NDArray] = []
@@ -524,14 +525,14 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     with NameManager():
         symbols = [variable(arg) for arg in args]
         named = {key: variable(value) for key, value in kwargs.items() if key != "name"}
-        made = function(*symbols, **named)
-    parts = [made] if isinstance(made, Symbol) else list(made)
+        built = function(*symbols, **named)
+    parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
-    found = run_symbol(symbol, arrays, context, out)
+    outputs = run_symbol(symbol, arrays, context, out)
     if out is not None:
         return out
-    return found[0] if len(found) == 1 and len(parts) == 1 else found
+    return outputs[0] if len(outputs) == 1 and len(parts) == 1 else outputs
 
 
 def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out: Any = None) -> list[NDArray]:
@@ -549,10 +550,10 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out:
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        found = _evaluated(expression, arrays, inputs, context)
+        outputs = _evaluated(expression, arrays, inputs, context)
         if out is not None:
-            _write(targets, found, out)
-    return found
+            _write(targets, outputs, out)
+    return outputs
 
 
 def _evaluated(
@@ -566,22 +567,22 @@ def _evaluated(
         arrays[int(name[1:])].cell.assign(value)
     if device is not None and not arrays:
         outputs = [jax.device_put(output, device) for output in outputs]
-    found = [like_jax(output, context) for output in outputs]
+    results = [like_jax(output, context) for output in outputs]
     entries = [array.entry for array in inputs]
     if recording.is_recording() and any(entry is not None for entry in entries):
         written = {name: arrays[int(name[1:])] for name in states}
         call = recording.Call(expression, values, entries, key, outputs, written)
-        for i, array in enumerate(found):
+        for i, array in enumerate(results):
             array.entry = (call, i)
-    return found
+    return results
 
 
-def _write(targets: Sequence[Any], found: Sequence[NDArray], out: Any) -> None:
+def _write(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
     """Write results to the arrays that were given for them as out=. Raises CallError."""
-    if len(targets) > len(found) or any(not isinstance(target, NDArray) for target in targets):
+    if len(targets) > len(results) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"
-        raise CallError(problem, expected=f"{len(found)} arrays", got=f"{len(targets)} of {type(out).__name__}")
-    for target, result in zip(targets, found, strict=False):
+        raise CallError(problem, expected=f"{len(results)} arrays", got=f"{len(targets)} of {type(out).__name__}")
+    for target, result in zip(targets, results, strict=False):
         if recording.is_recording():
             target._refuse_recorded_write(None)
         if target.shape != result.shape:

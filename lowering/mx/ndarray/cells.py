@@ -1,4 +1,4 @@
-"""What an NDArray holds: a cell of its own, the executor's kind, or a view of another one's, written through."""
+"""An NDArray holds a cell: one of its own, of the executor's kind, or a view of another array's, written through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowering.executor.arrays import ArrayCell, Cell, Place, writing
 
 
 def new_cell(value: jax.Array, device: Place) -> ArrayCell:
-    """A cell of a value that is on the device already. It is named by whoever binds it."""
+    """A cell of a value that is on the device already. An executor that binds it names it."""
     return ArrayCell("", value, device, shown=True)
 
 
@@ -66,12 +66,12 @@ class View(Cell):
 
     @property
     def place(self) -> Place:
-        """Where the whole lies."""
+        """The device or sharding of the whole array."""
         return self._base.place
 
     @property
     def lock(self) -> Any:
-        """That of the whole: parts of one array are written one after the other."""
+        """The lock of the whole array: views of one array are written one after the other."""
         return self._base.lock
 
     def show(self) -> jax.Array:
@@ -112,7 +112,7 @@ def host(cell: Any) -> np.ndarray:
 
 def part_of(base: Any, key: Any) -> View:
     """The view of an array at a basic index."""
-    return View(base, lambda whole: at(whole, key), lambda whole, part: put(whole, key, part))
+    return View(base, lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
 
 
 def reshaped(base: Any, shape: tuple[int, ...]) -> View:
@@ -120,7 +120,7 @@ def reshaped(base: Any, shape: tuple[int, ...]) -> View:
     return View(base, lambda whole: jnp.reshape(whole, shape), lambda whole, part: jnp.reshape(part, whole.shape))
 
 
-def at(value: jax.Array, key: Any) -> jax.Array:
+def item(value: jax.Array, key: Any) -> jax.Array:
     """`value[key]`. On a CPU by NumPy: JAX would compile a program for each shape and key."""
     if _on_cpu(value):
         return jax.device_put(np.asarray(value)[key], _device(value))

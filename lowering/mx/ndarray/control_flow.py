@@ -19,13 +19,13 @@ def _listed(arrays: Any) -> list[NDArray]:
 
 def _stacked(steps: Sequence[list[NDArray]], length: int) -> list[NDArray]:
     """The outputs of all steps, each in one array of `length` rows, zeros where there was no step."""
-    found = []
+    stacks = []
     for parts in zip(*steps, strict=True):
         rows = [invoke(function_named("expand_dims"), part, axis=0) for part in parts]
         if len(rows) < length:
             rows.append(zeros((length - len(rows), *parts[0].shape), parts[0].context, parts[0].dtype))
-        found.append(invoke(function_named("concat"), *rows, dim=0))
-    return found
+        stacks.append(invoke(function_named("concat"), *rows, dim=0))
+    return stacks
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:
@@ -35,7 +35,7 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
     """
     states, steps, alone = init_states, [], True
     for i in range(len(_listed(data)[0])):
-        row = data[i] if isinstance(data, NDArray) else [each[i] for each in data]
+        row = data[i] if isinstance(data, NDArray) else [array[i] for array in data]
         output, states = body(row, states)
         alone = isinstance(output, NDArray)
         steps.append(_listed(output))
@@ -62,5 +62,5 @@ def while_loop(
 
 
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
-    """What one of two functions returns."""
+    """Return the result of one of two functions."""
     return then_func() if bool(pred) else else_func()

@@ -56,10 +56,10 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         context = as_context(ctx)
         return like_jax(jax.device_put(kept, context.device), context)
     try:
-        given = np.asarray(source_array)
-        if given.dtype == object:
+        source = np.asarray(source_array)
+        if source.dtype == object:
             raise ValueError("rows of different lengths, or objects")
-        return _place(given, ctx, np.float32 if dtype is None else dtype)
+        return _place(source, ctx, np.float32 if dtype is None else dtype)
     except ValueError as error:
         problem = "source_array must be array like object"
         raise CallError(problem, got=f"{type(source_array).__name__}: {error}") from None

@@ -16,11 +16,11 @@ from symjax_nnvm.mxnet.sparse import SparseArray
 
 def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) -> None:
     """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them. Raises ParamsFormatError, OSError."""
-    given = [data] if isinstance(data, NDArray) else data
-    if isinstance(given, Mapping):
-        save_arrays(fname, {name: np.asarray(value) for name, value in given.items()})
-    elif isinstance(given, list | tuple):
-        save_arrays(fname, [np.asarray(value) for value in given])
+    arrays = [data] if isinstance(data, NDArray) else data
+    if isinstance(arrays, Mapping):
+        save_arrays(fname, {name: np.asarray(value) for name, value in arrays.items()})
+    elif isinstance(arrays, list | tuple):
+        save_arrays(fname, [np.asarray(value) for value in arrays])
     else:
         raise ParamsFormatError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
 

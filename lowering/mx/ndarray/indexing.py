@@ -41,14 +41,14 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     dots = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
     rest = [slice(None)] * (len(shape) - used)
     entries = [*entries[:dots], *rest, *(entry for entry in entries[dots:] if entry is not Ellipsis)]
-    axis, found = 0, []
+    axis, full = 0, []
     for entry in entries:
         if entry is None:
-            found.append(entry)
+            full.append(entry)
             continue
-        found.append(_in_range(entry, axis, shape[axis]))
+        full.append(_in_range(entry, axis, shape[axis]))
         axis += 1
-    return tuple(found)
+    return tuple(full)
 
 
 def _is_basic(entry: Any) -> bool:
@@ -56,11 +56,11 @@ def _is_basic(entry: Any) -> bool:
 
 
 def _index_array(entry: Any) -> np.ndarray:
-    found = np.asarray(entry)
-    if found.dtype == np.bool_ and (found.ndim == 0 or not isinstance(entry, np.ndarray | list | tuple)):
+    indices = np.asarray(entry)
+    if indices.dtype == np.bool_ and (indices.ndim == 0 or not isinstance(entry, np.ndarray | list | tuple)):
         problem = "Cannot perform boolean indexing: MXNet has it in its numpy mode, which is not here"
         raise SymbolValueError(problem, fix="Write mx.nd.where(mask, x, y), or mx.nd.contrib.boolean_mask(x, mask).")
-    return found.astype(np.int64)
+    return indices.astype(np.int64)
 
 
 def _in_range(entry: Any, axis: int, length: int) -> Any:

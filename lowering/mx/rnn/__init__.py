@@ -43,7 +43,7 @@ def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Symbol, Pa
 
 
 def do_rnn_checkpoint(cells: Any, prefix: str, period: int = 1) -> Callable[..., None]:
-    """At the end of every `period` epochs, such a checkpoint."""
+    """A callback that writes such a checkpoint at the end of every `period` epochs."""
     period = int(max(1, period))
 
     def callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:

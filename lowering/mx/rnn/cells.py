@@ -55,7 +55,7 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """Its variables, for another cell to share."""
+        """The cell's variables, for another cell to share."""
         self.own_params = False
         return self._params
 
@@ -113,18 +113,18 @@ class BaseRNNCell:
         return self._exchanged(args, unpack=False)
 
     def _exchanged(self, args: Mapping[str, NDArray], *, unpack: bool) -> Params:
-        found = dict(args)
+        exchanged = dict(args)
         for group in ("i2h", "h2h") if self.gate_names else ():
             for kind in ("weight", "bias"):
                 whole = f"{self._prefix}{group}_{kind}"
                 parts = [f"{self._prefix}{group}{gate}_{kind}" for gate in self.gate_names]
                 if unpack:
-                    value = found.pop(whole)
+                    value = exchanged.pop(whole)
                     size = value.shape[0] // len(parts)
-                    found |= {part: value[i * size : (i + 1) * size].copy() for i, part in enumerate(parts)}
+                    exchanged |= {part: value[i * size : (i + 1) * size].copy() for i, part in enumerate(parts)}
                 else:
-                    found[whole] = concatenate([found.pop(part) for part in parts])
-        return found
+                    exchanged[whole] = concatenate([exchanged.pop(part) for part in parts])
+        return exchanged
 
 
 def normalized(
@@ -139,7 +139,7 @@ def normalized(
     elif length is not None and len(inputs) != length:
         raise ComposeError("unroll needs an input for each step", expected=length, got=len(inputs))
     elif merge is True:
-        inputs = sym.Concat(*(sym.expand_dims(each, axis=axis) for each in inputs), dim=axis)
+        inputs = sym.Concat(*(sym.expand_dims(step, axis=axis) for step in inputs), dim=axis)
         in_axis = axis
     if isinstance(inputs, Symbol) and axis != in_axis:
         inputs = sym.swapaxes(inputs, dim0=axis, dim1=in_axis)

@@ -58,12 +58,12 @@ class _Several(BaseRNNCell):
 
     def _parted(self, states: States) -> list[tuple[BaseRNNCell, States]]:
         """Each cell with its states."""
-        found, first = [], 0
+        pairs, first = [], 0
         for cell in self.cells:
             count = len(cell.state_info)
-            found.append((cell, states[first : first + count]))
+            pairs.append((cell, states[first : first + count]))
             first += count
-        return found
+        return pairs
 
 
 class SequentialRNNCell(_Several):
@@ -80,8 +80,8 @@ class SequentialRNNCell(_Several):
         """One step of each."""
         self._counter += 1
         after: States = []
-        for cell, own in self._parted(states):
-            inputs, new = cell(inputs, own)
+        for cell, cell_states in self._parted(states):
+            inputs, new = cell(inputs, cell_states)
             after += new
         return inputs, after
 
@@ -93,13 +93,13 @@ class SequentialRNNCell(_Several):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`, one cell after the other."""
+        """Unroll one cell after the other; see `BaseRNNCell.unroll`."""
         self.reset()
         after: States = []
         parts = self._parted(self.begin_state() if begin_state is None else begin_state)
-        for i, (cell, own) in enumerate(parts):
+        for i, (cell, cell_states) in enumerate(parts):
             merge = merge_outputs if i == len(parts) - 1 else None
-            inputs, new = cell.unroll(length, inputs, own, layout, merge)
+            inputs, new = cell.unroll(length, inputs, cell_states, layout, merge)
             after += new
         return inputs, after
 
@@ -127,7 +127,7 @@ class BidirectionalCell(_Several):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`; the states are a list for each direction."""
+        """Unroll both directions; the states are a list for each direction. See `BaseRNNCell.unroll`."""
         self.reset()
         inputs, axis = normalized(length, inputs, layout, merge=False)
         (left, begin), (right, end) = self._parted(self.begin_state() if begin_state is None else begin_state)
@@ -136,7 +136,9 @@ class BidirectionalCell(_Several):
         if merge_outputs is None:
             merge_outputs = isinstance(ahead, Symbol) and isinstance(back, Symbol)
             if not merge_outputs:
-                ahead, back = (normalized(length, each, layout, merge=False)[0] for each in (ahead, back))
+                ahead, back = (
+                    normalized(length, outputs_of_one, layout, merge=False)[0] for outputs_of_one in (ahead, back)
+                )
         if merge_outputs:
             back = sym.reverse(back, axis=axis)
             return sym.Concat(ahead, back, dim=2, name=f"{self._output_prefix}out"), [states, ends]
@@ -164,7 +166,7 @@ class DropoutCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`; all steps at once where they are one symbol."""
+        """Unroll the cell; all steps at once where they are one symbol. See `BaseRNNCell.unroll`."""
         self.reset()
         inputs, _ = normalized(length, inputs, layout, merge_outputs)
         if isinstance(inputs, Symbol):
@@ -254,7 +256,7 @@ class ResidualCell(ModifierCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`."""
+        """Unroll the cell; see `BaseRNNCell.unroll`."""
         self.reset()
         self.base_cell.modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)

@@ -58,13 +58,13 @@ class FusedRNNCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`; layout "TNC" needs no transposing."""
+        """Unroll the cell as `BaseRNNCell.unroll` does; layout "TNC" needs no transposition."""
         self.reset()
         inputs, axis = normalized(length, inputs, layout, merge=True)
         if axis == 1:
             inputs = sym.swapaxes(inputs, dim1=0, dim2=1)
         begin = self.begin_state() if begin_state is None else begin_state
-        made = sym.RNN(
+        rnn = sym.RNN(
             data=inputs,
             parameters=self._parameter,
             **dict(zip(("state", "state_cell"), begin, strict=False)),
@@ -76,7 +76,7 @@ class FusedRNNCell(BaseRNNCell):
             mode=self._mode,
             name=f"{self._prefix}rnn",
         )
-        outputs, *states = list(made) if self._get_next_state else [made]
+        outputs, *states = list(rnn) if self._get_next_state else [rnn]
         if states:
             states[0].set_attrs({"__layout__": "LNC"})  # of the node, as MXNet writes it
         if axis == 1:
@@ -105,7 +105,7 @@ class FusedRNNCell(BaseRNNCell):
     # -- weights in files --------------------------------------------------------------------------------------------
 
     def _parts(self, num_input: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of each gate's weights, as they lie in the vector."""
+        """(name, shape) of each gate's weights, in the order of the vector."""
         size, layers = self._num_hidden, range(self._num_layers)
         for kind in ("weight", "bias"):
             for layer in layers:
@@ -118,26 +118,26 @@ class FusedRNNCell(BaseRNNCell):
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
         """Arguments with each gate's weights apart."""
-        found = dict(args)
-        vector = found.pop(self._vector)
+        weights = dict(args)
+        vector = weights.pop(self._vector)
         size, both, gates = self._num_hidden, len(self._directions), len(_GATES[self._mode])
         above = (self._num_layers - 1) * (size + both * size + 2)
         start = 0
         for name, shape in self._parts(vector.size // both // size // gates - above - size - 2):
             end = start + shape[0] * (shape[1] if len(shape) == 2 else 1)
-            found[name] = vector[start:end].reshape(shape).copy()
+            weights[name] = vector[start:end].reshape(shape).copy()
             start = end
-        return found
+        return weights
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
         """Arguments with all weights in one vector."""
-        found = dict(args)
-        first = found[f"{self._prefix}l0_i2h{_GATES[self._mode][0]}_weight"]
-        values = [found.pop(name) for name, _ in self._parts(first.shape[1])]
+        weights = dict(args)
+        first = weights[f"{self._prefix}l0_i2h{_GATES[self._mode][0]}_weight"]
+        values = [weights.pop(name) for name, _ in self._parts(first.shape[1])]
         vector = zeros((sum(value.size for value in values),), first.context, first.dtype)
         start = 0
         for value in values:
             vector[start : start + value.size] = value.reshape((-1,))
             start += value.size
-        found[self._vector] = vector
-        return found
+        weights[self._vector] = vector
+        return weights

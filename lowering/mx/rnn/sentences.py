@@ -74,8 +74,8 @@ class BucketSentenceIter(DataIter):
                 padded = np.full((sizes[chosen],), invalid_label, dtype)
                 padded[: len(sentence)] = sentence
                 rows[chosen].append(padded)
-        self.buckets = [size for size, found in zip(sizes, rows, strict=True) if found]
-        self.data = [np.asarray(found, dtype) for found in rows if found]
+        self.buckets = [size for size, sentences_of_size in zip(sizes, rows, strict=True) if sentences_of_size]
+        self.data = [np.asarray(sentences_of_size, dtype) for sentences_of_size in rows if sentences_of_size]
         self.data_name, self.label_name = data_name, label_name
         self.dtype, self.invalid_label, self.layout = dtype, invalid_label, layout
         self.default_bucket_key = max(self.buckets)
@@ -83,8 +83,8 @@ class BucketSentenceIter(DataIter):
         self.provide_label = self._described(label_name, self.default_bucket_key)
         self.idx = [
             (i, first)
-            for i, found in enumerate(self.data)
-            for first in range(0, len(found) - batch_size + 1, batch_size)
+            for i, sentences_of_size in enumerate(self.data)
+            for first in range(0, len(sentences_of_size) - batch_size + 1, batch_size)
         ]
         self.reset()
 
@@ -96,8 +96,8 @@ class BucketSentenceIter(DataIter):
         """Begin anew, in another order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
-        for found in self.data:
-            np.random.shuffle(found)
+        for bucket in self.data:
+            np.random.shuffle(bucket)
 
     def next(self) -> DataBatch:
         """The next batch. Raises StopIteration at the end."""

@@ -94,13 +94,13 @@ def _unpickled(make: Any, given: Any) -> Symbol:
     return as_symbol(make(*given))
 
 
-def as_symbol(made: Any) -> Any:
-    """The symbols that a function made, alone or in lists, as symbols that can be bound."""
-    if isinstance(made, GraphSymbol):
-        return made if isinstance(made, Symbol) else Symbol(made.outputs)
-    if isinstance(made, list | tuple):
-        return type(made)(as_symbol(item) for item in made)
-    return made
+def as_symbol(symbol: Any) -> Any:
+    """A symbol, or symbols in lists, as symbols that can be bound; anything else as it is."""
+    if isinstance(symbol, GraphSymbol):
+        return symbol if isinstance(symbol, Symbol) else Symbol(symbol.outputs)
+    if isinstance(symbol, list | tuple):
+        return type(symbol)(as_symbol(item) for item in symbol)
+    return symbol
 
 
 def _cells(given: Given) -> Any:

@@ -34,7 +34,7 @@ class Here:
     def scan(
         step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, stacked: Any, reverse: bool = False
     ) -> tuple[Any, Any]:
-        """As `lax.scan`; what is stacked is one array or several, of at least one step."""
+        """Run `lax.scan`; the stacked values are one array or several, of at least one step."""
         length = jax.tree.leaves(stacked)[0].shape[0]
         rows: list[Any] = [None] * length
         for number in reversed(range(length)) if reverse else range(length):
@@ -44,12 +44,12 @@ class Here:
 
     @staticmethod
     def cond(predicate: Array, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """As `lax.cond`."""
+        """Run `lax.cond`."""
         return then() if predicate else otherwise()
 
     @staticmethod
     def while_loop(going: Callable[[Any], Array], advance: Callable[[Any], Any], carry: Any) -> Any:
-        """As `lax.while_loop`."""
+        """Run `lax.while_loop`."""
         number = 0
         while True:
             with in_step(number):

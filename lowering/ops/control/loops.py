@@ -1,4 +1,5 @@
-"""JAX rules of loops over subgraphs: `lax.scan`, and `lax.while_loop` where nobody differentiates in reverse."""
+"""JAX rules of loops over subgraphs: `lax.scan`, and `lax.while_loop` where the loop is not differentiated in
+reverse."""
 
 from __future__ import annotations
 

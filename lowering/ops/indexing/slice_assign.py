@@ -46,7 +46,7 @@ def _assigned(p: SliceParams, lhs: Array, rhs: Array) -> Array:
 
 
 def _is_in(places: list[range], shape: tuple[int, ...]) -> Array:
-    """Which elements of an array lie in a slice: one row for each axis: no constant is as large as the array."""
+    """A mask of the elements of a slice, one row for each axis: no constant is as large as the array."""
     masks = []
     for axis, (r, length) in enumerate(zip(places, shape, strict=True)):
         row = lax.iota(np.uint32 if length <= 1 << 32 else np.int64, length)

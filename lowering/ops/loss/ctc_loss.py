@@ -24,7 +24,7 @@ _IMPOSSIBLE = -1e30
 
 @dataclass(frozen=True)
 class Problem:
-    """What the recursions need besides the activations.
+    """The inputs of the recursions besides the activations.
 
     extended: (n, s) classes of the positions. skips: (n, s) whether a path may come from two positions before.
     final: (n, s) where paths may end. inside: (t, n) steps that are a sequence's own. blank: the blank's class.

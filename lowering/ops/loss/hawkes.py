@@ -104,8 +104,8 @@ def _gradients(
 
     def step(grad: Any, at: tuple[Any, Any]) -> tuple[Any, Any]:
         direct, decay = at
-        here = grad + direct
-        return here * decay, here
+        state_gradient = grad + direct
+        return state_gradient * decay, state_gradient
 
     dfirst, dmemory = lax.scan(step, dfinal * events.last, (dchosen * alpha * beta, events.decays), reverse=True)
     ddecays = dmemory * before * events.decays

@@ -39,16 +39,16 @@ def _register(row: ops.MultiUpdateSchema) -> None:
         of_weights, shared = row.split(p, arrays)
         hyper = hyper_parameters(p) | dict(zip(row.shared, shared, strict=True))
         del hyper[row.count]
-        each = {name: _numbers(hyper.pop(plural)) for plural, name in _EACH.items() if plural in hyper}
+        per_weight = {name: _numbers(hyper.pop(plural)) for plural, name in _EACH.items() if plural in hyper}
         results = [
-            formula(*of_weight, **{name: values[i] for name, values in each.items()}, **hyper)
+            formula(*of_weight, **{name: values[i] for name, values in per_weight.items()}, **hyper)
             for i, of_weight in enumerate(of_weights)
         ]
         return [new for new, *_ in results] + [state for _, *states in results for state in states]
 
 
 def _numbers(values: Any) -> Any:
-    """One number for each weight, whatever the shape of the array that holds them."""
+    """One number for each weight, from an array of any shape."""
     return values.reshape(-1) if isinstance(values, jax.Array) else values
 
 

@@ -21,8 +21,8 @@ def hyper_parameters(p: Any) -> dict[str, Any]:
 
     MXNet's are float32. That shows where one is subtracted from 1: 1 - 0.999 is 0.00099998713.
     """
-    found = {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
-    return {_RENAMED.get(name, name): value for name, value in found.items()}
+    numbers = {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
+    return {_RENAMED.get(name, name): value for name, value in numbers.items()}
 
 
 def _single(value: Any) -> Any:
@@ -63,9 +63,9 @@ def _register(row: ops.UpdateSchema) -> None:
 
     @lowers(row.name)
     def rule(p: Any, *arrays: Array) -> tuple[Array, ...]:
-        given = dict(zip(row.inputs, arrays, strict=True))
-        numbers = {name: given.pop(name) for name in row.numbers}
-        return formula(*given.values(), **numbers, **hyper_parameters(p))
+        by_name = dict(zip(row.inputs, arrays, strict=True))
+        numbers = {name: by_name.pop(name) for name in row.numbers}
+        return formula(*by_name.values(), **numbers, **hyper_parameters(p))
 
 
 for _row in ops.UPDATES:

@@ -81,7 +81,7 @@ def _poisson_of_gamma(
     certain: Array | bool,
     rate: Parameter,
 ) -> Array:
-    """Where `certain`, the rate of the Poisson distribution is not drawn."""
+    """Draw from a Poisson distribution whose rate is drawn; where `certain`, the rate is not drawn."""
     of_rate, of_number = random.split(key)
     drawn = _gamma(of_rate, shape, dtype, _where(certain, 1.0, alpha), beta)
     return _poisson(of_number, shape, dtype, _where(certain, rate, drawn))

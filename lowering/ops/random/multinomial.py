@@ -89,24 +89,24 @@ def _unique_zipfian(key: Array, range_max: int, count: int) -> tuple[Array, Arra
         return state[2] < count
 
     def draw_block(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        key, found, num_found, trials = state
+        key, numbers, num_found, trials = state
         key, block_key = random.split(key)
         block, is_draw = _zipfian_candidates(block_key, range_max, count)
         # Empty places, and candidates that are no draws, hold range_max, which is no class.
-        values = jnp.concatenate([found, jnp.where(is_draw, block, range_max)])
+        values = jnp.concatenate([numbers, jnp.where(is_draw, block, range_max)])
         ordered, places = lax.sort((values, jnp.asarray(slots)), is_stable=True, num_keys=1)
         first = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])
         is_first = jnp.zeros(2 * count, bool).at[places].set(first, unique_indices=True)
         is_new = is_first[count:] & is_draw
         rank = num_found + jnp.cumsum(is_new, dtype=np.int32)
-        found = found.at[jnp.where(is_new, rank - 1, count)].set(block, mode="drop")
+        numbers = numbers.at[jnp.where(is_new, rank - 1, count)].set(block, mode="drop")
         # A draw counts when something was still missing before it.
         trials = trials + jnp.sum(is_draw & (rank - is_new < count), dtype=np.int32)
-        return key, found, rank[-1], trials
+        return key, numbers, rank[-1], trials
 
     empty = jnp.full(count, range_max, np.int32)
-    _, found, _, trials = lax.while_loop(unfinished, draw_block, (key, empty, jnp.int32(0), jnp.int32(0)))
-    return found, trials
+    _, numbers, _, trials = lax.while_loop(unfinished, draw_block, (key, empty, jnp.int32(0), jnp.int32(0)))
+    return numbers, trials
 
 
 def _zipfian_candidates(key: Array, range_max: int, count: int) -> tuple[Array, Array]:

@@ -80,7 +80,7 @@ def _lower(row: ops.Density, log_density: Formula, density: Formula | None) -> N
         wide = jnp.promote_types(sample.dtype, jnp.float32)
         # JAX's own derivatives stop where those of the graph do.
         x = (lax.stop_gradient(sample) if row.is_count else sample).astype(wide)
-        aligned = [_aligned(each.astype(wide), sample, row.event_axes) for each in parameters]
+        aligned = [_aligned(parameter.astype(wide), sample, row.event_axes) for parameter in parameters]
         if density is not None and not p.is_log:
             return density(x, *aligned).astype(sample.dtype)
         value = log_density(x, *aligned)

@@ -14,7 +14,7 @@ from symjax_nnvm.ops.shape import diag as ops
 
 
 def _places(k: int, rows: int, columns: int) -> range:
-    """Where the k-th diagonal lies among the elements of a matrix, row after row."""
+    """The places of the k-th diagonal among the elements of a matrix, row after row."""
     first = k if k > 0 else -k * columns
     return range(first, first + ops.diagonal_length(k, rows, columns) * (columns + 1), columns + 1)
 

@@ -97,7 +97,7 @@ def greedy_pairs(scores: Array, threshold: Any) -> tuple[Array, Array]:
 
     A pair needs more than the threshold. Returns each row's column (r,) and each column's row (c,), -1 for none.
 
-    A pair that is the best of its free row and of its free column is one of the greedy pairs, whatever the others are:
+    A pair that is the best of its free row and of its free column is one of the greedy pairs for any others:
     all such pairs are made at once. Two or three rounds usually suffice, where one pair at a time takes min(r, c).
     """
     rows, columns = scores.shape

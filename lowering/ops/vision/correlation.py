@@ -39,7 +39,7 @@ def _unmoved(p: ops.CorrelationParams, x: Array, extents: list[int]) -> Array:
 
 
 def _first_row(p: ops.CorrelationParams, row: Array) -> Array:
-    """Where patches begin in y for a row of displacements."""
+    """The first rows of the patches for a row of displacements."""
     return p.max_displacement + (row - p.radius) * p.stride2
 
 
@@ -62,7 +62,7 @@ def _all_moved(p: ops.CorrelationParams, x: Array, row: Array, extents: list[int
 
 
 def _first_columns(p: ops.CorrelationParams) -> list[int]:
-    """Where patches begin in x, for each displacement of a row."""
+    """The first columns of the patches for each displacement of a row."""
     return [p.max_displacement + (i - p.radius) * p.stride2 for i in range(p.width)]
 
 
@@ -86,14 +86,15 @@ def _compare(p: ops.CorrelationParams, fixed: list[Array], moving: list[Array], 
             sums = jnp.stack([jnp.sum(term(*unmoved, *moved), 1) for moved in places], 1)
         return _patch_sums(p, sums, p.stride1)
 
-    found = lax.map(one_row, _rows(p))  # (rows of displacements, n, columns of displacements, h', w')
-    _, n, _, *counts = found.shape
-    whole = jnp.moveaxis(found, 0, 1).reshape(n, p.width**2, *counts)
+    correlations = lax.map(one_row, _rows(p))  # (rows of displacements, n, columns of displacements, h', w')
+    _, n, _, *counts = correlations.shape
+    whole = jnp.moveaxis(correlations, 0, 1).reshape(n, p.width**2, *counts)
     return (whole / (p.kernel_size**2 * fixed[0].shape[1])).astype(dtype)
 
 
 def _spread_patches(p: ops.CorrelationParams, ograd: Array, channels: int) -> Array:
-    """What each element of a patch receives: (rows of displacements, columns of displacements, n, 1, h'', w'')."""
+    """The gradient that each element of a patch receives: (rows of displacements, columns of displacements, n, 1, h'',
+    w'')."""
     n = ograd.shape[0]
     margin = p.kernel_size - 1
     apart = (margin, margin, p.stride1 - 1)

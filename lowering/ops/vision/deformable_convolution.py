@@ -15,23 +15,24 @@ _BORDERS = {"last": Border(0, 0, closed=False), "zero": Border(-1, 0, closed=Fal
 
 
 def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple[Array, Taps, Taps]:
-    """Where windows read in data (n, c, h, w): numbers of maps, and taps in y and in x (n, groups, window, h', w')."""
+    """The places that windows read in data (n, c, h, w): numbers of maps, and taps in y and in x (n, groups, window,
+    h', w')."""
     n, _, *counts = offset.shape
     groups = p.num_deformable_group
     offsets = wide(offset).reshape(n, groups, *p.kernel, 2, *counts)
-    found: list[Taps] = []
+    all_taps: list[Taps] = []
     for axis, (count, step) in enumerate(zip(counts, p.steps, strict=True)):
         _, stride, dilation, pad = step
-        # Where the window's elements lie without offsets, in the axes (kernel of y, of x, windows of y, of x).
+        # Places of the window's elements without offsets, in the axes (kernel of y, of x, windows of y, of x).
         shape = [1, 1, 1, 1]
         shape[axis], shape[2 + axis] = p.kernel[axis], count
         windows = lax.iota(np.int32, count) * stride  # NumPy makes no range of an open size
         regular = np.arange(p.kernel[axis], dtype=np.int32)[:, None] * dilation + windows - pad
         coordinate = offsets[:, :, :, :, axis] + regular.reshape(shape).astype(offsets.dtype)
         coordinate = coordinate.reshape(n, groups, -1, *counts)
-        found.append(taps(coordinate, data[2 + axis], _BORDERS[p.border], p.order[axis]))
+        all_taps.append(taps(coordinate, data[2 + axis], _BORDERS[p.border], p.order[axis]))
     maps = lax.iota(np.int32, n * groups).reshape(n, groups, 1, 1, 1)
-    in_y, in_x = found
+    in_y, in_x = all_taps
     return maps, in_y, in_x
 
 
@@ -44,7 +45,7 @@ def _maps(p: ops.ColumnsParams, data: Array) -> Array:
 
 @lowers("_backward_DeformableConvolution_columns")
 def columns(p: ops.ColumnsParams, data: Array, offset: Array) -> Array:
-    """What the windows read: (n, c · window, h', w')."""
+    """The elements that the windows read: (n, c · window, h', w')."""
     n, c = data.shape[:2]
     read = sample(_maps(p, data), *_places(p, offset, data.shape))  # (n, groups, window, h', w', c / groups)
     return read.transpose(0, 1, 5, 2, 3, 4).reshape(n, c * p.window_size, *offset.shape[2:]).astype(data.dtype)

@@ -36,7 +36,7 @@ def _offsets(p: ops.DeformablePSROIPoolingParams, trans: Array, axis: int) -> Ar
 
 @dataclass(frozen=True)
 class _Bins:
-    """Where the bins of regions lie, and which maps they read: arrays of (r, classes, p, p)."""
+    """Places of the bins of regions, and the maps that they read: arrays of (r, classes, p, p)."""
 
     p: ops.DeformablePSROIPoolingParams
     order: tuple[int, ...]
@@ -47,17 +47,17 @@ class _Bins:
     exists: Array
     factor: Array
 
-    def at(self, number: Array) -> tuple[Taps, Taps]:
+    def taps_of(self, number: Array) -> tuple[Taps, Taps]:
         """The taps of the sample of a number in all bins."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
-        found: list[Taps] = []
+        all_taps: list[Taps] = []
         for axis in range(2):
             place = self.starts[axis] + numbers[axis].astype(self.steps[axis].dtype) * self.steps[axis]
-            found.append(taps(place, self.sizes[axis], _BORDER, self.order[axis]))
-        return found[0], found[1]
+            all_taps.append(taps(place, self.sizes[axis], _BORDER, self.order[axis]))
+        return all_taps[0], all_taps[1]
 
     def inside(self, number: Array) -> Array:
-        """Whether the sample of a number lies in the map."""
+        """Whether the sample of a number is inside the map."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
         kept = self.exists
         for axis in range(2):
@@ -72,13 +72,13 @@ class _Bins:
 
     @property
     def count(self) -> Array:
-        """The number of samples of each bin that lie in the map, in the dtype of coordinates."""
+        """The number of samples of each bin that are inside the map, in the dtype of coordinates."""
         inside = jax.vmap(self.inside)(self.numbers)
         return jnp.sum(inside, 0, dtype=self.steps[0].dtype)
 
     @property
     def share(self) -> Array:
-        """What a sample counts in its bin: (r, classes, p, p, 1)."""
+        """The weight of a sample in its bin: (r, classes, p, p, 1)."""
         count = self.count
         return jnp.where(count > 0, self.factor / jnp.maximum(count, 1), 0)[..., None]
 
@@ -141,7 +141,7 @@ def _pooled(
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
         kept = bins.inside(number)[..., None]
-        return total + jnp.where(kept, sample(maps, bins.maps, *bins.at(number)), 0), None
+        return total + jnp.where(kept, sample(maps, bins.maps, *bins.taps_of(number)), 0), None
 
     shape = (*bins.maps.shape, maps.shape[-1])
     total, _ = lax.scan(add, jnp.zeros(shape, maps.dtype), bins.numbers)
@@ -177,7 +177,7 @@ def _data_gradient(p: ops.SlopesParams, ograd: Array, data: Array, rois: Array, 
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
         kept = bins.inside(number)[..., None]
-        return spread(jnp.where(kept, values, 0), total, bins.maps, *bins.at(number)), None
+        return spread(jnp.where(kept, values, 0), total, bins.maps, *bins.taps_of(number)), None
 
     zeros = jnp.zeros((classes * p.group_size**2 * data.shape[0], *data.shape[2:], values.shape[-1]), values.dtype)
     maps, _ = lax.scan(add, zeros, bins.numbers)

@@ -69,11 +69,11 @@ def _image_targets(
     if p.negative_mining_ratio > 0:
         is_negative = _hardest(p, cls_pred, is_positive, overlap)
 
-    found = label[jnp.where(paired >= 0, paired, nearest)]
-    classes = jnp.where(is_positive, found[:, 0] + 1, jnp.where(is_negative, 0, p.ignore_label))
+    matched = label[jnp.where(paired >= 0, paired, nearest)]
+    classes = jnp.where(is_positive, matched[:, 0] + 1, jnp.where(is_negative, 0, p.ignore_label))
     classes = jnp.where(is_object[0], classes, p.ignore_label)
 
-    targets = offsets(found[:, 1:5], anchors) / np.asarray(p.variances, anchors.dtype)
+    targets = offsets(matched[:, 1:5], anchors) / np.asarray(p.variances, anchors.dtype)
     mask = jnp.broadcast_to(is_positive[:, None], targets.shape)
     return jnp.where(mask, targets, 0), mask, classes
 

@@ -42,8 +42,8 @@ def images(rois: Array, count: int) -> tuple[Array, Array]:
 def _of_images(rows: Array, rois: Array, count: int) -> Array:
     """Weights of rows (r, p, h) as weights of the rows of all images (r, p, n, h): 0 but for the region's own."""
     number = rois[:, 0].astype(jnp.int32)
-    own = (number[:, None] == lax.iota(jnp.int32, count)).astype(rows.dtype)
-    return rows[:, :, None, :] * own[:, None, :, None]
+    of_image = (number[:, None] == lax.iota(jnp.int32, count)).astype(rows.dtype)
+    return rows[:, :, None, :] * of_image[:, None, :, None]
 
 
 def _product(equation: str, a: Array, b: Array) -> Array:
@@ -84,8 +84,8 @@ def pool(maps: Array, rois: Array, rows: Array, columns: Array) -> Array:
     turns, _ = _in_turn((rois, rows, columns), bins * maps.shape[1] * width)
     if turns[0].shape[0] == 1:
         return some((rois, rows, columns))
-    found = lax.map(some, turns)
-    return found.reshape(-1, *found.shape[2:])[: rois.shape[0]]
+    pooled = lax.map(some, turns)
+    return pooled.reshape(-1, *pooled.shape[2:])[: rois.shape[0]]
 
 
 def unpool(values: Array, maps: tuple[int, ...], rois: Array, rows: Array, columns: Array) -> Array:

@@ -69,7 +69,7 @@ def _along_axes(
     In full precision, which accelerators leave to the caller; half precision is computed in float32.
     """
     shape = (*x.shape[:2], *sizes)
-    if 0 in x.shape or 0 in shape:  # whatever the other sizes are
+    if 0 in x.shape or 0 in shape:  # the other sizes do not matter
         return lax.full(shape, 0, x.dtype)
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     if any(is_open(size) for size in (*x.shape[2:], *sizes)):
@@ -79,8 +79,8 @@ def _along_axes(
     steps = [(axis, matrix(shape[axis], x.shape[axis])) for axis in (2, 3)]
     if _cost(x.shape, steps[::-1]) < _cost(x.shape, steps):
         steps.reverse()
-    for axis, each in steps:
-        wide = each.apply(wide, axis)
+    for axis, weights in steps:
+        wide = weights.apply(wide, axis)
     return wide.astype(x.dtype)
 
 
@@ -102,7 +102,7 @@ def _not_transposed(x: Array, axis: int, new: int) -> Array:
 
 
 def _interpolation(new: int, size: int, *, align_corners: bool) -> _Matrix:
-    """What each new element takes of each old one: of two neighbours at most."""
+    """Weights of the old elements in each new one: two neighbours at most are not 0."""
     place = np.arange(new, dtype=np.float64)
     if align_corners:
         place *= (size - 1) / (new - 1) if new > 1 else 0.0
@@ -117,7 +117,8 @@ def _interpolation(new: int, size: int, *, align_corners: bool) -> _Matrix:
 
 
 def _interpolated(x: Array, axis: int, new: int, *, align_corners: bool) -> Array:
-    """What `_interpolation` makes of x along an axis, of open sizes. Places are exact: fractions of whole numbers."""
+    """The product of `_interpolation` and x along an axis of open size. Places are exact: fractions of whole
+    numbers."""
     size = jnp.asarray(x.shape[axis], np.int32)
     number, count = lax.iota(np.int32, new), jnp.asarray(new, np.int32)
     if align_corners:
@@ -163,7 +164,7 @@ def _means(new: int, size: int) -> _Matrix:
 
 
 def _averaged(x: Array, axis: int, new: int) -> Array:
-    """What `_means` makes of x along an axis, of open sizes."""
+    """The product of `_means` and x along an axis of open size."""
     size, number = jnp.asarray(x.shape[axis], np.int32), lax.iota(np.int32, new)
     begin, end = number * size // new, -(-(number + 1) * size // new)
     place = lax.iota(np.int32, x.shape[axis])

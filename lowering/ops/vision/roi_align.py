@@ -22,7 +22,7 @@ from symjax_nnvm.ops.vision import roi_align as ops
 _BORDER = Border(-1, 0)
 
 _NEAR = 6
-"""At least as many samples as lie within one element of an element, where a bin has more samples than that: they are
+"""At least as many samples as are within one element of an element, where a bin has more samples than that: they are
 then 6/7 of an element apart or more."""
 
 # -- upright regions -------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def _axis(p: ops.ROIAlignParams, rois: Array, axis: int) -> tuple[Array, Array, 
 
 
 def _coordinates(start: Array, size: Array, count: Array, bins: int, number: Array) -> Array:
-    """Where the samples of a number lie, in each bin: (r, bins, …) for numbers (r or 1, bins or 1, …)."""
+    """Coordinates of the samples of a number in each bin: (r, bins, …) for numbers (r or 1, bins or 1, …)."""
     shape = (-1, *[1] * (number.ndim - 1))
     start, size, count = (x.reshape(shape) for x in (start, size, count))
     bin_ = np.arange(bins).reshape(1, -1, *[1] * (number.ndim - 2)).astype(size.dtype)
@@ -108,15 +108,15 @@ def _upright_samples(
     """Number of a sample → its taps in all bins: (r, p, 1) and (r, 1, q)."""
     axes = [_axis(p, rois, axis) for axis in range(2)]
 
-    def at(number: Array) -> tuple[Taps, Taps]:
+    def taps_of(number: Array) -> tuple[Taps, Taps]:
         numbers = (number // p.sample_ratio, number % p.sample_ratio)
-        found: list[Taps] = []
+        all_taps: list[Taps] = []
         for axis in range(2):
-            here = _coordinates(*axes[axis], p.pooled_size[axis], numbers[axis].reshape(1, 1))
-            found.append(taps(jnp.expand_dims(here, 2 - axis), sizes[axis], _BORDER))
-        return found[0], found[1]
+            coordinates = _coordinates(*axes[axis], p.pooled_size[axis], numbers[axis].reshape(1, 1))
+            all_taps.append(taps(jnp.expand_dims(coordinates, 2 - axis), sizes[axis], _BORDER))
+        return all_taps[0], all_taps[1]
 
-    return at
+    return taps_of
 
 
 def _mean_of_samples(
@@ -128,13 +128,13 @@ def _mean_of_samples(
     shape: tuple[int, ...],
 ) -> Array:
     """The mean of `count` samples in each bin: (r, p, q, c)."""
-    own = exists[:, None, None, None].astype(maps.dtype) / count
+    weight = exists[:, None, None, None].astype(maps.dtype) / count
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
         return total + sample(maps, numbers, *at(number)), None
 
     total, _ = lax.scan(add, jnp.zeros(shape, maps.dtype), lax.iota(jnp.int32, count))
-    return total * own
+    return total * weight
 
 
 def _spread_samples(
@@ -192,8 +192,8 @@ class _Rotated:
         lengths = [jnp.maximum(rois[:, 4 - axis] * scale, 1) for axis in range(2)]
         self.starts = [length / -2 for length in lengths]
         self.bins = [divided(length, bins) for length, bins in zip(lengths, p.pooled_size, strict=True)]
-        given = p.sampling_ratio
-        self.counts = [jnp.ceil(size) if given <= 0 else jnp.full_like(size, given) for size in self.bins]
+        ratio = p.sampling_ratio
+        self.counts = [jnp.ceil(size) if ratio <= 0 else jnp.full_like(size, ratio) for size in self.bins]
         angle = rois[:, 5] * (np.pi / 180)
         self.cosine, self.sine = (f(angle)[:, None, None] for f in (jnp.cos, jnp.sin))
         self.pooled, self.sizes = p.pooled_size, sizes
@@ -203,7 +203,7 @@ class _Rotated:
         """The number of samples in a bin of each region."""
         return (self.counts[0] * self.counts[1]).astype(jnp.int32)
 
-    def at(self, number: Array) -> tuple[Taps, Taps]:
+    def taps_of(self, number: Array) -> tuple[Taps, Taps]:
         """The taps of the sample of a number in all bins: (r, p, q)."""
         across = self.counts[1].astype(jnp.int32)
         numbers = (number // across, number % across)
@@ -241,7 +241,7 @@ def _rroi_align(p: ops.RROIAlignParams, data: Array, rois: Array) -> Array:
     number, exists = images(wide(rois), data.shape[0])
 
     def add(i: Array, total: Array) -> Array:
-        return total + regions.share(i, exists) * sample(maps, number[:, None, None], *regions.at(i))
+        return total + regions.share(i, exists) * sample(maps, number[:, None, None], *regions.taps_of(i))
 
     zeros = jnp.zeros((rois.shape[0], *p.pooled_size, data.shape[1]), maps.dtype)
     return _for_every_sample(p, regions, add, zeros).transpose(0, 3, 1, 2).astype(data.dtype)
@@ -254,7 +254,7 @@ def _backward_rroi_align(p: ops.RROIAlignParams, ograd: Array, data: Array, rois
     number, exists = images(wide(rois), data.shape[0])
 
     def add(i: Array, total: Array) -> Array:
-        return spread(regions.share(i, exists) * values, total, number[:, None, None], *regions.at(i))
+        return spread(regions.share(i, exists) * values, total, number[:, None, None], *regions.taps_of(i))
 
     n, c, h, w = data.shape
     zeros = jnp.zeros((n, h, w, c), values.dtype)

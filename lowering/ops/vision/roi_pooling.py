@@ -1,7 +1,7 @@
 """JAX rules of pooling whole elements in the bins of regions.
 
 Maxima come from tables of the maxima of all rectangles whose sides are powers of two: any bin is covered by four of
-them. For a map of h × w elements there are about log₂ h · log₂ w tables, whatever the regions are. Means are products
+them. For a map of h × w elements there are about log₂ h · log₂ w tables, for any regions. Means are products
 with weights of rows and of columns.
 """
 
@@ -48,11 +48,11 @@ def _spans(start: Array, length: Array, bins: int, size: int, scaled: bool) -> _
 def _rectangles(p: ops.ROIPoolingParams, rois: Array, sizes: tuple[int, ...]) -> tuple[_Spans, _Spans]:
     """The rows (r, p) and columns (r, q) of bins."""
     corners = rounded(rois[:, 1:5] * p.spatial_scale)
-    found: list[_Spans] = []
+    spans: list[_Spans] = []
     for axis in range(2):
         first, last = corners[:, 1 - axis], corners[:, 3 - axis]
-        found.append(_spans(first, jnp.maximum(last - first + 1, 1), p.pooled_size[axis], sizes[axis], scaled=False))
-    return found[0], found[1]
+        spans.append(_spans(first, jnp.maximum(last - first + 1, 1), p.pooled_size[axis], sizes[axis], scaled=False))
+    return spans[0], spans[1]
 
 
 def _greater(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -108,8 +108,8 @@ def _roi_pooling(p: ops.ROIPoolingParams, data: Array, rois: Array) -> tuple[Arr
     best: tuple[Array, Array] | None = None
     for y, x in itertools.product(ys, xs):
         at = (base + y[:, :, None]) * w + x[:, None, :]
-        found = (_read(values, at), _read(numbers, at))
-        best = found if best is None else _greater(best, found)
+        both = (_read(values, at), _read(numbers, at))
+        best = both if best is None else _greater(best, both)
     assert best is not None  # there are four rectangles
     kept = filled[..., None]
     value = jnp.where(kept, best[0], jnp.zeros((), data.dtype))
@@ -148,8 +148,8 @@ def _backward_roi_pooling(p: ops.ROIPoolingParams, ograd: Array, maxidx: Array, 
 def _pick(p: ops.ROIPoolingParams, data: Array, maxidx: Array, rois: Array) -> Array:
     n, c, h, w = data.shape
     places, exists = _places(rois, maxidx, data.shape)
-    found = data.reshape(n, c, h * w).at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
-    return jnp.where(exists, found, jnp.zeros((), data.dtype))
+    elements = data.reshape(n, c, h * w).at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    return jnp.where(exists, elements, jnp.zeros((), data.dtype))
 
 
 # -- means -----------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def _pick(p: ops.ROIPoolingParams, data: Array, maxidx: Array, rois: Array) -> A
 def _means(p: ops.PSROIPoolingParams, rois: Array, sizes: tuple[int, ...]) -> list[Array]:
     """The weights of rows (r, p, h) and of columns (r, p, w) in the means of bins."""
     corners = rounded(rois[:, 1:5])
-    found: list[Array] = []
+    means: list[Array] = []
     for axis, size in enumerate(sizes):
         start = stored(corners[:, 1 - axis] * p.spatial_scale)
         end = stored((corners[:, 3 - axis] + 1) * p.spatial_scale)
@@ -166,8 +166,8 @@ def _means(p: ops.PSROIPoolingParams, rois: Array, sizes: tuple[int, ...]) -> li
         elements = lax.iota(np.int32, size)
         inside = (elements >= span.begin[..., None]) & (elements < span.end[..., None])
         count = jnp.maximum(span.end - span.begin, 1)[..., None].astype(rois.dtype)
-        found.append(inside.astype(rois.dtype) / count)
-    return found
+        means.append(inside.astype(rois.dtype) / count)
+    return means
 
 
 def _group_maps(p: ops.PSROIPoolingParams, data: Array) -> Array:

@@ -158,8 +158,8 @@ class _Reader:
             or not item.keys() <= _KNOWN_NODE_FIELDS
             or not item.keys() >= {"op", "name", "inputs"}
         ):
-            found = item.get("name") if type(item) is dict else None
-            _check_fields(item, _NODE_FIELDS, _REQUIRED_NODE_FIELDS, _where(i, found, graph))
+            node_name = item.get("name") if type(item) is dict else None
+            _check_fields(item, _NODE_FIELDS, _REQUIRED_NODE_FIELDS, _where(i, node_name, graph))
         op_name, name = item["op"], item["name"]
         if type(name) is not str:
             _refuse("name", _where(i, name, graph), "a string", name)

@@ -61,13 +61,13 @@ def _refuse_bulk(text: str) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    by_key = dict(pairs)
+    if len(by_key) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        name = found.get("name")
+        name = by_key.get("name")
         raise JSONFormatError(
             f"Malformed graph JSON: field {brief(twice)} occurs twice in one object",
             node=name[:80] if isinstance(name, str) else None,
             got=f"fields {brief([key for key, _ in pairs])}",
         )
-    return found
+    return by_key

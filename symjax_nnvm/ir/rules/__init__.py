@@ -1,1 +1,1 @@
-"""What the rules of operators are written with: axes, sizes, costs, layouts, adjoints."""
+"""The rules of operators are written with these: axes, sizes, costs, layouts, adjoints."""

@@ -19,10 +19,10 @@ def normal_axis(axis: int, ndim: int, param: str = "axis") -> int:
 def normal_axes(axes: Iterable[int], ndim: int, param: str = "axis") -> tuple[int, ...]:
     """The axes counted from the front, in the order given. Raises ParamError when two are one axis."""
     axes = tuple(axes)
-    found = tuple(normal_axis(axis, ndim, param) for axis in axes)
-    if len(set(found)) != len(found):
+    normal = tuple(normal_axis(axis, ndim, param) for axis in axes)
+    if len(set(normal)) != len(normal):
         raise ParamError("An axis is named twice", param=param, expected="distinct axes", got=axes)
-    return found
+    return normal
 
 
 def known(*dims: int | None) -> int | None:

@@ -24,5 +24,5 @@ class Composition:
         outputs = self.compose(node.attrs.parsed, inputs)
         grads = gradient_entries(outputs, inputs, heads, zeros_if_unreachable=True)
         actual = dict(zip([e.node for e in (*inputs, *heads)], [*node.inputs, *ograds], strict=True))
-        made = rewrite(grads, lambda old, draft: actual.get(old)).outputs
-        return [None if is_zeros(grad) else grad for grad in made]
+        gradients = rewrite(grads, lambda old, draft: actual.get(old)).outputs
+        return [None if is_zeros(grad) else grad for grad in gradients]

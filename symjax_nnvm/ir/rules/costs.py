@@ -45,17 +45,17 @@ ARRANGES: dict[str, Any] = {**MOVES, "same_values": True}
 
 
 def per_output(count: int) -> FlopsRule:
-    """So many operations for each element of the first output."""
+    """A cost of `number` operations for each element of the first output."""
     return lambda p, ins, outs: Flops(0, count * prod(outs[0]))
 
 
 def per_input(count: int) -> FlopsRule:
-    """So many operations for each element of the first input."""
+    """A cost of `number` operations for each element of the first input."""
     return lambda p, ins, outs: Flops(0, count * prod(ins[0]))
 
 
 def as_much_as(which: Literal["input", "output"], count: int) -> WorkspaceRule:
-    """So many arrays like the first input or output."""
+    """A workspace of `number` arrays like the first input or output."""
     return lambda p, ins, outs: count * prod((ins if which == "input" else outs)[0])
 
 

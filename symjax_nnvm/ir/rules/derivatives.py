@@ -55,7 +55,7 @@ class Operands:
 
     @property
     def all(self) -> list[Any]:
-        """All of them, in the order in which the operators take them."""
+        """All operands, in the order in which the operators take them."""
         return [*self.heads, *self.smooth, *self.fixed, *(x for direction in self.directions for x in direction)]
 
 
@@ -136,13 +136,13 @@ def _without_each(directions: list[list[NodeEntry]]) -> list[list[list[NodeEntry
 
 def _first_known(merge: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
     """The merged knowledge of several values; the first of two that contradict each other, which the pass reports."""
-    found = None
+    known = None
     for value in values:
         try:
-            found = merge(found, value)
+            known = merge(known, value)
         except ValueError:
             continue
-    return found
+    return known
 
 
 def register_derivatives(
@@ -161,11 +161,11 @@ def register_derivatives(
             at = family.split(p, ins, heads=has_heads)
             likes = [at.smooth, *at.directions, *([outs] if has_heads else [])]
             known = [_first_known(merge, values) for values in zip(*likes, strict=True)]
-            found = rule(p, Operands(at.heads if has_heads else list(outs), known, at.fixed, []))
-            directions = [found.smooth] * len(at.directions)
+            inferred = rule(p, Operands(at.heads if has_heads else list(outs), known, at.fixed, []))
+            directions = [inferred.smooth] * len(at.directions)
             if has_heads:
-                return Operands(found.heads, found.smooth, found.fixed, directions).all, found.smooth
-            return Operands([], found.smooth, found.fixed, directions).all, found.heads
+                return Operands(inferred.heads, inferred.smooth, inferred.fixed, directions).all, inferred.smooth
+            return Operands([], inferred.smooth, inferred.fixed, directions).all, inferred.heads
 
         return infer
 

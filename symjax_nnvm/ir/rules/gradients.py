@@ -30,8 +30,8 @@ def gradient_entries(
             got=len(head_grads),
         )
     nodes = set(post_order(outputs)) if zeros_if_unreachable else ()
-    found = [not zeros_if_unreachable or x.node in nodes for x in xs]
-    asked = [x for x, reached in zip(xs, found, strict=True) if reached]
+    wanted = [not zeros_if_unreachable or x.node in nodes for x in xs]
+    asked = [x for x, reached in zip(xs, wanted, strict=True) if reached]
     request = {
         "grad_ys": list(outputs),
         "grad_xs": asked,
@@ -40,7 +40,7 @@ def gradient_entries(
         "zero_ops": [Op.get("zeros_like"), Op.get("_zeros")],
     }
     grads = iter(apply_pass(Graph(outputs, request), "MXGradient").outputs)
-    return [next(grads) if reached else _zeros_of(x) for x, reached in zip(xs, found, strict=True)]
+    return [next(grads) if reached else _zeros_of(x) for x, reached in zip(xs, wanted, strict=True)]
 
 
 def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:

@@ -1,6 +1,6 @@
 """Operators that are linear in some of their inputs, and their adjoints: one declaration, gradients of every order.
 
-Let f be linear in its input i, whatever it is in the others (indices, weights, offsets). Its adjoint A is the operator
+Let f be linear in its input i, not necessarily in the others (indices, weights, offsets). Its adjoint A is the operator
 with <A(dY, others), X> = <dY, f(X, others)> for every X: the gradient of f by that input. Since
 
     <G, A(dY, others)> = <dY, f(G, others)>,
@@ -57,10 +57,10 @@ class Adjoint:
 
     def names(self, of: str, inputs: Sequence[str]) -> list[str]:
         """The names of its inputs, where the operator has `inputs` and it is the gradient of one."""
-        given = self.inputs(of, inputs) if callable(self.inputs) else self.inputs
-        if given is None:
+        names = self.inputs(of, inputs) if callable(self.inputs) else self.inputs
+        if names is None:
             return [OGRAD, *inputs]
-        return [name for name in given if name in inputs or name == OGRAD]
+        return [name for name in names if name in inputs or name == OGRAD]
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Linear:
     def _of_operator(self, p: Any) -> NodeAttrs:
         """The operator's attributes for the parameters of an adjoint."""
         if not isinstance(p, self.schema.cls):
-            found = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
-            known = {**found, **self.restored}
+            parameters = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
+            known = {**parameters, **self.restored}
             count = self.op.key_var_num_args
             if count is not None and count not in known:
                 known[count] = getattr(p, count) - 1 if hasattr(p, count) else len(self.adjoints)
@@ -144,8 +144,8 @@ class Linear:
     def backward(self, of: str, node: Node, ograds: Entries) -> list[NodeEntry | None]:
         """FGradient of the adjoint of an input."""
         _, inputs, of, names = self._signature(of, node.attrs.parsed)
-        given = dict(zip(names, node.inputs, strict=True))
-        dy, whole = given[OGRAD], {**given, of: ograds[0]}
+        by_name = dict(zip(names, node.inputs, strict=True))
+        dy, whole = by_name[OGRAD], {**by_name, of: ograds[0]}
         at = {name: whole[name] for name in inputs if name in whole}
         back = {name: self.by_input(name, node, dy, at) for name in names if name not in (OGRAD, of)}
         tells_shape = [] if self.like is None else [dy]
@@ -166,8 +166,8 @@ class Linear:
         if table is FInferShape and self.like is not None:
             known[self.like] = at[OGRAD]
         hidden = [None] * ((self.op.fixed_num_outputs or 1) - 1)
-        found, (ograd, *_) = table[self.op](attrs, [known.get(name) for name in inputs], [at[OGRAD], *hidden])
-        back = {**dict(zip(inputs, found, strict=True)), OGRAD: ograd}
+        inferred, (ograd, *_) = table[self.op](attrs, [known.get(name) for name in inputs], [at[OGRAD], *hidden])
+        back = {**dict(zip(inputs, inferred, strict=True)), OGRAD: ograd}
         back[of] = merge(whole, back[of])
         return [back[name] for name in names], [back[of]]
 
@@ -306,10 +306,10 @@ def jointly_linear(
 
     def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
-        given = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
+        parameters = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
         known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
-        found, (ograd,) = table[op](NodeAttrs(op, parsed=given), known, ins[:1])
-        return [ograd, *found], list(found)
+        inferred, (ograd,) = table[op](NodeAttrs(op, parsed=parameters), known, ins[:1])
+        return [ograd, *inferred], list(inferred)
 
     register_op(
         adjoint,

@@ -36,7 +36,7 @@ def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
 
 @dataclass
 class FileNode:
-    """A node of the file, decoded. used: of each output, whether anybody reads it. asked: the attributes that its form
+    """A node of the file, decoded. used: whether each output is read. asked: the attributes that its form
     asked for."""
 
     kind: str = ""
@@ -47,7 +47,7 @@ class FileNode:
 
 
 class Composer:
-    """What has been read so far, and the node that is being read.
+    """The values read so far, and the node that is being read.
 
     opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
     how often the file reads each tensor. body: (a graph inside the node, its inputs) →
@@ -67,7 +67,7 @@ class Composer:
         self.opset, self.count, self.reads, self.body, self._of_sizes = opset, count, reads, body, of_sizes
         self._budget = budget
         self._inputs_with: dict[Sizes, list[Value]] = {}
-        self._found: dict[tuple[Sizes, ...], tuple[Value, list[int]] | None] = {}
+        self._inputs_of_sizes: dict[tuple[Sizes, ...], tuple[Value, list[int]] | None] = {}
         self.node = FileNode()
         self.arrays: dict[str, np.ndarray] = {}
         self._variables: dict[str, int] = {}
@@ -82,14 +82,14 @@ class Composer:
         return self.node.attrs.get(name, default)
 
     def used(self, output: int) -> bool:
-        """Whether anybody reads an output of the node."""
+        """Whether an output of the node is read."""
         return output < len(self.node.used) and self.node.used[output]
 
     def numbers(self, name: str, value: Value | None, default: Any = None) -> Any:
         """Whole numbers that old opsets have in an attribute and later ones in an input."""
         if value is None:
             return self.attr(name, default)
-        return [int(each) for each in self.known(value, name).reshape(-1)]
+        return [int(number) for number in self.known(value, name).reshape(-1)]
 
     def known(self, value: Value, what: str) -> np.ndarray:
         """The constant that an input must be. Raises OnnxError where run time decides."""
@@ -133,8 +133,8 @@ class Composer:
 
     def op(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> Value:
         """A node of which one output is wanted. gives: ONNX' of the result, where it is not that of the symbol."""
-        (made, *_) = self.ops(op, *values, gives=gives, **params)
-        return made
+        (value, *_) = self.ops(op, *values, gives=gives, **params)
+        return value
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
         """The visible outputs of a node, with their shapes and dtypes inferred. Where no input has axes, a result of
@@ -142,11 +142,11 @@ class Composer:
         if any(value is None for value in values):
             self.refuse("an input that it needs is left out")
         name = self._named(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
-        made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
-        shapes, dtypes = self._inferred(made.outputs, values)
+        symbol = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
+        shapes, dtypes = self._inferred(symbol.outputs, values)
         without_axes = bool(values) and not any(value.ndim for value in values)
         return [
-            Value(name, gives or held, [_onnxs(each[i], without_axes) for each in shapes], None, made[i], held)
+            Value(name, gives or held, [_onnxs(rows[i], without_axes) for rows in shapes], None, symbol[i], held)
             for i, held in enumerate(dtypes)
         ]
 
@@ -157,23 +157,23 @@ class Composer:
         graph = Graph([NodeEntry(probe, entry.index) for entry in outputs])
         entries = slice(len(values), len(values) + len(outputs))
         dtypes = infer_type(graph, dtypes=[value.held for value in values], attr_key=None).attrs["dtype"][entries]
-        found: dict[tuple[Numbers, ...], list[Numbers]] = {}
-        given = [tuple(value.made[i] for value in values) for i in range(self.count)]
+        by_arguments: dict[tuple[Numbers, ...], list[Numbers]] = {}
+        given = [tuple(value.symbol_shapes[i] for value in values) for i in range(self.count)]
         for shapes in dict.fromkeys(given):
             inferred = infer_shape(graph, shapes=shapes, attr_key=None).attrs["shape"][entries]
             if not all(map(is_known, inferred)):
-                self.refuse("nothing says the shape of its result", STATIC)
-            found[shapes] = list(inferred)
-        return [found[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
+                self.refuse("the shape of its result is unknown", STATIC)
+            by_arguments[shapes] = list(inferred)
+        return [by_arguments[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
 
     def symbol(self, value: Value) -> Symbol:
-        """What computes a value: of a constant a variable of its name. Raises OnnxError for what follows in no simple
-        way from sizes that run time decides."""
+        """The symbol that computes a value; a constant is a variable of its name. Raises OnnxError for what follows in
+        no simple way from sizes that run time decides."""
         if value.symbol is None:
             array = value.array
             if array is None:
-                made = self._of_sizes(self, value)
-                value.symbol, value.held = self.symbol(made), made.held
+                symbol = self._of_sizes(self, value)
+                value.symbol, value.held = self.symbol(symbol), symbol.held
             else:
                 self._store(value, array, value.name)
         assert value.symbol is not None
@@ -195,8 +195,8 @@ class Composer:
 
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
-        made = Variable(self._named(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        value = Value(name, dtype, shapes, None, made, dtype)
+        variable = Variable(self._named(name, self._variables), dtype=None if dtype == "float32" else dtype)
+        value = Value(name, dtype, shapes, None, variable, dtype)
         for size in dict.fromkeys(value.sizes):
             self._inputs_with.setdefault(size, []).append(value)
         return value
@@ -204,20 +204,20 @@ class Composer:
     def input_with(self, sizes: tuple[Sizes, ...]) -> tuple[Value, list[int]] | None:
         """An input that has some sizes in their order, and along which axes; None where none has. It may be asked for
         each node of a file, so it must not look at each input."""
-        if sizes not in self._found:
+        if sizes not in self._inputs_of_sizes:
             rarest = min((self._inputs_with.get(size, []) for size in sizes), key=len)
             rows = ((x, [x.sizes.index(size) for size in sizes if size in x.sizes]) for x in rarest)
             fitting = ((x, axes) for x, axes in rows if len(axes) == len(sizes) and axes == sorted(set(axes)))
-            self._found[sizes] = next(fitting, None)
-        return self._found[sizes]
+            self._inputs_of_sizes[sizes] = next(fitting, None)
+        return self._inputs_of_sizes[sizes]
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""
         if self.reads[value.name] == 1:
             return value
         array = self.known(value, name)
-        own = Value(f"{self.node.name}_{name}", value.dtype, [array.shape] * self.count, [array] * self.count)
-        return own
+        state = Value(f"{self.node.name}_{name}", value.dtype, [array.shape] * self.count, [array] * self.count)
+        return state
 
     def constant(self, array: Any, dtype: DType | None = None, name: str = "constant") -> Value:
         """A constant that the file has not. array: in another dtype than the one wanted it is copied."""
@@ -229,18 +229,20 @@ class Composer:
         return Value(label, array.dtype.name, [array.shape] * self.count, [array] * self.count, in_graph=True)
 
     def weight(self, value: Value, array: np.ndarray, how: str) -> Value:
-        """A weight of the file laid out anew: under its own name where nobody else reads it. how: a word for the
+        """A weight of the file laid out anew: under its own name where no other node reads it. how: a word for the
         layout; asked twice for the same it is one weight."""
         key = (value.name, how)
         if key not in self._derived:
-            own = self.reads[value.name] == 1
-            self._derived[key] = self.like(value, [array] * self.count, value.name if own else f"{value.name}_{how}")
+            read_once = self.reads[value.name] == 1
+            self._derived[key] = self.like(
+                value, [array] * self.count, value.name if read_once else f"{value.name}_{how}"
+            )
         return self._derived[key]
 
     def like(self, value: Value, arrays: Sequence[np.ndarray], name: str) -> Value:
         """A constant made of another."""
         arrays = one(arrays)
-        return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=value.in_graph)
+        return Value(name, arrays[0].dtype.name, [array.shape for array in arrays], arrays, in_graph=value.in_graph)
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -251,10 +253,10 @@ class Composer:
 
     def christen(self, values: Sequence[Value], fresh: int) -> None:
         """Give the node that the file's node became, if it became one, its name."""
-        made = next((value.symbol for value in values if value.symbol is not None), None)
-        if made is None or len(self._nodes) == fresh or made.outputs[0].node.is_variable:
+        symbol = next((value.symbol for value in values if value.symbol is not None), None)
+        if symbol is None or len(self._nodes) == fresh or symbol.outputs[0].node.is_variable:
             return
-        made.outputs[0].node.attrs.name = self._named(self.node.name, self._nodes)
+        symbol.outputs[0].node.attrs.name = self._named(self.node.name, self._nodes)
 
     def _named(self, name: str, taken: dict[str, int]) -> str:
         """A name that is not taken. Raises OnnxError for one that is too long for a symbol's file."""

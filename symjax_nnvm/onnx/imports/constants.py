@@ -12,7 +12,7 @@ import numpy as np
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.ir.types import MAX_RANK
 from symjax_nnvm.onnx.imports.budget import Budget
-from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.proto import import_onnx
 
 Arrays = Sequence[np.ndarray | None]
@@ -51,7 +51,7 @@ def _pieces(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
 
 
 def _counted(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
-    start, limit, step = (float(np.asarray(each).item()) for each in inputs)
+    start, limit, step = (float(np.asarray(number).item()) for number in inputs)
     return (max(math.ceil((limit - start) / step), 0),)
 
 
@@ -92,10 +92,10 @@ def _sizes(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> Sizes:
     """The sizes of a node's result, whose product is the most that it can have."""
     if kind in _GROW:
         return _GROW[kind](inputs, attrs)
-    given = [each for each in inputs if each is not None]
-    total = sum(each.size for each in given)
+    values = [value for value in inputs if value is not None]
+    total = sum(value.size for value in values)
     if kind in _BROADCAST:
-        return (max(total, math.prod(np.broadcast_shapes(*(each.shape for each in given)))),)
+        return (max(total, math.prod(np.broadcast_shapes(*(value.shape for value in values)))),)
     return (total,)
 
 
@@ -117,7 +117,8 @@ class Evaluator:
 
 
 def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
-    """What onnx' reference implementation makes of a node, whose result must have been asked for. Raises OnnxError."""
+    """The outputs of a node by onnx' reference implementation; its result must have been asked for. Raises
+    OnnxError."""
     import_onnx()
     from onnx.reference import ReferenceEvaluator
 
@@ -125,7 +126,7 @@ def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
-            return [np.asarray(each) for each in found]
+            outputs: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
+            return [np.asarray(output) for output in outputs]
     except OF_ONNX as error:
-        raise OnnxError(f"it cannot be computed: {told(error)}") from error
+        raise OnnxError(f"it cannot be computed: {first_line(error)}") from error

@@ -1,4 +1,4 @@
-"""What is raised of a hostile ONNX file, by the package onnx and by our own forms."""
+"""The errors that a hostile ONNX file raises, in the package onnx and in this package's forms."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ OF_FORMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError
 meets one."""
 
 
-def told(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of what an error says."""
     return printable(next(iter(str(error).strip().splitlines()), type(error).__name__)[:300])

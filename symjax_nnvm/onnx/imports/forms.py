@@ -90,9 +90,13 @@ def missing_input(form: ImportForm, inputs: Sequence[Value | None]) -> int | Non
 
 @cache
 def _needed(form: ImportForm) -> tuple[tuple[bool, ...], bool]:
-    """Of each input of a form, and of those that `*inputs` stands for, whether it is annotated as a `Value`."""
+    """Whether each input of a form, and those that `*inputs` stands for, is annotated as a `Value`."""
     _, *inputs = inspect.signature(form).parameters.values()
-    needed = [each.annotation in ("Value", Value) for each in inputs if each.kind is not each.VAR_POSITIONAL]
+    needed = [
+        parameter.annotation in ("Value", Value)
+        for parameter in inputs
+        if parameter.kind is not parameter.VAR_POSITIONAL
+    ]
     return tuple(needed), any(
-        each.annotation in ("Value", Value) for each in inputs if each.kind is each.VAR_POSITIONAL
+        parameter.annotation in ("Value", Value) for parameter in inputs if parameter.kind is parameter.VAR_POSITIONAL
     )

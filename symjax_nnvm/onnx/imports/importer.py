@@ -55,7 +55,7 @@ def from_onnx(
         if missing:
             break
     refused = [*missing, *(fewest or ())]
-    raise _refusal(refused) from next((each.__cause__ for each in refused if each.__cause__ is not None), None)
+    raise _refusal(refused) from next((error.__cause__ for error in refused if error.__cause__ is not None), None)
 
 
 def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list[int | str]]]:
@@ -66,11 +66,11 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
     for name in shapes:
         if name not in names:
             raise SymbolValueError(f"The model has no input {name!r}. {close_or_all(name, names, 'It has')}")
-    found: dict[str, tuple[str, list[int | str]]] = {}
+    inputs: dict[str, tuple[str, list[int | str]]] = {}
     for info in infos:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
-            raise OnnxError(f"The input {printable(info.name)} is no tensor, or nothing says how many axes it has.")
+            raise OnnxError(f"The input {printable(info.name)} is no tensor, or its number of axes is unknown.")
         known = dtype_of(tensor.elem_type)
         dtype = f"number {tensor.elem_type}" if known is None else known.name
         if dtype not in DTYPE_CODES:
@@ -83,8 +83,8 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
             size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
             for axis, size in enumerate(tensor.shape.dim)
         ]
-        found[info.name] = dtype, _given(info.name, sizes, shapes.get(info.name))
-    return found
+        inputs[info.name] = dtype, _given(info.name, sizes, shapes.get(info.name))
+    return inputs
 
 
 def _given(name: str, sizes: list[int | str], given: Sequence[int | str] | None) -> list[int | str]:
@@ -125,8 +125,8 @@ def _assignments(
         }
 
 
-def _refusal(found: Sequence[OnnxError]) -> OnnxError:
-    lines = [str(each) for each in found]
+def _refusal(problems: Sequence[OnnxError]) -> OnnxError:
+    lines = [str(problem) for problem in problems]
     more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     listed = "\n".join(f"  {line}" for line in [*lines[:_MOST], *more])
     return OnnxError(

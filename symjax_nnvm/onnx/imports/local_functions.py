@@ -32,8 +32,8 @@ _ENOUGH = 2**62
 
 @dataclass
 class _Size:
-    """What one call of a function adds, calls inside included. received: attributes that it gets from its call. depth:
-    functions inside each other."""
+    """The sizes that one call of a function adds, calls inside included. received: attributes that it gets from its
+    call. depth: functions inside each other."""
 
     nodes: int = 0
     size: int = 0
@@ -48,7 +48,7 @@ class _Size:
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without calls of its functions, which `refuse_many` did not refuse. Raises whatever onnx raises."""
+    """The model without calls of its functions, which `refuse_many` did not refuse. Raises the errors of onnx."""
     import onnx.inliner  # no part of `import onnx`
 
     _give_defaults(model)
@@ -57,12 +57,12 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _give_defaults(model: onnx.ModelProto) -> None:
     """Give calls the attributes that they leave out and their function has a default of: onnx' inliner gives none."""
-    usual = {_id(each.domain, each.name, each.overload): each.attribute_proto for each in model.functions}
+    usual = {_id(item.domain, item.name, item.overload): item.attribute_proto for item in model.functions}
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in _all(nodes):
             missing = usual.get(_id(node.domain, node.op_type, node.overload), ())
-            given = {each.name for each in node.attribute} if missing else ()
-            node.attribute.extend(each for each in missing if each.name not in given)
+            names = {item.name for item in node.attribute} if missing else ()
+            node.attribute.extend(item for item in missing if item.name not in names)
 
 
 def refuse_many(model: onnx.ModelProto) -> None:
@@ -98,9 +98,9 @@ def refuse_many(model: onnx.ModelProto) -> None:
 
 
 def _id(domain: str, name: str, overload: str) -> str:
-    """What tells functions apart, as onnx does."""
-    own = "" if domain == "ai.onnx" else domain
-    return f"{own}::{name}" + (f"::{overload}" if overload else "")
+    """The identity of a function, as onnx defines it."""
+    bare_domain = "" if domain == "ai.onnx" else domain
+    return f"{bare_domain}::{name}" + (f"::{overload}" if overload else "")
 
 
 def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -109,21 +109,21 @@ def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     while waiting:
         node = waiting.pop()
         yield node
-        for each in node.attribute:
-            for inner in (each.g, *each.graphs):
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
                 waiting.extend(inner.node)
 
 
 def _calls(nodes: Iterable[onnx.NodeProto], functions: dict[str, Any]) -> tuple[Counter[str], int]:
     """How often nodes call each function, and the bytes of the largest attribute that they give one."""
-    found: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
     largest = 0
     for node in nodes:
         name = _id(node.domain, node.op_type, node.overload)
         if name in functions:
-            found[name] += 1
+            calls[name] += 1
             largest = max(largest, _given(node.attribute))
-    return found, largest
+    return calls, largest
 
 
 def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
@@ -131,10 +131,12 @@ def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
     function has it several times is not counted."""
     of_graphs = import_onnx().AttributeProto.GRAPH, import_onnx().AttributeProto.GRAPHS
     largest = 0
-    for each in attributes:
-        if each.type in of_graphs or each.HasField("g") or each.graphs:
-            raise OnnxError(f"The attribute {printable(each.name)} of a local function is a graph, which is not read.")
-        largest = max(largest, each.ByteSize())
+    for attribute in attributes:
+        if attribute.type in of_graphs or attribute.HasField("g") or attribute.graphs:
+            raise OnnxError(
+                f"The attribute {printable(attribute.name)} of a local function is a graph, which is not read."
+            )
+        largest = max(largest, attribute.ByteSize())
     return largest
 
 

@@ -12,7 +12,7 @@ from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
 from symjax_nnvm.onnx.imports.budget import Budget
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
-from symjax_nnvm.onnx.imports.failures import OF_FORMS, told
+from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
 from symjax_nnvm.onnx.imports.forms import import_of, missing_input
 from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import defaults
@@ -44,17 +44,22 @@ def without_form(graph: onnx.GraphProto, opset: int) -> Iterator[OnnxError]:
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs inside a node."""
-    return [inner for each in node.attribute for inner in (each.g, *each.graphs) if inner.node or inner.output]
+    return [
+        inner
+        for attribute in node.attribute
+        for inner in (attribute.g, *attribute.graphs)
+        if inner.node or inner.output
+    ]
 
 
 def _reads(graph: onnx.GraphProto) -> Counter[str]:
     """How often each tensor is read, in the graphs inside, too."""
-    found = Counter(name for node in graph.node for name in node.input)
-    found.update(each.name for each in graph.output)
+    reads = Counter(name for node in graph.node for name in node.input)
+    reads.update(info.name for info in graph.output)
     for node in graph.node:
         for inner in _bodies(node):
-            found.update(_reads(inner))
-    return found
+            reads.update(_reads(inner))
+    return reads
 
 
 def _in_the_way(node: onnx.NodeProto, opset: int, reason: str, fix: str) -> OnnxError:
@@ -86,7 +91,7 @@ class Reader:
             self.values[name] = entering(self.g, self.g.input(name, dtype, shapes))
 
     def read(self) -> None:
-        """All nodes; those that follow from one that cannot be read are left out."""
+        """Read all nodes; those that depend on one that cannot be read are left out."""
         self._read(self.graph)
 
     def _read(self, graph: onnx.GraphProto) -> None:
@@ -97,25 +102,27 @@ class Reader:
             self.values[tensor.name] = self._constant(tensor.name, [array] * self.count, False)
         for node in graph.node:
             if node.domain not in _OWN:
-                made = [None for _ in node.output]
+                outputs = [None for _ in node.output]
             else:
-                made = self._attempt(node)
-            self.values.update(zip(node.output, made, strict=True))
+                outputs = self._attempt(node)
+            self.values.update(zip(node.output, outputs, strict=True))
 
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph inside a node, which sees what is around it."""
         outer, node = self.values, self.g.node
-        given: dict[str, Value | None] = {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
-        self.values = ChainMap(given, outer)  # a copy of what is around each of many bodies takes the square
+        outer_values: dict[str, Value | None] = {
+            info.name: value for info, value in zip(graph.input, inputs, strict=True)
+        }
+        self.values = ChainMap(outer_values, outer)  # a copy of what is around each of many bodies takes the square
         try:
             self._read(graph)
-            found = [self.values.get(info.name) for info in graph.output]
+            values = [self.values.get(info.name) for info in graph.output]
         finally:
             self.values, self.g.node = outer, node
-        made = [value for value in found if value is not None]
-        if len(made) < len(found):
+        results = [value for value in values if value is not None]
+        if len(results) < len(values):
             self.g.refuse("a node of its body is in the way")
-        return made
+        return results
 
     def _attempt(self, node: onnx.NodeProto) -> Sequence[Value | None]:
         nothing = [None for _ in node.output]
@@ -123,7 +130,7 @@ class Reader:
             inputs = [self.values[name] if name else None for name in node.input]
             if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
                 return nothing
-            made = self._of_node(node, inputs)
+            outputs = self._of_node(node, inputs)
         except OnnxError as error:
             self.refused.append(error)
             return nothing
@@ -131,9 +138,9 @@ class Reader:
             self._refuse(node, cut(str(error)).rstrip("."), error)
             return nothing
         except OF_FORMS as error:
-            self._refuse(node, f"it cannot be read: {type(error).__name__}: {told(error)}", error)
+            self._refuse(node, f"it cannot be read: {type(error).__name__}: {first_line(error)}", error)
             return nothing
-        return [*made, *nothing][: len(node.output)]
+        return [*outputs, *nothing][: len(node.output)]
 
     def _refuse(self, node: onnx.NodeProto, reason: str, error: Exception) -> None:
         """Put a node in the way. error: why, which is the cause of what is told in the end."""
@@ -157,38 +164,38 @@ class Reader:
         missing = missing_input(row.form, inputs)
         if missing is not None:
             self.g.refuse(f"its input {missing} is left out")
-        here = self.g.node
-        found = row.form(self.g, *inputs)
-        unread = sorted(set(attrs) - here.asked - row.ignores - defaults(node, self.g.opset))
+        node_before = self.g.node
+        result = row.form(self.g, *inputs)
+        unread = sorted(set(attrs) - node_before.asked - row.ignores - defaults(node, self.g.opset))
         if unread:
             self.g.refuse(f"nothing here knows its attribute {unread[0]!r}")
-        made = [found] if isinstance(found, Value) else list(found)
-        self.g.christen(made, fresh)
-        for value, name in zip(made, node.output, strict=False):
+        outputs = [result] if isinstance(result, Value) else list(result)
+        self.g.christen(outputs, fresh)
+        for value, name in zip(outputs, node.output, strict=False):
             if value.symbol is None and value.arrays is not None and value not in inputs:
                 value.name = name
-        return made
+        return outputs
 
     def _computed(self, node: onnx.NodeProto, attrs: Any, inputs: Sequence[Value | None]) -> list[Value]:
-        """What constants give, under each assignment."""
+        """The values computed from constants, under each assignment."""
         rows = [[None if v is None or v.arrays is None else v.arrays[i] for v in inputs] for i in range(self.count)]
-        found: list[list[np.ndarray]] = []
+        computed: list[list[np.ndarray]] = []
         for i, row in enumerate(rows):
             same = i and all(a is b for a, b in zip(row, rows[0], strict=True))
             try:
-                found.append(found[0] if same else self.evaluate(node, attrs, row))
+                computed.append(computed[0] if same else self.evaluate(node, attrs, row))
             except OnnxError as error:
                 self.g.refuse(str(error).rstrip("."))
         in_graph = all(v is None or v.in_graph or v.ndim == 0 for v in inputs)
-        columns: Iterable[tuple[np.ndarray, ...]] = zip(*found, strict=True)
+        columns: Iterable[tuple[np.ndarray, ...]] = zip(*computed, strict=True)
         return [self._constant(name, column, in_graph) for name, column in zip(node.output, columns, strict=False)]
 
     def _constant(self, name: str, arrays: Sequence[np.ndarray], in_graph: bool) -> Value:
         arrays = one(arrays)
-        return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=in_graph)
+        return Value(name, arrays[0].dtype.name, [array.shape for array in arrays], arrays, in_graph=in_graph)
 
     def network(self) -> tuple[Symbol, Params, Params]:
-        """The whole of it. Raises OnnxError for an output that nobody can give."""
+        """The whole of it. Raises OnnxError for an output that no node gives."""
         symbols: list[Symbol] = []
         for info in self.graph.output:
             value = self.values.get(info.name)

@@ -1,4 +1,4 @@
-"""From an ONNX file, which a stranger may have made, to its message and its weights, checked by ONNX itself."""
+"""An ONNX file, which a stranger may have made, is read to its message and its weights, and checked by ONNX itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symjax_nnvm.errors import OnnxError, SymbolTypeError, printable
 from symjax_nnvm.io.files import read_bounded
 from symjax_nnvm.io.guess import require_file
-from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.imports.local_functions import inlined, refuse_many
 from symjax_nnvm.onnx.imports.weights import Weights
 from symjax_nnvm.onnx.proto import LARGEST, import_onnx
@@ -28,32 +28,32 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
     """
     onnx = import_onnx()
     if isinstance(model, onnx.ModelProto):
-        made, path = onnx.ModelProto(), None
-        made.CopyFrom(model)
+        message, path = onnx.ModelProto(), None
+        message.CopyFrom(model)
     elif isinstance(model, str | os.PathLike):
         path = Path(os.fsdecode(model))
         require_file(path)
-        made = _parsed(onnx, read_bounded(path, LARGEST, "an ONNX model", OnnxError), path)
+        message = _parsed(onnx, read_bounded(path, LARGEST, "an ONNX model", OnnxError), path)
     else:
         raise SymbolTypeError("No ONNX model", expected="an onnx.ModelProto or a path", got=type(model).__name__)
-    weights = Weights(made, path)
-    for info in made.graph.output:  # its shape, which nobody reads here, runtimes do without
+    weights = Weights(message, path)
+    for info in message.graph.output:  # its shape is not read here, and runtimes do without
         info.type.tensor_type.shape.SetInParent()
-    refuse_many(made)
+    refuse_many(message)
     try:
-        onnx.checker.check_model(made)
-        if made.functions:
-            made = inlined(made)
-            onnx.checker.check_model(made)
+        onnx.checker.check_model(message)
+        if message.functions:
+            message = inlined(message)
+            onnx.checker.check_model(message)
     except (*OF_ONNX, onnx.checker.ValidationError, *_of_protobuf()) as error:
-        raise OnnxError(f"{_what(path)} is malformed: {told(error)}") from error
-    return made, weights
+        raise OnnxError(f"{_what(path)} is malformed: {first_line(error)}") from error
+    return message, weights
 
 
 def opset_of(model: onnx.ModelProto) -> int:
     """The version of ONNX' operators that a model says. Raises OnnxError for one that is not read."""
     latest = import_onnx().defs.onnx_opset_version()
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
     if FIRST <= opset <= latest:
         return opset
     if opset > latest:
@@ -70,23 +70,23 @@ def defaults(node: onnx.NodeProto, opset: int) -> set[str]:
         schema = defs.get_schema(node.op_type, opset)
     except defs.SchemaError:
         return set()
-    usual = {name: each.default_value for name, each in schema.attributes.items()}
-    return {each.name for each in node.attribute if each == usual.get(each.name)}
+    usual = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    return {attribute.name for attribute in node.attribute if attribute == usual.get(attribute.name)}
 
 
 def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
-    made = onnx.ModelProto()
+    model = onnx.ModelProto()
     try:
-        made.ParseFromString(data)
+        model.ParseFromString(data)
     except (*OF_ONNX, *_of_protobuf()) as error:
-        raise OnnxError(f"{printable(str(path))} is no ONNX model, or a part of one: {told(error)}") from error
-    if not made.HasField("graph") or not made.opset_import:
+        raise OnnxError(f"{printable(str(path))} is no ONNX model, or a part of one: {first_line(error)}") from error
+    if not model.HasField("graph") or not model.opset_import:
         raise OnnxError(f"{printable(str(path))} is no ONNX model: it has no graph.")
-    return made
+    return model
 
 
 def _of_protobuf() -> tuple[type[Exception], ...]:
-    """What the package protobuf raises of messages that it cannot read or write."""
+    """The errors of the package protobuf for messages that it cannot read or write."""
     from google.protobuf.message import Error
 
     return (Error,)

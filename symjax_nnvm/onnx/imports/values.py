@@ -1,7 +1,7 @@
-"""What the tensors of an ONNX file are while it is read: constants, or what a symbol computes.
+"""The tensors of an ONNX file while it is read: constants, or outputs of a symbol.
 
 A file whose inputs have open dimensions is read once, with the shapes for each of several numbers in their place
-(`Dimensions` writes files in the same way): a size, and whatever follows from sizes, is known under each assignment.
+(`Dimensions` writes files in the same way): a size, and values that follow from sizes, are known under each assignment.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Value:
         return tuple(fixed(sizes) for sizes in self.sizes)
 
     @property
-    def made(self) -> list[Numbers]:
+    def symbol_shapes(self) -> list[Numbers]:
         """The shapes that a symbol of it has: MXNet has no arrays without axes."""
         return [shape or (1,) for shape in self.shapes]
 
     @property
     def array(self) -> np.ndarray | None:
-        """The constant that it is, whatever the open dimensions are."""
+        """The constant that the value is for all open dimensions."""
         if self.arrays is None:
             return None
         first = self.arrays[0]
-        same = all(each is first or np.array_equal(each, first) for each in self.arrays[1:])
+        same = all(array is first or np.array_equal(array, first) for array in self.arrays[1:])
         return first if same else None
 
     @property
@@ -79,4 +79,4 @@ class Value:
 def one(values: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Arrays under each assignment; where they are equal, the same one for all."""
     first = values[0]
-    return [first if each is first or np.array_equal(each, first) else each for each in values]
+    return [first if array is first or np.array_equal(array, first) else array for array in values]

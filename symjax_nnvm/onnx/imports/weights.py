@@ -1,6 +1,6 @@
 """The tensors of an ONNX file: one walk that finds them wherever the file has one, and their arrays.
 
-Checking and reading share the walk. It takes every large tensor, and every one whose numbers lie in another file, out
+Checking and reading share the walk. It takes every large tensor, and every one whose numbers are in another file, out
 of the message: what is left is small and refers to no file. Another file is mapped: tensors that share it share memory.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from symjax_nnvm.errors import FileError, ModelNotFoundError, OnnxError, printable
 from symjax_nnvm.io.files import map_file, open_regular
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
-from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.proto import import_onnx
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Weights:
     """The arrays of a model's tensors, which the model has no more.
 
     model: is changed. path: of its file; None for a message, which no other file belongs to. Raises OnnxError for a
-    tensor that lies elsewhere than in the model's folder and for one that is malformed; FileError, OSError.
+    tensor that is stored elsewhere than in the model's folder and for one that is malformed; FileError, OSError.
     """
 
     def __init__(self, model: onnx.ModelProto, path: Path | None):
@@ -55,25 +55,27 @@ class Weights:
 
     def array_of(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The array of a tensor. Raises OnnxError for one that is malformed, and for a dtype that MXNet has not."""
-        for each in tensor.external_data:
-            if each.key == _PLACE:
-                return self._arrays[int(each.value)]
+        for entry in tensor.external_data:
+            if entry.key == _PLACE:
+                return self._arrays[int(entry.value)]
         return self._decoded(tensor)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
         """The attributes of a node: numbers, text, lists, arrays, graphs. Raises OnnxError."""
-        found: dict[str, Any] = {}
-        for each in node.attribute:
+        attributes: dict[str, Any] = {}
+        for attribute in node.attribute:
             try:
-                value = self._onnx.helper.get_attribute_value(each)
-                found[each.name] = value.decode() if isinstance(value, bytes) else value
+                value = self._onnx.helper.get_attribute_value(attribute)
+                attributes[attribute.name] = value.decode() if isinstance(value, bytes) else value
             except OF_ONNX as error:
-                raise OnnxError(f"The attribute {printable(each.name)} is malformed: {told(error)}") from error
+                raise OnnxError(
+                    f"The attribute {printable(attribute.name)} is malformed: {first_line(error)}"
+                ) from error
             if isinstance(value, list) and value and isinstance(value[0], bytes):
-                found[each.name] = [text.decode(errors="replace") for text in value]
+                attributes[attribute.name] = [text.decode(errors="replace") for text in value]
             elif isinstance(value, self._onnx.TensorProto):
-                found[each.name] = self.array_of(each.t)
-        return found
+                attributes[attribute.name] = self.array_of(attribute.t)
+        return attributes
 
     def _take(self, tensor: onnx.TensorProto, sparse: bool) -> None:
         """Take a tensor out of the message, unless it is small or malformed, which the message's check tells."""
@@ -98,22 +100,22 @@ class Weights:
 
     def _decoded(self, tensor: onnx.TensorProto) -> np.ndarray:
         if tensor.data_location == self._onnx.TensorProto.EXTERNAL:  # onnx would read it from the current folder
-            raise OnnxError(f"The tensor {printable(tensor.name)} lies in another file.")
+            raise OnnxError(f"The tensor {printable(tensor.name)} is stored in another file.")
         if min(tensor.dims, default=0) < 0:  # which NumPy and old versions of onnx take for what is left
             raise OnnxError(f"The tensor {printable(tensor.name)} is malformed: its shape is {list(tensor.dims)[:65]}.")
         try:
             array = self._onnx.numpy_helper.to_array(tensor)
         except OF_ONNX as error:
-            raise OnnxError(f"The tensor {printable(tensor.name)} is malformed: {told(error)}") from error
+            raise OnnxError(f"The tensor {printable(tensor.name)} is malformed: {first_line(error)}") from error
         return _of_mxnets_dtype(tensor, array.dtype, array)
 
     def _beside(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """The array of a tensor whose numbers lie in a file in the model's own folder, or below it: a view of the
+        """The array of a tensor whose numbers are in a file in the model's own folder, or below it: a view of the
         file."""
         shown = printable(tensor.name)
         if self._path is None:
-            raise OnnxError(f"The weights of {shown} lie in a file beside the model. Give the path of the model.")
-        where: Mapping[str, str] = {each.key: each.value for each in tensor.external_data}
+            raise OnnxError(f"The weights of {shown} are in a file beside the model. Give the path of the model.")
+        where: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
         _refuse_bytes(*where, *where.values())
         name, dims = where.get("location", ""), tuple(tensor.dims)
         dtype = dtype_of(tensor.data_type)
@@ -143,17 +145,17 @@ class Weights:
             target = folder if "\0" in name or not name else Path(os.path.realpath(folder / name))
             if folder not in target.parents:
                 raise OnnxError(
-                    f"The weights of {shown} lie in {printable(name)!r}, outside of the model's folder. "
+                    f"The weights of {shown} are in {printable(name)!r}, outside of the model's folder. "
                     "Only files beside the model are read."
                 )
             try:
                 with open_regular(target) as file:
-                    found = os.fstat(file.fileno())
-                    number = found.st_dev, found.st_ino
+                    status = os.fstat(file.fileno())
+                    number = status.st_dev, status.st_ino
                     if number not in self._files:
-                        self._files[number] = np.frombuffer(map_file(file) if found.st_size else b"", np.uint8)
+                        self._files[number] = np.frombuffer(map_file(file) if status.st_size else b"", np.uint8)
             except FileNotFoundError as error:
-                raise ModelNotFoundError(f"The weights of {shown} lie in {target}, which is not there.") from error
+                raise ModelNotFoundError(f"The weights of {shown} are in {target}, which does not exist.") from error
             except OSError as error:
                 if isinstance(error, FileError):
                     raise
@@ -163,7 +165,7 @@ class Weights:
 
 
 def tensors_of(message: Any) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Every tensor inside a message, whatever field holds it, and whether it is a part of a sparse one.
+    """Every tensor inside a message, in any field, and whether it is a part of a sparse one.
 
     Raises OnnxError for text on the way that is not UTF-8, which protobuf gives as bytes.
     """

@@ -8,5 +8,5 @@ from symjax_nnvm.onnx.forms import FOnnx, refuses
 refuses(
     *(op.name for op in list_unique_ops() if op.name.startswith("_backward_") and op not in FOnnx),
     reason="it is part of a gradient, and a file holds what a network computes at inference",
-    fix="Export the network itself, not what `gradient` made of it.",
+    fix="Export the network itself, not its gradient.",
 )

@@ -1,4 +1,4 @@
-"""Custom has no ONNX form of its own: whoever registers an operator for it may register one."""
+"""Custom has no ONNX form of its own: the author of an operator may register one."""
 
 from __future__ import annotations
 

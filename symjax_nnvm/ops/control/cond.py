@@ -45,11 +45,11 @@ def _cond_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Seq
     p: CondParams = attrs.parsed
     inputs, outputs = list(ins), list(outs)
     for graph, locs, heads in zip(attrs.subgraphs, p.locs, ([None], outputs, outputs), strict=True):
-        variables, found = infer.inside(graph, [inputs[i] for i in locs], heads)
+        variables, inferred = infer.inside(graph, [inputs[i] for i in locs], heads)
         for i, value in zip(locs, variables, strict=True):
             inputs[i] = infer.merge(inputs[i], value)
         if heads is outputs:
-            outputs[:] = [infer.merge(*pair) for pair in zip(outputs, found, strict=True)]
+            outputs[:] = [infer.merge(*pair) for pair in zip(outputs, inferred, strict=True)]
     return inputs, outputs
 
 
@@ -65,7 +65,7 @@ def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[t
 
 
 def _cond_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
-    """Everything: each subgraph runs once, or not at all."""
+    """All of a subgraph's inputs: each subgraph runs once, or not at all."""
     return [dict(enumerate(locs)) for locs in attrs.parsed.locs]
 
 
@@ -79,7 +79,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     """The gradient of the branch that is taken; zeros for inputs that only the other one, or the predicate, reads."""
     p: CondParams = node.attrs.parsed
     test, *branches = node.attrs.subgraphs
-    heads = [Head.of(grad, f"{node.name}_out{i}_grad") for i, grad in enumerate(ograds)]
+    heads = [Head.of_gradient(grad, f"{node.name}_out{i}_grad") for i, grad in enumerate(ograds)]
     numbers = [i for i, head in enumerate(heads) if head.variable is not None]
     inner = [
         _by_input(branch, locs, heads)
@@ -89,11 +89,11 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     igrads: list[NodeEntry | None] = [None] * len(node.inputs)
     if not reached:
         return igrads
-    given = {heads[i].variable.node: len(node.inputs) + k for k, i in enumerate(numbers)}  # type: ignore[union-attr]
+    head_places = {heads[i].variable.node: len(node.inputs) + k for k, i in enumerate(numbers)}  # type: ignore[union-attr]
     graphs: list[Subgraph] = [test]
     all_locs = [p.cond_input_locs]
     for branch, locs, grads in zip(branches, (p.then_input_locs, p.else_input_locs), inner, strict=True):
-        number_of = given | dict(zip(subgraph_variables(branch), locs, strict=True))
+        number_of = head_places | dict(zip(subgraph_variables(branch), locs, strict=True))
         outputs = []
         for i in reached:
             if i not in grads:
@@ -103,7 +103,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
             outputs.append(grads[i])
         graphs.append(Graph(outputs))
         all_locs.append(tuple(number_of[variable] for variable in subgraph_variables(graphs[-1])))
-    made = subgraph_node(
+    gradient = subgraph_node(
         "_backward_cond",
         f"{node.name}_backward",
         graphs,
@@ -115,7 +115,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
         else_input_locs=all_locs[2],
     )
     for k, i in enumerate(reached):
-        igrads[i] = NodeEntry(made, k, 0)
+        igrads[i] = NodeEntry(gradient, k, 0)
     return igrads
 
 

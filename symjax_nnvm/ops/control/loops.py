@@ -170,7 +170,7 @@ def _split(values: list[Any], *counts: int) -> list[list[Any]]:
 
 
 def _variables(infer: Inference, p: ForeachParams, data: list[Any], states: list[Any], rest: list[Any]) -> list[Any]:
-    """What is known of the body's variables, in their order."""
+    """The known facts of the body's variables, in their order."""
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
     by_loc = dict(zip(locs, (*map(infer.slice, data), *states, *rest), strict=True))
     return [by_loc[loc] for loc in range(len(locs))]
@@ -200,7 +200,7 @@ def _while_loop_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> 
 
 
 def _foreach_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
-    """What is neither sliced nor a state."""
+    """The variables that are neither sliced nor states."""
     p: ForeachParams = attrs.parsed
     first = p.masked + len(p.in_data_locs) + p.num_states
     return [{loc: first + i for i, loc in enumerate(p.remain_locs)}]
@@ -213,7 +213,7 @@ def _foreach_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
 
 
 def _while_loop_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
-    """What is no loop variable."""
+    """The variables that are no loop variables."""
     p: WhileLoopParams = attrs.parsed
     test = {loc: i for loc, i in enumerate(p.cond_input_locs) if i not in p.var_inputs}
     return [test, {loc: i for loc, i in enumerate(p.func_input_locs) if loc not in p.func_var_locs}]
@@ -258,12 +258,12 @@ class _Loop:
     ) -> dict[int, NodeEntry | None]:
         """The gradient of what feeds each variable of the body; of a state, that of its first value."""
         name, variables = self.node.name, subgraph_variables(self.body)
-        heads = [Head.of(grad, f"{name}_out{i}_grad") for i, grad in enumerate(ograds)]
+        heads = [Head.of_gradient(grad, f"{name}_out{i}_grad") for i, grad in enumerate(ograds)]
         carried = [
             Head(NodeEntry(create_variable_node(f"{name}_state{i}_grad"), 0, 0)) for i in range(len(self.states))
         ]
         inner = gradient_inside(self.body, [*heads, *carried])
-        extra = [Head.of(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
+        extra = [Head.of_gradient(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
         # One step of the backward loop: gradients of the slices are stacked, those of the states are carried on, those
         # of what stays add up.
         data_outputs = [loc for loc in self.data if not is_zero(inner[loc])]
@@ -287,13 +287,13 @@ class _Loop:
             starts[head.variable.node] = grad
         starts |= {sums[loc].node: apply("zeros_like", self.rest[loc]) for loc in summed}
         kept = {variables[loc]: entry for loc, entry in self.rest.items()}
-        made = self._backward(Graph(outputs), len(data_outputs), stacked, starts, kept)
+        gradient = self._backward(Graph(outputs), len(data_outputs), stacked, starts, kept)
         grads: dict[int, NodeEntry | None] = dict.fromkeys((*self.data, *self.states, *self.rest))
         # The slices of a vector have one axis: their stacked gradients take the vector's shape.
         for i, loc in enumerate(data_outputs):
-            grads[loc] = apply("reshape_like", NodeEntry(made, i, 0), self.data[loc])
+            grads[loc] = apply("reshape_like", NodeEntry(gradient, i, 0), self.data[loc])
         for i, loc in enumerate((*self.states, *summed), start=len(data_outputs)):
-            grads[loc] = NodeEntry(made, i, 0)
+            grads[loc] = NodeEntry(gradient, i, 0)
         return grads
 
     def _backward(
@@ -404,7 +404,7 @@ _WHILE_LOOP: dict[str, Any] = {
 
 
 def _register_loop(name: str, hidden: Callable[[Any], int] = lambda p: 0, **card: Any) -> None:
-    """hidden: how many outputs there are that nobody sees."""
+    """Register a loop. hidden: the number of outputs that callers do not see."""
     register_control(
         name,
         num_outputs=lambda p: p.num_outputs + hidden(p),

@@ -1,4 +1,4 @@
-"""What operators that run subgraphs share: inference inside a subgraph, and its gradient as a subgraph."""
+"""Pieces that operators with subgraphs share: inference inside a subgraph, and its gradient as a subgraph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Inference:
     decides: bool = False
 
     def merge(self, *values: Any) -> Any:
-        """What the values say together; contradictions are left for the pass to find."""
+        """Merge what the values tell; the pass finds contradictions."""
         return self.rule(None, values, ())[0][0] if values else None
 
     def inside(self, graph: Subgraph, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -126,19 +126,19 @@ class Head:
     variable: NodeEntry | None
 
     @staticmethod
-    def of(gradient: NodeEntry, name: str) -> Head:
+    def of_gradient(gradient: NodeEntry, name: str) -> Head:
         """A fresh variable for a head gradient from outside."""
         return Head(None if is_zero(gradient) else NodeEntry(create_variable_node(name), 0, 0))
 
 
 def gradient_inside(graph: Subgraph, heads: Sequence[Head]) -> list[NodeEntry]:
     """The gradients of a subgraph's heads with respect to its variables, in order, as entries over the same nodes."""
-    given = [
+    head_grads = [
         apply("zeros_like", entry) if head.variable is None else head.variable
         for head, entry in zip(heads, graph.outputs, strict=True)
     ]
     variables = [NodeEntry(node, 0, 0) for node in subgraph_variables(graph)]
-    return gradient_entries(graph.outputs, variables, given, zeros_if_unreachable=True)
+    return gradient_entries(graph.outputs, variables, head_grads, zeros_if_unreachable=True)
 
 
 def subgraph_node(

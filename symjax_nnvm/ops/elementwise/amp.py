@@ -69,11 +69,11 @@ def common_dtype(dtypes: Types, narrow: bool) -> DType | None:
 
     float16 and bfloat16 have 16 bits each, and neither holds the other: the wider of the two is float32.
     """
-    found = {dtype for dtype in dtypes if dtype in CASTABLE}
-    halves = found - {"float32"}
+    castable = {dtype for dtype in dtypes if dtype in CASTABLE}
+    halves = castable - {"float32"}
     if narrow:
-        return next((dtype for dtype in ("float16", "bfloat16", "float32") if dtype in found), None)
-    return "float32" if len(halves) != 1 or "float32" in found else halves.pop()
+        return next((dtype for dtype in ("float16", "bfloat16", "float32") if dtype in castable), None)
+    return "float32" if len(halves) != 1 or "float32" in castable else halves.pop()
 
 
 def _like_inputs(rule: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:

@@ -234,7 +234,7 @@ def _is_zero(entry: NodeEntry) -> bool:
 
 
 def _backward_mul_gradient(node: Node, ograds: Entries):
-    """From a into dZ Y and b into dZ X: into dZ a Y + b X, into X b dZ, into Y a dZ."""
+    """The gradient for head gradients a of dZ Y and b of dZ X: a Y + b X into dZ, b dZ into X, a dZ into Y."""
     a, b = (None if _is_zero(ograd) else ograd for ograd in ograds)
     g, x, y = node.inputs
     of_a = None if a is None else apply("elemwise_mul", a, y)

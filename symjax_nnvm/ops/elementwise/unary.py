@@ -24,7 +24,7 @@ digamma = partial(apply, "_polygamma", n=0)
 
 
 def _no_gradient(g: NodeEntry, x: NodeEntry, y: NodeEntry) -> None:
-    """Nothing flows: the function is constant between its steps."""
+    """The gradient is zero: the function is constant between its steps."""
 
 
 # -- functions without parameters: (name, gradient, meaning) ---------------------------------------------------------
@@ -128,7 +128,7 @@ Op.get("relu").set_attr("FActivation", lambda attrs: "relu")
 
 
 def the_data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
-    """What heads compute that hand on their data: their FPrediction."""
+    """FPrediction of heads whose output is their data."""
     return apply("_copy", head.inputs[0], name=name)
 
 
@@ -275,7 +275,7 @@ class CastParams(Params):
 
 
 def cast_again(node: Node) -> NodeEntry | None:
-    """What a cast of a cast to the same dtype is: FInference of operators that cast."""
+    """Merge a cast of a cast to the same dtype: FInference of operators that cast."""
     data = node.inputs[0]
     again = data.node.op is node.op and data.node.attrs.parsed.dtype == node.attrs.parsed.dtype
     return data if again else None

@@ -31,8 +31,8 @@ def _line(axis: int | None, data: Shape) -> tuple[Shape, int]:
 def _to_data(dy: NodeEntry, indices: NodeEntry, data: NodeEntry, axis: int | None) -> NodeEntry:
     """Gradient of ordered elements, put back where they came from; 0 elsewhere."""
     line = apply("Reshape", data, shape=(-1,)) if axis is None else data
-    found = apply("_backward_take_along_axis", dy, indices, line, axis=axis or 0, distinct=True)
-    return apply("reshape_like", found, data) if axis is None else found
+    gradient = apply("_backward_take_along_axis", dy, indices, line, axis=axis or 0, distinct=True)
+    return apply("reshape_like", gradient, data) if axis is None else gradient
 
 
 # -- sort, argsort ---------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ register_op(
     gradient=lambda node, ograds: [None],
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="Where the elements of the sorted array are; equal ones keep their order, whatever the length. MXNet's do so "
+    doc="Where the elements of the sorted array are; equal ones keep their order at any length. MXNet's do so "
     "in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order "
     "of NaN is undefined.",
 )
@@ -159,7 +159,7 @@ register_op(
     gradient=_topk_gradient,
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="The k largest or smallest elements along an axis, in order; of equal ones the first, whatever the length. In "
+    doc="The k largest or smallest elements along an axis, in order; of equal ones the first, at any length. In "
     "MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output "
     "of values: where they were. The order of NaN is undefined.",
 )
@@ -175,12 +175,12 @@ class AlongAxisParams(Params):
 def _along_shapes(p: AlongAxisParams, ins: Shapes, outs: Shapes):
     """data (…, d, …), indices (…, k, …) ↔ (…, k, …)."""
     data, indices = ins
-    found = indices if indices is not None else outs[0]
-    if data is None or found is None or len(found) != len(data):
-        return [data, found], [found]
+    shape = indices if indices is not None else outs[0]
+    if data is None or shape is None or len(shape) != len(data):
+        return [data, shape], [shape]
     axis = normal_axis(p.axis, len(data))
-    found = replaced(data, axis, found[axis])
-    return [data, found], [found]
+    shape = replaced(data, axis, shape[axis])
+    return [data, shape], [shape]
 
 
 register_op(

@@ -57,7 +57,7 @@ register_op(
 class PickParams(Params):
     axis: Axis | None = param(-1, doc="the axis to pick from")
     keepdims: bool = param(False, doc="keep the axis, with length 1")
-    mode: Literal["clip", "wrap"] = param("clip", doc="what an index outside means: the nearest, or the rest modulo d")
+    mode: Literal["clip", "wrap"] = param("clip", doc="an index outside means the nearest, or the rest modulo d")
 
     def check(self) -> str | None:
         return "axis=None is not supported by pick: name an axis" if self.axis is None else None
@@ -133,7 +133,7 @@ register_op(
 class TakeParams(Params):
     axis: Axis = param(0, doc="the axis to take from; negative counts from the end")
     mode: Literal["clip", "raise", "wrap"] = param(
-        "clip", doc="what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`"
+        "clip", doc="the meaning of an index outside: the nearest, or the rest modulo d; `raise` acts as `clip`"
     )
 
 

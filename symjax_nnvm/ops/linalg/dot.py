@@ -61,7 +61,7 @@ def _dot_shapes(p: Transposed, ins: Shapes, outs: Shapes):
         return [(k,), (k,)], [(1,)]
     rows, columns = replaced(lhs, i), replaced(rhs, j)
     if out is not None and len(out) == len(rows) + len(columns):
-        merged = [known(dim, given) for dim, given in zip((*rows, *columns), out, strict=True)]
+        merged = [known(dim, size) for dim, size in zip((*rows, *columns), out, strict=True)]
         rows, columns = tuple(merged[: len(rows)]), tuple(merged[len(rows) :])
     return [_inserted(rows, i, k), _inserted(columns, j, k)], [(*rows, *columns)]
 
@@ -124,8 +124,8 @@ def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: i
     pairs = [(shape[row], shape[-1]) for shape in shapes]
     (m, k), (k2, n) = pairs[0][:: -1 if p.transpose_a else 1], pairs[1][:: -1 if p.transpose_b else 1]
     m, k, n = known(m, pairs[2][0]), known(k, k2), known(n, pairs[2][1])
-    found = [(m, k)[:: -1 if p.transpose_a else 1], (k, n)[:: -1 if p.transpose_b else 1], (m, n)]
-    lhs, rhs, out = ((*replaced(tuple(batch[:-1]), row, a), b) for a, b in found)
+    inferred = [(m, k)[:: -1 if p.transpose_a else 1], (k, n)[:: -1 if p.transpose_b else 1], (m, n)]
+    lhs, rhs, out = ((*replaced(tuple(batch[:-1]), row, a), b) for a, b in inferred)
     return [lhs, rhs], [out]
 
 
@@ -142,7 +142,7 @@ def _product_gradient(product: Callable[..., NodeEntry], node: Node, dy: NodeEnt
 
 
 def _gemm2_gradient(node: Node, ograds: Entries):
-    """As of any matrix product, with the factor alpha."""
+    """The gradient of a matrix product, with the factor alpha."""
     p: Gemm2Params = node.attrs.parsed
     return _product_gradient(partial(apply, "_linalg_gemm2", alpha=p.alpha, axis=p.axis), node, ograds[0])
 

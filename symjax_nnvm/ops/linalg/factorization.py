@@ -56,7 +56,7 @@ def _potri_gradient(node: Node, ograds: Entries):
 
 
 def square_flops(factor: int) -> FlopsRule:
-    """So many times n³ for each matrix (…, n, n), or as m n² for (…, m, n)."""
+    """A cost of `number` times n³ for each matrix (…, n, n), or m n² for (…, m, n)."""
     return lambda p, ins, outs: Flops(factor * prod(ins[0]) * ins[0][-1])
 
 
@@ -95,10 +95,10 @@ register_op(
 
 def _gelqf_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """A (b…, m, n) → Q (b…, m, n), L (b…, m, m); m ≤ n."""
-    found = of_one_rank(ins[0], *outs)
-    if found is None:
+    shapes = of_one_rank(ins[0], *outs)
+    if shapes is None:
         return ins, outs
-    a, q, l = found  # noqa: E741  (the factor's name)
+    a, q, l = shapes  # noqa: E741  (the factor's name)
     m, n = known(a[-2], q[-2], *l[-2:]), known(a[-1], q[-1])
     if m is not None and n is not None and not is_at_most(m, n):
         raise InferenceError("More rows than columns", input="A", expected="m ≤ n", got=format_shape(a))

@@ -63,10 +63,10 @@ class SyrkParams(Params):
 
 def _syrk_shapes(p: SyrkParams, ins: Shapes, outs: Shapes):
     """A (b…, m, k) → (b…, m, m); (b…, k, k) when transposed."""
-    found = of_one_rank(ins[0], outs[0])
-    if found is None:
+    shapes = of_one_rank(ins[0], outs[0])
+    if shapes is None:
         return ins, outs
-    a, out = found
+    a, out = shapes
     batch, free = batch_of(a, out), -1 if p.transpose else -2
     n = known(a[free], out[-1], out[-2])
     rows, columns = (a[-2], n) if p.transpose else (n, a[-1])
@@ -107,10 +107,10 @@ class TriangularParams(Params):
 
 def triangular_shapes(p: TriangularParams, ins: Shapes, outs: Shapes):
     """A (b…, n, n), B (b…, n, m) → (b…, n, m); (b…, m, n) with A on the right."""
-    found = of_one_rank(*ins, outs[0])
-    if found is None:
+    shapes = of_one_rank(*ins, outs[0])
+    if shapes is None:
         return ins, outs
-    a, b, out = found
+    a, b, out = shapes
     batch = batch_of(a, b, out)
     rows, columns = known(b[-2], out[-2]), known(b[-1], out[-1])
     n = known(a[-1], a[-2], columns if p.rightside else rows)

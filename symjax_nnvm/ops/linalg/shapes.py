@@ -38,11 +38,11 @@ def batch_shape(batch: Shape) -> Shape:
 
 def square_shapes(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
     """Every input and output (b…, n, n)."""
-    found = of_one_rank(*ins, *outs)
-    if found is None:
+    shapes = of_one_rank(*ins, *outs)
+    if shapes is None:
         return ins, outs
-    n = known(*(dim for shape in found for dim in shape[-2:]))
-    shape = (*batch_of(*found), n, n)
+    n = known(*(dim for shape in shapes for dim in shape[-2:]))
+    shape = (*batch_of(*shapes), n, n)
     return [shape] * len(ins), [shape] * len(outs)
 
 

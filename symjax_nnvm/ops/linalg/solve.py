@@ -12,7 +12,8 @@ from symjax_nnvm.ops.linalg.shapes import batch_shape, solver_type, square_shape
 
 
 def _trsm_gradient(node: Node, ograds: Entries):
-    """With G = A⁻ᵀ dY: dB = α G, dA = triangle of -G Xᵀ; with the sides and transposes of the parameters."""
+    """The gradient, with G = A⁻ᵀ dY: dB = α G, dA = triangle of -G Xᵀ; with the sides and transposes of the
+    parameters."""
     p: TriangularParams = node.attrs.parsed
     a, x = node.inputs[0], NodeEntry(node, 0, 0)
     g = apply("_linalg_trsm", a, ograds[0], transpose=not p.transpose, rightside=p.rightside, lower=p.lower)

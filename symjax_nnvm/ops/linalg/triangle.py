@@ -116,10 +116,10 @@ def _unpacked_side(length: int | None, offset: int) -> int | None:
 
 def _packed_pair(p: PackedParams, matrix: Shape | None, vector: Shape | None) -> tuple[Shape | None, Shape | None]:
     """(b…, n, n) and its packed triangle (b…, t), each completed from the other."""
-    found = of_one_rank(matrix, None if vector is None else (*vector, None))
-    if found is None:
+    shapes = of_one_rank(matrix, None if vector is None else (*vector, None))
+    if shapes is None:
         return matrix, vector
-    whole, packed = found
+    whole, packed = shapes
     batch = batch_of(whole, packed)
     length = vector[-1] if vector is not None and len(vector) == len(whole) - 1 else None
     n = known(*whole[-2:], _unpacked_side(length, p.offset))
@@ -181,10 +181,10 @@ def number_shapes(p: NoParams, ins: Shapes, outs: Shapes):
 
 def _fill_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """data (b…) or (1,), like (b…, m, n) → (b…, m, n)."""
-    found = of_one_rank(ins[1], outs[0])
-    if found is None:
+    shapes = of_one_rank(ins[1], outs[0])
+    if shapes is None:
         return ins, outs
-    like, out = found
+    like, out = shapes
     whole = tuple(known(a, b) for a, b in zip(like, out, strict=True))
     return [batch_shape(whole[:-2]), whole], [whole]
 

@@ -26,7 +26,7 @@ class CTCLossParams(Params):
 
 
 class CTCLossGradientParams(CTCLossParams, DirectionParams):
-    """Those of CTCLoss, and the number of directions."""
+    """The parameters of CTCLoss, and the number of directions."""
 
 
 def _labelling(p: CTCLossParams) -> list[str]:
@@ -70,8 +70,8 @@ def _operand_types(p: CTCLossParams, at: Operands) -> Operands:
 
 def _inferred(rule: Any, p: CTCLossParams, ins: Any, outs: Any):
     """The operands' rule, in the order of inputs and outputs."""
-    found = rule(p, Operands([outs[0]], [ins[0]], [*ins[1:], outs[1]], []))
-    return [*found.smooth, *found.fixed[:-1]], [*found.heads, found.fixed[-1]]
+    inferred = rule(p, Operands([outs[0]], [ins[0]], [*ins[1:], outs[1]], []))
+    return [*inferred.smooth, *inferred.fixed[:-1]], [*inferred.heads, inferred.fixed[-1]]
 
 
 DERIVATIVES = register_derivatives(

@@ -61,8 +61,8 @@ def _operand_shapes(p: object, at: Operands) -> Operands:
     groups = ((heads, at.heads), (_SMOOTH, at.smooth), (_FIXED, at.fixed))
     shapes = {name: shape for names, known_ in groups for name, shape in zip(names, known_, strict=True)}
     sizes = _known_sizes(shapes)
-    found = [[tuple(sizes[letter] for letter in AXES[name]) for name in names] for names, _ in groups]
-    return Operands(found[0], found[1], found[2], [])
+    inferred = [[tuple(sizes[letter] for letter in AXES[name]) for name in names] for names, _ in groups]
+    return Operands(inferred[0], inferred[1], inferred[2], [])
 
 
 def _operand_types(p: object, at: Operands) -> Operands:
@@ -74,10 +74,10 @@ def _operand_types(p: object, at: Operands) -> Operands:
 
 def _inferred(rule: Any, p: NoParams, ins: Any, outs: Any):
     """The operands' rule, in the order of inputs and outputs."""
-    given = dict(zip(INPUTS, ins, strict=True)) | {"memory": outs[2]}
-    found = rule(None, Operands(list(outs[:2]), [given[n] for n in _SMOOTH], [given[n] for n in _FIXED], []))
-    named = dict(zip((*_SMOOTH, *_FIXED), (*found.smooth, *found.fixed), strict=True))
-    return [named[name] for name in INPUTS], [*found.heads, named["memory"]]
+    by_name = dict(zip(INPUTS, ins, strict=True)) | {"memory": outs[2]}
+    inferred = rule(None, Operands(list(outs[:2]), [by_name[n] for n in _SMOOTH], [by_name[n] for n in _FIXED], []))
+    named = dict(zip((*_SMOOTH, *_FIXED), (*inferred.smooth, *inferred.fixed), strict=True))
+    return [named[name] for name in INPUTS], [*inferred.heads, named["memory"]]
 
 
 DERIVATIVES = register_derivatives(

@@ -169,7 +169,7 @@ def _valid_count(p: MakeLossParams, data: NodeEntry) -> NodeEntry:
 
 
 def _make_loss_gradient(node: Node, ograds: Entries):
-    """dX = grad_scale / divisor, whatever the head gradient."""
+    """dX = grad_scale / divisor, for every head gradient."""
     p: MakeLossParams = node.attrs.parsed
     (data,) = node.inputs
     ones = apply("ones_like", data)

@@ -46,7 +46,7 @@ T = TypeVar("T")
 class MultiUpdateSchema:
     """A row of the table.
 
-    states: inputs of one weight that are updated; with `weight32` among them all are float32 whatever the weight is.
+    states: inputs of one weight that are updated; with `weight32` among them all are float32 for a weight of any dtype.
     shared: inputs after all weights: `lrs` and `wds` have a number for each weight and are float32, `rescale_grad` is
     one number. count: the parameter that holds the number of weights. deviation: as of `register_op`.
     """
@@ -66,7 +66,7 @@ class MultiUpdateSchema:
 
     @property
     def single(self) -> tuple[str, ...]:
-        """Those of them that are float32 whatever the weight is."""
+        """The names of those that are float32 for a weight of any dtype."""
         return self.states if "weight32" in self.states else ()
 
     @property
@@ -166,13 +166,13 @@ def _shapes(row: MultiUpdateSchema) -> ShapeRule:
 
     def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         of_weights, shared = row.split(p, ins)
-        found = [same_shape(p, of_weight, [out]) for of_weight, out in zip(of_weights, outs, strict=True)]
+        per_weight = [same_shape(p, of_weight, [out]) for of_weight, out in zip(of_weights, outs, strict=True)]
         count = len(of_weights)
         numbers = [
             _one_for_each(shape, name, count) if name in _RATES else one_element(shape, name)
             for shape, name in zip(shared, row.shared, strict=True)
         ]
-        return [*(shape for inputs, _ in found for shape in inputs), *numbers], [new for _, (new,) in found]
+        return [*(shape for inputs, _ in per_weight for shape in inputs), *numbers], [new for _, (new,) in per_weight]
 
     return rule
 
@@ -185,8 +185,10 @@ def _types(row: MultiUpdateSchema) -> TypeRule:
 
     def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         of_weights, shared = row.split(p, ins)
-        found = [of_one(p, of_weight, [out]) for of_weight, out in zip(of_weights, outs, strict=True)]
-        return [*(t for inputs, _ in found for t in inputs), *["float32"] * len(shared)], [t for _, (t,) in found]
+        per_weight = [of_one(p, of_weight, [out]) for of_weight, out in zip(of_weights, outs, strict=True)]
+        return [*(t for inputs, _ in per_weight for t in inputs), *["float32"] * len(shared)], [
+            t for _, (t,) in per_weight
+        ]
 
     return rule
 

@@ -1,4 +1,4 @@
-"""What optimisers do to one weight: (weight, gradient, states) → the new weight; the states are updated in place.
+"""Updates of one weight by optimisers: (weight, gradient, states) → the new weight; the states are updated in place.
 
 The states are auxiliary. The forms called `mp_…` keep a float32 copy of a half-precision weight, `weight32`, as a state
 and calculate with that. Half precision is calculated in float32 and rounded once, where MXNet rounds every step.
@@ -54,7 +54,7 @@ def one_element(shape: Shape | None, input_name: str) -> Shape:
 
 
 def shapes_but_numbers(inputs: Sequence[str], numbers: Sequence[str]) -> ShapeRule:
-    """All inputs and the output of one shape, but for inputs of one element."""
+    """All inputs and the output have one shape, but for inputs of one element."""
 
     def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         alike, (out,) = same_shape(p, [s for s, name in zip(ins, inputs, strict=True) if name not in numbers], outs)
@@ -68,15 +68,15 @@ def shapes_but_numbers(inputs: Sequence[str], numbers: Sequence[str]) -> ShapeRu
 
 
 def floats_but_float32(inputs: Sequence[str], single: Sequence[str]) -> TypeRule:
-    """All inputs and outputs of one floating-point dtype, but for those that are float32 whatever the others are."""
+    """All inputs and outputs have one floating-point dtype, but for those that are always float32."""
 
     def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         fixed = "output" in single
         free = [t for t, name in zip(ins, inputs, strict=True) if name not in single]
-        alike, found = float_type(p, free, [] if fixed else outs)
+        alike, inferred = float_type(p, free, [] if fixed else outs)
         dtype = iter(alike)
         types = ["float32" if name in single else next(dtype) for name in inputs]
-        return types, ["float32"] * len(outs) if fixed else found
+        return types, ["float32"] * len(outs) if fixed else inferred
 
     return rule
 
@@ -89,7 +89,7 @@ class UpdateSchema:
     """A row of the table.
 
     states: inputs that are updated. numbers: inputs of one element. given: all inputs, where they are not weight,
-    gradient, states and numbers. single: inputs that are float32 whatever the weight is, and `output` where the result
+    gradient, states and numbers. single: inputs that are always float32, and `output` where the result
     is. deviation: as of `register_op`.
     """
 

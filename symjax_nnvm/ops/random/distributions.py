@@ -68,7 +68,7 @@ class UniformParams(Params):
 
 
 class ArrayParams(Params):
-    """Of draws that are given a shape."""
+    """Parameters of draws that are given a shape."""
 
     shape: Tuple | None = param(None, doc=_SHAPE)
     ctx: str = param("", doc=_CTX)
@@ -76,7 +76,7 @@ class ArrayParams(Params):
 
 
 class SampleParams(Params):
-    """Of draws whose distributions are given as arrays."""
+    """Parameters of draws whose distributions are given as arrays."""
 
     shape: Tuple = param((), ge=1, doc="shape [t] of the draws from each distribution; () draws one")
     dtype: FloatType | None = param(None, doc=_DTYPE)

@@ -1,4 +1,4 @@
-"""histogram: how many elements lie in each bin."""
+"""histogram: the number of elements in each bin."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PART = 1 << 16
 
 def edges(number: int, low: float, high: float, dtype: np.dtype) -> np.ndarray:
     """The bins' edges (number + 1,), part by part: in float64 all at once would take several times their memory."""
-    found = np.empty(number + 1, dtype)
+    numbers = np.empty(number + 1, dtype)
     for first in range(0, number + 1, _PART):
         steps = np.arange(first, min(first + _PART, number + 1))
-        found[first : first + _PART] = _held((high * steps + low * (number - steps)) / number, dtype)
-    return found
+        numbers[first : first + _PART] = _held((high * steps + low * (number - steps)) / number, dtype)
+    return numbers
 
 
 def _held(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:

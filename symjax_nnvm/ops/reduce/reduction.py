@@ -206,11 +206,11 @@ def search_shapes(p: ReduceAxisParams, ins: Shapes, outs: Shapes):
 
 
 def _search_layout(p: ReduceAxisParams, order: ChannelsLast) -> Corrected | None:
-    """Without axis the number found counts all elements in their order."""
+    """The layout of argmax and argmin. Without axis the number counts all elements in their order."""
     if p.axis is None:
         return None
-    found = reduction(ReduceParams(axis=(p.axis,), keepdims=p.keepdims), order)
-    return found and found._replace(params={"axis": order.axis(p.axis)})
+    layout = reduction(ReduceParams(axis=(p.axis,), keepdims=p.keepdims), order)
+    return layout and layout._replace(params={"axis": order.axis(p.axis)})
 
 
 for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):

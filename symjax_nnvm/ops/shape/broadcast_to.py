@@ -24,7 +24,7 @@ def _spread(data: Shape, target: Shape) -> Shape:
     pairs = list(zip(data, target[added:], strict=True))
     if any(d not in (1, None) and t is not None and d != t for d, t in pairs):
         raise _no_broadcast(data, target)
-    # A dimension other than 1 stays what it is, whatever the target leaves open.
+    # A dimension other than 1 stays as it is where the target is open.
     return (*target[:added], *(known(t, None if d == 1 else d) for d, t in pairs))
 
 

@@ -47,11 +47,11 @@ def _concat_shapes(p: ConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1)
     # A shape of another rank keeps its own dimension here; the pass words the conflict.
     parts = [None if shape is None or len(shape) != len(first) else shape[axis] for shape in ins]
     total = None if out is None or len(out) != len(first) else out[axis]
-    given = sum(part for part in parts if part is not None)
+    known_total = sum(part for part in parts if part is not None)
     if None not in parts:
-        total = given
+        total = known_total
     elif total is not None and parts.count(None) <= sharing:
-        share = _share(total, given, parts.count(None), axis)
+        share = _share(total, known_total, parts.count(None), axis)
         parts = [share if part is None else part for part in parts]
     return [replaced(common, axis, part) for part in parts], [replaced(common, axis, total)]
 
@@ -135,11 +135,11 @@ class StackParams(Params):
 def _stack_shapes(p: StackParams, ins: Shapes, outs: Shapes):
     """n arrays (…, …) ↔ (…, n, …)."""
     out = outs[0]
-    each = completed(*ins, without_axis(out, p.axis))
-    if each is None:
+    shape = completed(*ins, without_axis(out, p.axis))
+    if shape is None:
         return ins, outs
-    axis = normal_axis(p.axis, len(each) + 1)
-    return [each] * len(ins), [(*each[:axis], p.num_args, *each[axis:])]
+    axis = normal_axis(p.axis, len(shape) + 1)
+    return [shape] * len(ins), [(*shape[:axis], p.num_args, *shape[axis:])]
 
 
 def _stack_gradient(node: Node, ograds: Entries):
@@ -259,10 +259,10 @@ def _split_gradient(node: Node, ograds: Entries):
 
 def _split_layout(p: SliceChannelParams | SplitV2Params, order: ChannelsLast) -> Corrected | None:
     """Without the axis that was split, the others are in their old order if that one was channels."""
-    found = along("axis")(p, order)
-    if not p.squeeze_axis or found is None:
-        return found
-    return found._replace(outputs=0) if found.params["axis"] == order.axis(1) else None
+    layout = along("axis")(p, order)
+    if not p.squeeze_axis or layout is None:
+        return layout
+    return layout._replace(outputs=0) if layout.params["axis"] == order.axis(1) else None
 
 
 def _numbered_outputs(attrs: NodeAttrs) -> list[str]:

@@ -21,7 +21,7 @@ class DiagParams(Params):
 
 
 def diagonal_length(k: int, rows: int, columns: int) -> int:
-    """Length of the k-th diagonal of a matrix, 0 next to its corner. Raises ParamError when it lies farther out."""
+    """Length of the k-th diagonal of a matrix, 0 next to its corner. Raises ParamError when it is farther out."""
     length = min(rows + min(k, 0), columns - max(k, 0))
     if length < 0:
         raise ParamError(

@@ -68,7 +68,7 @@ def reshape_shapes(p: ReshapeParams, ins: Shapes, outs: Shapes):
     source: list[int | None] = list(data[::direction])
     target, pieces = _match(p.codes, source)
     if out is not None and len(out) == len(target):
-        target = [known(dim, given) for dim, given in zip(target, out[::direction], strict=True)]
+        target = [known(dim, size) for dim, size in zip(target, out[::direction], strict=True)]
     for a, b in pieces:
         source[a], target[b] = solve_sizes(source[a], target[b])
     whole = solve_sizes(source, target)
@@ -76,7 +76,7 @@ def reshape_shapes(p: ReshapeParams, ins: Shapes, outs: Shapes):
 
 
 def _without_data(p: ReshapeParams) -> Shape | None:
-    """What the codes alone say of the result."""
+    """The part of the result's shape that the codes alone give."""
     dims: list[int | None] = []
     for code in p.codes:
         if code == -2:
@@ -94,14 +94,14 @@ def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int
     numbers = iter(codes)
     for code in numbers:
         if code == -2:
-            taken, made = max(len(source) - at, 0), list(source[at:])
+            taken, matched = max(len(source) - at, 0), list(source[at:])
             pieces += [(slice(at + i, at + i + 1), slice(len(target) + i, len(target) + i + 1)) for i in range(taken)]
         elif code == -4:
-            taken, made = 1, [part if part > 0 else None for part in (next(numbers), next(numbers))]
+            taken, matched = 1, [part if part > 0 else None for part in (next(numbers), next(numbers))]
         elif code == -3:
-            taken, made = 2, [size_of(source[at : at + 2])]
+            taken, matched = 2, [size_of(source[at : at + 2])]
         else:
-            taken, made = 1, [code if code > 0 else source[at] if code == 0 and at < len(source) else None]
+            taken, matched = 1, [code if code > 0 else source[at] if code == 0 and at < len(source) else None]
         if code in (0, -3, -4):
             if at + taken > len(source):
                 raise ParamError(
@@ -110,9 +110,9 @@ def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int
                     expected=f"at most {len(source)} dimensions of data to be used",
                     got=format_shape(tuple(source)),
                 )
-            pieces.append((slice(at, at + taken), slice(len(target), len(target) + len(made))))
+            pieces.append((slice(at, at + taken), slice(len(target), len(target) + len(matched))))
         at += taken
-        target += made
+        target += matched
     return target, pieces
 
 

@@ -74,7 +74,7 @@ class SliceParams(Params):
         return tuple(step or 1 for step in self.step) or (1,) * len(self.begin)
 
     def is_whole(self, axis: int) -> bool:
-        """Whether an axis keeps its length, whatever that is."""
+        """Whether an axis of any length keeps its length."""
         if axis >= len(self.begin):
             return True
         first = (None, 0) if self.steps[axis] > 0 else (None, -1)
@@ -241,7 +241,7 @@ register_op(
 
 class PadParams(Params):
     mode: Literal["constant", "edge", "reflect"] = param(
-        doc="what the border holds: one value, the nearest element, or the mirror image without the edge itself"
+        doc="the content of the border: one value, the nearest element, or the mirror image without the edge itself"
     )
     pad_width: Tuple = param(ge=0, doc="(before, after) of every axis, one after the other")
     constant_value: float = param(0.0, doc="the value of a constant border")
@@ -311,5 +311,5 @@ linear(
     adjoint="_backward_Pad",
     inputs=("ograd",),
     restored={"constant_value": 0.0},
-    doc="The gradient of a Pad that repeats elements: the border added to what it was copied from.",
+    doc="The gradient of a Pad that repeats elements: the border added to the elements that it was copied from.",
 )

@@ -1,1 +1,1 @@
-"""What MXNet made for sparse storage, on dense arrays."""
+"""MXNet's operators for sparse storage, on dense arrays."""

@@ -22,7 +22,7 @@ Format = Literal["center", "corner"]
 
 
 def no_gradient(node: Node, ograds: Entries) -> list[None]:
-    """Nothing flows through: MXNet's gradient of every input is zero."""
+    """The gradient of every input is zero, as MXNet's is."""
     return [None] * len(node.inputs)
 
 
@@ -66,13 +66,13 @@ def pair_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
 
 
 def suppression_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
-    """At worst each box of an image meets each: sixteen operations for a pair."""
+    """The cost at worst: each box of an image meets each, with sixteen operations for a pair."""
     *batch, boxes, _ = outs[0]
     return Flops(0, 16 * prod(batch) * boxes**2)
 
 
 def _matching_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
-    """At worst a round for each row, or column, of the scores."""
+    """The cost at worst: a round for each row, or column, of the scores."""
     return Flops(0, prod(ins[0]) * min(ins[0][-2:]))
 
 
@@ -160,7 +160,7 @@ register_op(
         "boxes that begin left of 0 are converted to the other format, too; MXNet leaves them as they came",
         when=lambda p: p.in_format != p.out_format,
     ),
-    not_derivative="the head gradient is copied to the row that was kept, whatever the format",
+    not_derivative="the head gradient is copied to the row that was kept, in any format",
     doc="Non-maximum suppression: rows of data by descending score (ties in the order of data), without those that "
     "overlap a better one; the rest of the output is -1. A head gradient goes to the row that was kept, as it is: "
     "a conversion from one format to the other is disregarded, as in MXNet. Boxes that begin left of 0 are converted, "

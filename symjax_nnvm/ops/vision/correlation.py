@@ -80,7 +80,8 @@ def _along_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
 
 
 def _of_gradient(of: str, node: Node, ograds: Entries):
-    """By products linear in each map; by differences dX = ± Σ dY · sign(X1 - X2), which is constant but in dY."""
+    """The gradient: products are linear in each map; of differences dX = ± Σ dY · sign(X1 - X2), which is constant but
+    in dY."""
     p: CorrelationParams = node.attrs.parsed
     if p.is_multiply:
         return _CORRELATION.backward(of, node, ograds)
@@ -111,7 +112,7 @@ def _gradient_flops(p: CorrelationParams, ins: Sizes, outs: Sizes) -> Flops:
 
 
 def _gradient_workspace(p: CorrelationParams, ins: Sizes, outs: Sizes) -> int:
-    """What each displacement's patches receive, and both maps padded."""
+    """The workspace: the gradients of each displacement's patches, and both maps padded."""
     n, displacements, *counts = ins[0]
     extents = [(count - 1) * p.stride1 + 2 * p.kernel_size - 1 for count in counts]
     pad = 2 * p.pad_size

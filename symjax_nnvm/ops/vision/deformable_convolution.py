@@ -82,7 +82,7 @@ class ColumnsParams(WindowParams):
     kernel: Tuple = param(ge=1, doc="window: two spatial sizes")
     pad: Tuple = param((), ge=0, doc="how far the window begins before data in each spatial axis; (): 0")
     num_deformable_group: int = param(1, ge=1, doc="number of groups of channels with offsets of their own")
-    border: Border = param("last", doc="what lies beyond the last element: the last, or zeros around the data")
+    border: Border = param("last", doc="the values beyond the last element: the last, or zeros around the data")
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the map is differentiated in y and in x")
 
     def check(self) -> str | None:
@@ -126,8 +126,8 @@ def _convolution_shapes(modulated: bool) -> Callable[[Any, Shapes, Shapes], tupl
         assert out is not None
         _share(data[1], p.num_deformable_group)
         places = (size_of(p.kernel) or 1) * p.num_deformable_group
-        found = [(out[0], factor * places, out[2], out[3]) for factor in ((2, 1) if modulated else (2,))]
-        return [data, *found, *others], [out]
+        shapes = [(out[0], factor * places, out[2], out[3]) for factor in ((2, 1) if modulated else (2,))]
+        return [data, *shapes, *others], [out]
 
     return rule
 
@@ -204,7 +204,7 @@ linear(
 
 
 def columns_params(p: AnyParams, border: Border) -> ColumnsParams:
-    """What of a convolution says where its windows read."""
+    """The parameters of a convolution that decide where its windows read."""
     return ColumnsParams(
         kernel=p.kernel,
         stride=p.stride,

@@ -118,7 +118,7 @@ def _pooling_gradient(node: Node, ograds: Entries):
 
 
 def _bins(p: DeformablePSROIPoolingParams, ins: Sizes, outs: Sizes) -> int:
-    """Whether each sample of each bin lies in the map."""
+    """Whether each sample of each bin is inside the map."""
     classes = ins[2][1] // 2 if len(ins) > 2 and len(ins[2]) == 4 else 1
     regions = next(shape[0] for shape in ins if len(shape) == 2)
     return regions * classes * p.pooled_size**2 * p.sample_per_part**2

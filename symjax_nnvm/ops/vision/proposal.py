@@ -95,6 +95,6 @@ for _name, _images, _doc in (
         not_derivative=STOPPED,
         doc=f"The best boxes {_doc} after non-maximum suppression: rows of image number, left, top, right, bottom in "
         "pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, "
-        "width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; "
+        "width and scale of each image. A box in the padding beside the image, or too small, has score -1; "
         "equal scores keep their order.",
     )

@@ -214,7 +214,7 @@ class CropParams(Params):
     num_args: int = param(ge=1, le=2, doc="number of inputs: 1, or 2 with an array of the size to crop to")
     offset: Tuple = param((0, 0), ge=0, doc="first row and column that stay")
     h_w: Tuple = param((0, 0), ge=0, doc="height and width that stay, for one input")
-    center_crop: bool = param(False, doc="take the middle, whatever offset says")
+    center_crop: bool = param(False, doc="take the middle; offset is ignored")
 
     def check(self) -> str | None:
         for name in ("offset", "h_w"):
@@ -239,8 +239,8 @@ def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
         room = size - kept
         if not is_at_most(kept, size):
             problem = f"The crop {name} should be less than the input data's {name}"
-            given = "h_w" if p.num_args == 1 else None
-            raise InferenceError(problem, param=given, expected=f"at most {size}", got=kept)
+            layout_given = "h_w" if p.num_args == 1 else None
+            raise InferenceError(problem, param=layout_given, expected=f"at most {size}", got=kept)
         if not p.center_crop and not is_at_most(p.offset[i], room):
             problem = f"offset[{i}] should be less than the residual space of {name}"
             raise InferenceError(problem, param="offset", expected=f"at most {room}", got=p.offset[i])

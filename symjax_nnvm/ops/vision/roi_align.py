@@ -38,21 +38,21 @@ def region_shapes(
         data = with_rank(ins[0], 4, "data", "(images, channels, h, w)")
         rois = with_rank(ins[1], 2, "rois", f"(regions, {columns})")
         out = with_rank(outs[0], 4, "output", "(regions, channels, bins, bins)")
-        factor, given = channels(p), data[1]
-        found = out[1]
-        if factor is not None and given is not None:
-            if given % factor:
+        factor, channels_given = channels(p), data[1]
+        shape = out[1]
+        if factor is not None and channels_given is not None:
+            if channels_given % factor:
                 raise InferenceError(
                     "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
                     param="pooled_size",
                     expected=f"a multiple of {factor} channels",
-                    got=given,
+                    got=channels_given,
                 )
-            found = given // factor
-        elif factor is not None and found is not None:
-            given = found * factor
+            shape = channels_given // factor
+        elif factor is not None and shape is not None:
+            channels_given = shape * factor
         regions = known(rois[0], out[0])
-        return [(data[0], given, *data[2:]), (regions, columns)], [(regions, found, *pooled(p))]
+        return [(data[0], channels_given, *data[2:]), (regions, columns)], [(regions, shape, *pooled(p))]
 
     return rule
 
@@ -70,7 +70,7 @@ class BinsParams(Params):
 class ROIAlignParams(BinsParams):
     sample_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
     position_sensitive: bool = param(False, doc="take each bin from channels of its own")
-    aligned: bool = param(False, doc="elements lie at their middle, half an element further")
+    aligned: bool = param(False, doc="an element's place is its middle, half an element further")
 
 
 class RROIAlignParams(BinsParams):
@@ -90,13 +90,13 @@ def _region_weights(p: Any, ins: Sizes, outs: Sizes) -> int:
 
 
 def _rotated_samples(p: Any, ins: Sizes, outs: Sizes) -> int:
-    """Where the samples of every bin lie; a number that follows from the regions is found one sample at a time."""
+    """Places of the samples of every bin; a number that follows from the regions is computed one sample at a time."""
     regions = next(shape[0] for shape in ins if len(shape) == 2)
     return 4 * regions * prod(p.pooled_size) * max(p.sampling_ratio, 1) ** 2
 
 
 def sampled_flops(samples: Callable[[Any], int]) -> FlopsRule:
-    """Four elements for each sample of a bin. samples: parameters → how many an axis of a bin has, 0: nobody knows."""
+    """Four elements for each sample of a bin. samples: parameters → how many an axis of a bin has; 0: unknown."""
     return lambda p, ins, outs: Flops(4 * prod(outs[0]) * max(samples(p), 2) ** 2)
 
 

@@ -18,7 +18,7 @@ from symjax_nnvm.ops.vision.roi_align import BinsParams, region_shapes, register
 
 
 class ROIPoolingParams(BinsParams):
-    """Those of the bins."""
+    """The parameters of the bins."""
 
 
 _pooled = region_shapes(lambda p: p.pooled_size, lambda p: 1, 5)
@@ -38,7 +38,7 @@ def _pooling_types(p: ROIPoolingParams, ins: Types, outs: Types):
 
 
 def _numbered_types(p: ROIPoolingParams, ins: Types, outs: Types):
-    """All of one floating-point dtype, but for the numbers of elements, the second input."""
+    """All inputs and outputs have one floating-point dtype, but for the numbers of elements, the second input."""
     first, _, *others = ins
     (first, *others), outputs = float_type(p, [first, *others], outs)
     return [first, "int32", *others], outputs

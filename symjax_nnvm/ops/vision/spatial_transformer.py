@@ -128,11 +128,11 @@ def _along_grid(weight: NodeEntry, data: NodeEntry, grid: NodeEntry, dx: bool, d
         None if done else apply("_backward_BilinearSampler_slope", data, grid, dx=dx or not i, dy=dy or bool(i))
         for i, done in enumerate((dx, dy))
     ]
-    found = [part and apply("sum", apply("elemwise_mul", weight, part), axis=1, keepdims=True) for part in parts]
-    like = next((part for part in found if part), None)
+    sums = [part and apply("sum", apply("elemwise_mul", weight, part), axis=1, keepdims=True) for part in parts]
+    like = next((part for part in sums if part), None)
     if like is None:
         return None
-    return apply("Concat", *(part or apply("zeros_like", like) for part in found), num_args=2, dim=1)
+    return apply("Concat", *(part or apply("zeros_like", like) for part in sums), num_args=2, dim=1)
 
 
 def _sampler_gradient(node: Node, ograds: Entries):
@@ -178,7 +178,7 @@ linear(
 
 class SpatialTransformerParams(Params):
     target_shape: Tuple = param((0, 0), doc="height and width of the output")
-    transform_type: Literal["affine"] = param(doc="what loc means: matrices, one for each sample")
+    transform_type: Literal["affine"] = param(doc="the meaning of loc: matrices, one for each sample")
     sampler_type: Literal["bilinear"] = param(doc="how samples are taken")
     cudnn_off: bool | None = param(None, doc="accepted and without effect")
 

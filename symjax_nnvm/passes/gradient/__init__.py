@@ -116,9 +116,9 @@ def gradient_pass(graph: Graph) -> Graph:
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
-    mark, given = GradientOf(tuple(ys)), {grad.node for grad in ys_out_grad}
+    mark, head_grad_nodes = GradientOf(tuple(ys)), {grad.node for grad in ys_out_grad}
     for grad in grads:
-        if grad.node.info is None and grad.node not in slots and grad.node not in given:
+        if grad.node.info is None and grad.node not in slots and grad.node not in head_grad_nodes:
             grad.node.info = mark
     return graph.derive(outputs=grads if not copy_op else copy_repeated(grads, copy_op), attrs={})
 
@@ -139,7 +139,7 @@ def _start(
                     f"Cannot differentiate with respect to the {i + 1}-th variable because it is unreachable from "
                     "the outputs",
                     node=x.node,
-                    fix="Ask only for gradients of what the outputs depend on, or for zeros elsewhere: "
+                    fix="Ask only for gradients of variables that the outputs depend on, or for zeros elsewhere: "
                     "symbol.gradient(..., zeros_if_unreachable=True).",
                 )
             )
@@ -237,9 +237,9 @@ def _input_gradients(out_grads: list[NodeEntry], zero_ops: Sequence[Op], node: N
 def _name_gradients(node: Node, igrads: Sequence[NodeEntry | None]) -> None:
     """Name what the rule left unnamed as MXNet names backward nodes, so that printed graphs read well."""
     unnamed = [(i, g[0]) for i, g in enumerate(igrads) if g is not None and g[0].attrs.op and not g[0].attrs.name]
-    single = len(unnamed) == 1 or len({made for _, made in unnamed}) == 1
-    for i, made in unnamed:
-        made.attrs.name = f"{node.attrs.name}_backward" if single else f"{node.attrs.name}_in{i}_backward"
+    single = len(unnamed) == 1 or len({name for _, name in unnamed}) == 1
+    for i, name in unnamed:
+        name.attrs.name = f"{node.attrs.name}_backward" if single else f"{node.attrs.name}_in{i}_backward"
 
 
 def check_grad_all_zero(grads: Sequence[NodeEntry], zero_ops: Sequence[Op]) -> bool:

@@ -66,9 +66,9 @@ def variable_dtypes(graph: Graph, dtypes: Mapping[str, DType] | None = None) -> 
 def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
     """NNVM's variant: reads the variables' own attributes, and asks no operator whose entries are all known."""
     attrs = dict(graph.attrs)
-    given = attrs.pop(f"{quantity.name}_inputs", ())
+    inputs = attrs.pop(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", quantity.name)
-    values = _infer(graph, quantity, given, key, ask_always=False)
+    values = _infer(graph, quantity, inputs, key, ask_always=False)
     attrs[quantity.name] = values
     attrs[f"{quantity.name}_num_unknown_nodes"] = sum(not quantity.all_known((value,)) for value in values)
     return graph.derive(attrs=attrs)
@@ -78,9 +78,9 @@ def _mxnet_pass(graph: Graph, quantity: Quantity) -> Graph:
     """MXNet's variant: every operator is asked, so that contradictions are always found."""
     # MXNet keeps the inputs in the result, and reads no variable attribute unless it is told which.
     attrs = dict(graph.attrs)
-    given = attrs.get(f"{quantity.name}_inputs", ())
+    inputs = attrs.get(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", None)
-    values = _infer(graph, quantity, given, key, ask_always=True)
+    values = _infer(graph, quantity, inputs, key, ask_always=True)
     attrs[quantity.name] = values
     attrs[f"{quantity.name}_num_unknown_nodes"] = sum(map(quantity.unknown_parts, values))
     return graph.derive(attrs=attrs)

@@ -61,9 +61,9 @@ def mirror_plan(
     but the narrow places between about √n blocks; "off" — none; or a function of a node. shapes: those of variables by
     name, by which "blocks" weighs outputs; without them all weigh the same.
 
-    Whatever the rule says, variables, loss heads, operators with subgraphs and `Custom` operators are not computed
-    again: these may do what must be done once. A copy of an operator with auxiliary states reads what the original
-    read, and writes nothing. Raises GradientError for an unknown rule or an attribute that is no boolean.
+    Variables, loss heads, operators with subgraphs and `Custom` operators are not computed again under any rule: these
+    may do what must be done once. A copy of an operator with auxiliary states reads what the original read, and writes
+    nothing. Raises GradientError for an unknown rule or an attribute that is no boolean.
     """
     if mirror == "off":
         return None

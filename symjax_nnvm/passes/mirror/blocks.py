@@ -43,13 +43,13 @@ def _sizes(
     """Elements of every output; 1 each when some shape is not known."""
     graph = Graph(ys)
     index = graph.indexed_graph()
-    given = [(shapes or {}).get(index.nodes[nid].source.name) for nid in index.input_nodes]
-    graph.attrs |= {"shape_inputs": ShapeList(given), "shape_attr_key": "__shape__"}
-    found = apply_pass(graph, "MXInferShape").attrs["shape"]
+    input_shapes = [(shapes or {}).get(index.nodes[nid].source.name) for nid in index.input_nodes]
+    graph.attrs |= {"shape_inputs": ShapeList(input_shapes), "shape_attr_key": "__shape__"}
+    inferred = apply_pass(graph, "MXInferShape").attrs["shape"]
     sizes: dict[Node, list[int]] = {}
     for node in nodes:
         nid = index.node_id(node)
-        outputs = found[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
+        outputs = inferred[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
         if any(shape is None or None in shape for shape in outputs):
             return {node: [1] * node.num_outputs() for node in nodes}
         sizes[node] = [math.prod(shape) for shape in outputs]
@@ -73,8 +73,8 @@ def _spans(nodes: Sequence[Node]) -> Spans:
 def _crossing(count: int, spans: Spans, sizes: Mapping[Node, list[int]]) -> list[int]:
     """Elements that are made at or before each position and read after it."""
     changes = [0] * (count + 1)
-    for made, read, node, index in spans:
-        changes[made] += sizes[node][index]
+    for written, read, node, index in spans:
+        changes[written] += sizes[node][index]
         changes[read] -= sizes[node][index]
     return list(accumulate(changes))[:count]
 
@@ -106,7 +106,7 @@ def _peak(
 ) -> int:
     """The memory held at the worst moment: all arrays that cross a cut, and the largest block."""
     before = [bisect_left(cuts, i) for i in range(len(nodes))]
-    kept = sum(sizes[node][index] for made, read, node, index in spans if before[made] != before[read])
+    kept = sum(sizes[node][index] for written, read, node, index in spans if before[written] != before[read])
     totals = [0, *accumulate(weights)]
     edges = [0, *(cut + 1 for cut in cuts), len(nodes)]
     return kept + max(totals[end] - totals[start] for start, end in pairwise(edges))

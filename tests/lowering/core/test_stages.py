@@ -19,7 +19,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, PassError
 from symjax_nnvm.ir import pass_registry
 from symjax_nnvm.pipeline import Options, Pipeline, Plan, optional_stages
-from tests.mxnet.test_networks import NAMES, NETWORKS, part
+from tests.mxnet_files.test_networks import NAMES, NETWORKS, part
 from tests.support.comparison import assert_close
 
 Arrays = dict[str, np.ndarray]

@@ -138,7 +138,7 @@ def test_bucketing(tmp_path: Path):
     assert module.get_outputs()[0].shape == (2, 2)
     module.save_checkpoint(str(tmp_path / "b"), 1)
     assert (tmp_path / "b-3-symbol.json").exists()
-    with pytest.raises(TypeError, match="says its bucket_key, provide_data"):
+    with pytest.raises(TypeError, match="needs its bucket_key, provide_data"):
         module.forward(mx.io.DataBatch([mx.nd.ones((2, 3))]))
 
 

@@ -118,7 +118,7 @@ def test_writing_and_views():
 
 def test_a_value_that_does_not_fit_is_refused():
     x = numbers(2, 3)
-    with pytest.raises(ValueError, match=r"what broadcasts to \(2, 3\); got shape \(5,\)"):
+    with pytest.raises(ValueError, match=r"a shape that broadcasts to \(2, 3\); got shape \(5,\)"):
         x[:] = np.ones(5)
 
 

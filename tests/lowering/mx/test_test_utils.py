@@ -22,7 +22,7 @@ def test_outputs():
     tu.check_symbolic_forward(product(), {"y": Y, "x": X}, [X * Y], aux_states={})
     with pytest.raises(AssertionError, match="EXPECTED_.* differ"):
         tu.check_symbolic_forward(product(), [X, Y], [X])
-    with pytest.raises(nn.CallError, match="do not match what is given"):
+    with pytest.raises(nn.CallError, match="do not match the names given"):
         tu.check_symbolic_forward(product(), {"x": X}, [X])
     assert tu.same(tu.simple_forward(product(), x=X, y=Y), X * Y)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,17 @@ def made_trainer(seed: int = 7) -> lowering.Trainer:
 
 def data() -> lowering.Batches:
     return lowering.Batches({"data": np.ones((16, 5), np.float32), "softmax_label": np.zeros(16, np.float32)}, 4)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """A context in which no file can grow beyond 50 bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def make_read_only(folder: Path) -> str:

@@ -6,11 +6,8 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -24,6 +21,7 @@ from lowering.training import StepEvent
 from lowering.training.state import TrainState
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CheckpointError, MissingExtraError
+from tests.lowering.training.failing_saves import full_disk
 from tests.lowering.training.interrupted_run import kill_many_times, steps_saved, train
 
 # Of a broken checkpoint, or after a write that failed, Orbax closes its event loop while other readers and writers are
@@ -55,17 +53,6 @@ def assert_same(ours: TrainState, theirs: TrainState) -> None:
 
     jax.tree.map(np.testing.assert_array_equal, plain(ours), plain(theirs))
     jax.tree.map(lambda a, b: a.dtype == b.dtype or pytest.fail(f"{a.dtype} {b.dtype}"), ours, theirs)
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file can grow beyond a few bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -21,7 +20,7 @@ import pytest
 import lowering
 from lowering.training.run_lock import RunLock
 from symjax_nnvm.errors import CheckpointError
-from tests.lowering.training.failing_saves import data, made_trainer
+from tests.lowering.training.failing_saves import data, full_disk, made_trainer
 from tests.lowering.training.interrupted_run import steps_saved
 
 # Of a broken checkpoint, or after a write that failed, Orbax closes its event loop while other readers and writers are
@@ -41,17 +40,6 @@ def process(*words: object) -> Iterator[subprocess.Popen[str]]:
     finally:
         started.kill()
         started.communicate()
-
-
-@contextmanager
-def full_disk(size: int = 50) -> Iterator[None]:
-    """No file can grow beyond a few bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.slow

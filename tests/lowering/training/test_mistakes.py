@@ -65,7 +65,7 @@ def test_a_batch_on_the_device_is_looked_at_too():
 
 
 def numbered(symbol: sym.Symbol, **shapes: tuple[int, ...]) -> list[Numbered | None]:
-    return Numbers(symbol, shapes).of(shapes)
+    return Numbers(symbol, shapes).of_batch(shapes)
 
 
 def test_who_numbers_what():

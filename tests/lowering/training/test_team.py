@@ -10,8 +10,7 @@ import jax
 import pytest
 
 from lowering.training import processes
-from lowering.training.orbax_threads import in_daemon
-from lowering.training.processes import SILENCE, Team, is_of_network
+from lowering.training.processes import SILENCE, Team, is_of_network, run_in_daemon
 from symjax_nnvm.errors import CheckpointError
 
 
@@ -44,7 +43,7 @@ def team(monkeypatch: pytest.MonkeyPatch) -> Team:
 
 
 def say(team: Team, what: str, text: str, *, process: int) -> None:
-    team._say(what, text, at=process)
+    team._publish(what, text, key=process)
 
 
 def test_a_process_that_says_nothing_for_so_long_is_lost(monkeypatch: pytest.MonkeyPatch, clock: list[float]):
@@ -90,10 +89,10 @@ def test_who_waits_asks_meanwhile():
 
     try:
         with pytest.raises(TimeoutError):
-            in_daemon(never.wait, asked)
+            run_in_daemon(never.wait, asked)
     finally:
         never.set()
-    assert in_daemon(lambda: 3, lambda: None) == 3
+    assert run_in_daemon(lambda: 3, lambda: None) == 3
 
 
 @pytest.mark.parametrize(

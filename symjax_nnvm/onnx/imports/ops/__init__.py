@@ -1,4 +1,4 @@
-"""What ONNX' operators mean here, in files by what they do."""
+"""Forms of ONNX' operators as MXNet's, in files by purpose."""
 
 from symjax_nnvm.ir.families import import_families
 

@@ -60,14 +60,14 @@ def _pow(g: Composer, x: Value, y: Value) -> Value:
 
 @onnx_import("Mod")
 def _mod(g: Composer, x: Value, y: Value) -> Value:
-    """With fmod the remainder has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
+    """The remainder. With fmod it has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
     signed = bool(g.attr("fmod", 0))
     if not is_float(x.dtype):
         return sub(g, x, mul(g, div(g, x, y), y)) if signed else _modulo(g, x, y)
-    made = mul(g, g.op("sign", x), _modulo(g, g.op("abs", x), g.op("abs", y))) if signed else _modulo(g, x, y)
+    remainder = mul(g, g.op("sign", x), _modulo(g, g.op("abs", x), g.op("abs", y))) if signed else _modulo(g, x, y)
     if y.array is not None and np.all(y.array):
-        return made
-    return add(g, made, g.op("_rdiv_scalar", y, scalar=0.0))
+        return remainder
+    return add(g, remainder, g.op("_rdiv_scalar", y, scalar=0.0))
 
 
 def _all(function: Callable[[Composer, Value, Value], Value]) -> ImportForm:
@@ -79,7 +79,7 @@ def _all(function: Callable[[Composer, Value, Value], Value]) -> ImportForm:
 
 @onnx_import("Sum")
 def _sum(g: Composer, *inputs: Value) -> Value:
-    if len(inputs) > 2 and all(each.shapes == inputs[0].shapes for each in inputs):
+    if len(inputs) > 2 and all(value.shapes == inputs[0].shapes for value in inputs):
         return g.op("add_n", *inputs)
     return reduce(lambda x, y: add(g, x, y), inputs)
 
@@ -95,11 +95,11 @@ def where(g: Composer, condition: Value, x: Value, y: Value) -> Value:
     zeros."""
     x, y = alike(g, x, y)
     every = (condition, x, y)
-    full = next((each for each in every if all(_covers(each, other) for other in every)), None)
+    full = next((value for value in every if all(_covers(value, other) for other in every)), None)
     if full is None:
-        zeros = [g.op("_mul_scalar", cast(g, each, "float32"), scalar=0.0) for each in every]
+        zeros = [g.op("_mul_scalar", cast(g, value, "float32"), scalar=0.0) for value in every]
         full = reduce(lambda a, b: add(g, a, b), zeros)
-    return g.op("where", *(_broadcast_like(g, each, full) for each in every), gives=x.dtype)
+    return g.op("where", *(_broadcast_like(g, value, full) for value in every), gives=x.dtype)
 
 
 def _covers(x: Value, y: Value) -> bool:
@@ -111,10 +111,10 @@ def _covers(x: Value, y: Value) -> bool:
 
 def _broadcast_like(g: Composer, x: Value, full: Value) -> Value:
     g.symbol(x)
-    if x.made == full.made:
+    if x.symbol_shapes == full.symbol_shapes:
         return x
     wide = expand_dims(g, x, range(full.ndim - x.ndim))
-    return wide if wide.made == full.made else g.op("broadcast_like", wide, full, gives=x.dtype)
+    return wide if wide.symbol_shapes == full.symbol_shapes else g.op("broadcast_like", wide, full, gives=x.dtype)
 
 
 import_table(

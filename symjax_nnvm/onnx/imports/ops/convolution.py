@@ -107,8 +107,8 @@ def _of_output(
 def _deform_conv(
     g: Composer, x: Value, weight: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
 ) -> Value:
-    """Without a mask it is the modulated form of a mask of ones: MXNet's form without one repeats the last row and
-    column beyond the border, where ONNX and the modulated form fade to 0."""
+    """A deformable convolution; without a mask it is the modulated form of a mask of ones: MXNet's form without one
+    repeats the last row and column beyond the border, where ONNX and the modulated form fade to 0."""
     w = window(g, x, _kernel(g, weight))
     if len(w.kernel) != 2:
         g.refuse("MXNet's deformable convolution is over two axes")
@@ -131,7 +131,7 @@ def _deform_conv(
 
 @onnx_import("Col2Im")
 def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
-    size, kernel = (tuple(int(n) for n in g.known(each, "shape")) for each in (image, block))
+    size, kernel = (tuple(int(n) for n in g.known(value, "shape")) for value in (image, block))
     rank = len(kernel)
     pads = tuple(g.attr("pads", [0] * 2 * rank))
     if rank != 2 or pads[:rank] != pads[rank:]:

@@ -34,8 +34,8 @@ def _slice(
     parts: list[Any] = [(None, None, None)] * x.ndim
     for i, place in enumerate(places):
         axis = g.axis(place, x.ndim)
-        given = [(row[0][i], row[1][i]) for row in rows]
-        parts[axis] = _part(g, x, axis, given, strides[i])
+        bounds = [(row[0][i], row[1][i]) for row in rows]
+        parts[axis] = _slice_bounds(g, x, axis, bounds, strides[i])
     asked = [axis for axis, part in enumerate(parts) if part != (None, None, None)]
     if not asked:
         return x
@@ -46,13 +46,13 @@ def _slice(
     return g.op("slice", x, begin=columns[0], end=columns[1], step=columns[2], gives=x.dtype)
 
 
-def _part(g: Composer, x: Value, axis: int, given: list[tuple[int, int]], step: int) -> tuple[Any, Any, Any]:
+def _slice_bounds(g: Composer, x: Value, axis: int, bounds: list[tuple[int, int]], step: int) -> tuple[Any, Any, Any]:
     """(begin, end, step) of an axis: None for its ends. Raises OnnxError where run time decides it in another way."""
     if step == 0:
         g.refuse("its step is 0")
     sizes = x.sizes[axis]
-    lengths = [len(range(*slice(a, b, step).indices(n))) for (a, b), n in zip(given, sizes, strict=True)]
-    firsts = [slice(a, b, step).indices(n) for (a, b), n in zip(given, sizes, strict=True)]
+    lengths = [len(range(*slice(a, b, step).indices(n))) for (a, b), n in zip(bounds, sizes, strict=True)]
+    firsts = [slice(a, b, step).indices(n) for (a, b), n in zip(bounds, sizes, strict=True)]
     if min(lengths) < 1:
         g.refuse(f"nothing is left of axis {axis}, and MXNet has no empty arrays")
     begins = {None if (a == 0 if step > 0 else a == n - 1) else a for (a, _, _), n in zip(firsts, sizes, strict=True)}
@@ -74,12 +74,12 @@ def _pad(
     mode = g.attr("mode", "constant")
     if mode not in ("constant", "edge", "reflect"):
         g.refuse(f"MXNet's Pad knows no mode {mode!r}")
-    given = g.numbers("pads", pads)
+    numbers = g.numbers("pads", pads)
     places = [g.axis(axis, x.ndim) for axis in g.numbers("axes", axes, list(range(x.ndim)))]
-    if len(given) != 2 * len(places):
-        g.refuse(f"it needs two widths for each of {len(places)} axes, and has {len(given)}")
+    if len(numbers) != 2 * len(places):
+        g.refuse(f"it needs two widths for each of {len(places)} axes, and has {len(numbers)}")
     before, after = [0] * x.ndim, [0] * x.ndim
-    for axis, low, high in zip(places, given[: len(places)], given[len(places) :], strict=True):
+    for axis, low, high in zip(places, numbers[: len(places)], numbers[len(places) :], strict=True):
         before[axis], after[axis] = low, high
     number = g.attr("value", 0.0) if value is None else float(g.known(value, "value").item())
     return pad(g, x, before, after, number, mode)
@@ -97,9 +97,9 @@ def _gather(g: Composer, data: Value, indices: Value) -> Value:
         return part if indices.ndim else reshape(g, part, gone)
     if array is not None:
         indices = g.constant(array, "int32", "indices")
-    made = g.op("take", data, indices, axis=axis, mode="wrap", gives=data.dtype)
+    taken = g.op("take", data, indices, axis=axis, mode="wrap", gives=data.dtype)
     shapes = [(*d[:axis], *i, *d[axis + 1 :]) for d, i in zip(data.shapes, indices.shapes, strict=True)]
-    return reshape(g, made, shapes) if list(shapes) != made.shapes else made
+    return reshape(g, taken, shapes) if list(shapes) != taken.shapes else taken
 
 
 @onnx_import("GatherElements")
@@ -131,8 +131,8 @@ def _gather_nd(g: Composer, data: Value, indices: Value) -> Value:
         return g.op("gather_nd", data, _coordinates_first(g, indices), gives=data.dtype)
     g.symbol(indices)  # of one element, which MXNet has with an axis
     column = reshape(g, indices, [(*shape, 1) for shape in indices.shapes])
-    made = g.op("gather_nd", data, column, gives=data.dtype)
-    return reshape(g, made, [()] * g.count)
+    taken = g.op("gather_nd", data, column, gives=data.dtype)
+    return reshape(g, taken, [()] * g.count)
 
 
 def _coordinates_first(g: Composer, indices: Value) -> Value:
@@ -150,20 +150,20 @@ def _scatter_nd(g: Composer, data: Value, indices: Value, updates: Value) -> Val
 @onnx_import("OneHot")
 def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
     """Negative indices count from the end; those beyond the depth on either side are nowhere, as in MXNet's."""
-    off, on = (float(each) for each in g.known(values, "values"))
+    off, on = (float(number) for number in g.known(values, "values"))
     count = int(g.known(depth, "depth").item())
     g.symbol(indices)
     ids = indices if indices.held in ("int32", "int64") else cast(g, indices, "int32")
     below = g.op("_mul_scalar", g.op("_lesser_scalar", ids, scalar=0.0), scalar=float(count))
     dtype = "float32" if values.dtype in ("bool", *WIDER) else values.dtype
     how = {"depth": count, "on_value": on, "off_value": off, "dtype": dtype}
-    made = g.op("one_hot", g.op("elemwise_add", ids, below), gives=values.dtype, **how)
+    rows = g.op("one_hot", g.op("elemwise_add", ids, below), gives=values.dtype, **how)
     shapes = [(*shape, count) for shape in indices.shapes]
-    made = reshape(g, made, shapes)
-    axis = g.axis(g.attr("axis", -1), made.ndim)
-    order = list(range(made.ndim - 1))
-    order.insert(axis, made.ndim - 1)
-    return transpose(g, made, order)
+    rows = reshape(g, rows, shapes)
+    axis = g.axis(g.attr("axis", -1), rows.ndim)
+    order = list(range(rows.ndim - 1))
+    order.insert(axis, rows.ndim - 1)
+    return transpose(g, rows, order)
 
 
 @onnx_import("TopK", ignores=("sorted",))
@@ -182,14 +182,14 @@ def _extreme(op: str) -> Any:
         axis, keep = g.axis(g.attr("axis", 0), x.ndim), bool(g.attr("keepdims", 1))
         last = bool(g.attr("select_last_index", 0))
         data = g.op("reverse", x, axis=axis) if last else x
-        found = g.op(op, data, axis=axis, keepdims=keep)
+        indices = g.op(op, data, axis=axis, keepdims=keep)
         if last:
-            found = g.op("_rminus_scalar", found, scalar=float(g.static(x, [axis])[axis] - 1))
+            indices = g.op("_rminus_scalar", indices, scalar=float(g.static(x, [axis])[axis] - 1))
         shapes = [
             tuple(1 if k == axis else size for k, size in enumerate(shape) if keep or k != axis) for shape in x.shapes
         ]
-        made = cast(g, found, "int32")
-        return Value(made.name, "int64", shapes, None, made.symbol, made.held)
+        whole = cast(g, indices, "int32")
+        return Value(whole.name, "int64", shapes, None, whole.symbol, whole.held)
 
     return form
 
@@ -214,8 +214,8 @@ def _reverse_sequence(g: Composer, x: Value, lengths: Value) -> Value:
     if sorted((time, batch)) != [0, 1]:
         g.refuse("steps and batch must be the first two axes")
     order = [1, 0, *range(2, x.ndim)] if time else list(range(x.ndim))
-    made = g.op("SequenceReverse", transpose(g, x, order), cast(g, lengths, "int32"), use_sequence_length=True)
-    return transpose(g, made, order)
+    reversed_rows = g.op("SequenceReverse", transpose(g, x, order), cast(g, lengths, "int32"), use_sequence_length=True)
+    return transpose(g, reversed_rows, order)
 
 
 @onnx_import("Compress")

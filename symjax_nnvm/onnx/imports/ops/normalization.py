@@ -34,11 +34,11 @@ def _batch_norm(g: Composer, x: Value, gamma: Value, beta: Value, mean: Value, v
 def _computed_statistics(g: Composer, x: Value, *vectors: Value) -> Value:
     """Statistics that are no constants: the formula."""
     columns = [
-        reshape(g, each, [(*shape, *(1,) * (x.ndim - 2)) for shape in each.shapes]) if x.ndim > 2 else each
-        for each in vectors
+        reshape(g, vector, [(*shape, *(1,) * (x.ndim - 2)) for shape in vector.shapes]) if x.ndim > 2 else vector
+        for vector in vectors
     ]
     g.symbol(vectors[2])
-    data, gamma, beta, mean, variance = (cast(g, each, vectors[2].held) for each in (x, *columns))
+    data, gamma, beta, mean, variance = (cast(g, vector, vectors[2].held) for vector in (x, *columns))
     root = g.op("rsqrt", g.op("_plus_scalar", variance, scalar=g.attr("epsilon", 1e-5)))
     return cast(g, add(g, mul(g, g.op("broadcast_sub", data, mean), mul(g, gamma, root)), beta), x.dtype)
 
@@ -55,10 +55,10 @@ def _layer_norm(g: Composer, x: Value, gamma: Value, beta: Value | None = None) 
         g.refuse("its mean and its deviation are read")
     axis = g.axis(g.attr("axis", -1), x.ndim)
     length = math.prod(g.static(x, range(axis, x.ndim))[axis:])
-    gamma, beta = (_vector(g, each, length, value) for each, value in ((gamma, 1.0), (beta, 0.0)))
+    gamma, beta = (_vector(g, weight, length, value) for weight, value in ((gamma, 1.0), (beta, 0.0)))
     flat = x if axis == x.ndim - 1 else reshape(g, x, [(*shape[:axis], length) for shape in x.shapes])
-    made = g.op("LayerNorm", flat, gamma, beta, axis=-1, eps=g.attr("epsilon", 1e-5))
-    return made if flat is x else g.op("reshape_like", made, x)
+    normalised = g.op("LayerNorm", flat, gamma, beta, axis=-1, eps=g.attr("epsilon", 1e-5))
+    return normalised if flat is x else g.op("reshape_like", normalised, x)
 
 
 def _vector(g: Composer, x: Value | None, length: int, default: float) -> Value:
@@ -114,7 +114,7 @@ def _lrn(g: Composer, x: Value) -> Value:
 
 @onnx_import("LpNormalization")
 def _lp_norm(g: Composer, x: Value) -> Value:
-    """Of zeros it gives zeros: there 1 takes the place of their norm."""
+    """The norm of zeros gives zeros: 1 takes its place there."""
     axis = g.axis(g.attr("axis", -1), x.ndim)
     norm = g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True)
     return g.op("broadcast_div", x, g.op("elemwise_add", norm, g.op("_equal_scalar", norm, scalar=0.0)))
@@ -149,10 +149,10 @@ def _along(function: Any, old: bool) -> Any:
 
 def _hardmax(g: Composer, x: Value, axis: int) -> Value:
     """1 at the first of the largest elements."""
-    found = g.op("one_hot", g.op("argmax", x, axis=axis), depth=g.static(x, [axis])[axis])
+    result = g.op("one_hot", g.op("argmax", x, axis=axis), depth=g.static(x, [axis])[axis])
     order = list(range(x.ndim - 1))
     order.insert(axis, x.ndim - 1)
-    return g.op("transpose", found, axes=tuple(order))
+    return g.op("transpose", result, axes=tuple(order))
 
 
 for _kind, _function in (

@@ -1,4 +1,4 @@
-"""What forms share: casts, shapes in MXNet's words, axes in another order, slices."""
+"""Pieces that forms share: casts, shapes in MXNet's words, axes in another order, slices."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def cast(g: Composer, x: Value, dtype: DType) -> Value:
     """The numbers in a dtype; as truth values, whether they are not 0."""
     if dtype == "bool":
         return x if x.dtype == "bool" else g.op("_not_equal_scalar", x, scalar=0.0, gives="bool")
-    made = held_as(g, x, dtype)
-    return made if made.dtype == dtype else Value(made.name, dtype, made.shapes, None, made.symbol, made.held)
+    held = held_as(g, x, dtype)
+    return held if held.dtype == dtype else Value(held.name, dtype, held.shapes, None, held.symbol, held.held)
 
 
 def held_as(g: Composer, x: Value, dtype: DType) -> Value:
@@ -48,14 +48,16 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
         for array in x.arrays:
             if not array.flags.c_contiguous:  # which is copied
                 g.ask(*array.shape, dtype=x.dtype)
-        made = [array.reshape(shape) for array, shape in zip(x.arrays, shapes, strict=True)]
-        return g.like(x, made, f"{x.name}_reshaped")
+        arrays = [array.reshape(shape) for array, shape in zip(x.arrays, shapes, strict=True)]
+        return g.like(x, arrays, f"{x.name}_reshaped")
     target = list(codes) if codes is not None else _codes(x, shapes)
     if target is None:
         wanted = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
         g.refuse(f"run time decides several sizes of the shape {wanted} that {x.name!r} gets", STATIC)
-    made = x if [shape or (1,) for shape in shapes] == x.made else g.op("Reshape", x, shape=tuple(target) or (1,))
-    return Value(made.name, x.dtype, list(shapes), None, made.symbol, x.held)
+    arrays = (
+        x if [shape or (1,) for shape in shapes] == x.symbol_shapes else g.op("Reshape", x, shape=tuple(target) or (1,))
+    )
+    return Value(arrays.name, x.dtype, list(shapes), None, arrays.symbol, x.held)
 
 
 def _codes(x: Value, shapes: Sequence[Numbers]) -> list[int] | None:
@@ -136,7 +138,7 @@ def broadcast(g: Composer, x: Value, shapes: Sequence[Numbers]) -> Value:
     ndim = max(len(shapes[0]), x.ndim)
     wide = expand_dims(g, x, range(ndim - x.ndim))
     try:
-        targets = [np.broadcast_shapes(shape, own) for shape, own in zip(shapes, wide.shapes, strict=True)]
+        targets = [np.broadcast_shapes(shape, before) for shape, before in zip(shapes, wide.shapes, strict=True)]
     except ValueError:
         g.refuse(f"{x.name!r}, {x.shape}, does not broadcast to {shapes[0]}")
     if targets == list(wide.shapes):
@@ -159,7 +161,7 @@ def pad(
     for axis, (low, high) in enumerate(zip(before, after, strict=True)):
         if low < 0 or high < 0:
             x = cut(g, x, axis, max(-low, 0), min(high, 0) or None)
-    widths = [max(each, 0) for pair in zip(before, after, strict=True) for each in pair]
+    widths = [max(width, 0) for pair in zip(before, after, strict=True) for width in pair]
     if not any(widths):
         return x
     return g.op("Pad", x, mode=mode, pad_width=tuple(widths), constant_value=value, gives=x.dtype)
@@ -177,15 +179,15 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
     if None not in numbers:
         return g.constant(g.full(shapes[0], value, dtype))
     zeros = cast(g, g.op("zeros_like", _like_an_input(g, columns)), dtype)
-    made = broadcast(g, zeros, shapes)
-    return g.op("_plus_scalar", made, scalar=float(value)) if value else made
+    result = broadcast(g, zeros, shapes)
+    return g.op("_plus_scalar", result, scalar=float(value)) if value else result
 
 
 def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
     """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
-    found = g.input_with(tuple(column for column in columns if fixed(column) is None))
-    if found is not None:
-        x, axes = found
+    like = g.input_with(tuple(column for column in columns if fixed(column) is None))
+    if like is not None:
+        x, axes = like
         for axis in set(range(x.ndim)) - set(axes):
             x = cut(g, x, axis, 0, 1)
         x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
@@ -194,7 +196,7 @@ def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
 
 
 def of_sizes(g: Composer, value: Value) -> Value:
-    """What is made of sizes that run time decides: one number all over, or steps along an axis of an input. Raises
+    """A value made of sizes that run time decides: one number all over, or steps along an axis of an input. Raises
     OnnxError for anything else."""
     arrays = list(value.arrays or ())
     first = arrays[0].reshape(-1)
@@ -202,9 +204,9 @@ def of_sizes(g: Composer, value: Value) -> Value:
         return filled(g, value.shapes, first[0].item(), value.dtype)
     steps = all(array.size and array.flat[0] == 0 and np.all(np.diff(array.reshape(-1)) == 1) for array in arrays)
     wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
-    found = g.input_with((value.sizes[wide[0]],)) if steps and len(wide) == 1 else None
-    if found is not None:
-        along = g.op("_contrib_arange_like", found[0], axis=found[1][0])
+    like = g.input_with((value.sizes[wide[0]],)) if steps and len(wide) == 1 else None
+    if like is not None:
+        along = g.op("_contrib_arange_like", like[0], axis=like[1][0])
         return reshape(g, cast(g, along, value.dtype), value.shapes)
     g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
 
@@ -213,8 +215,8 @@ def entering(g: Composer, x: Value) -> Value:
     """A value whose symbol comes from outside: without axes it may be () or (1,), and is (1,) from here on."""
     if x.ndim:
         return x
-    made = g.op("Reshape", x, shape=(1,), gives=x.dtype)
-    return Value(x.name, x.dtype, x.shapes, None, made.symbol, x.held)
+    single = g.op("Reshape", x, shape=(1,), gives=x.dtype)
+    return Value(x.name, x.dtype, x.shapes, None, single.symbol, x.held)
 
 
 def leaving(g: Composer, x: Value) -> Symbol:

@@ -15,12 +15,12 @@ from symjax_nnvm.onnx.imports.values import Value
 def _counts(sizes: tuple[int, ...], w: Window, ceil: bool) -> tuple[int, ...]:
     """How many windows there are along each axis: with ceil also one that begins in the data or the padding before it,
     and ends beyond."""
-    found = []
+    counts = []
     for n, span, stride, low, high in zip(sizes, w.spans, w.stride, w.before, w.after, strict=True):
         rest = n + low + high - span
         count = (-(-rest // stride) if ceil else rest // stride) + 1
-        found.append(count - (ceil and (count - 1) * stride >= n + low))
-    return tuple(found)
+        counts.append(count - (ceil and (count - 1) * stride >= n + low))
+    return tuple(counts)
 
 
 def _mxnets(sizes: tuple[int, ...], w: Window, full: bool) -> tuple[int, ...]:

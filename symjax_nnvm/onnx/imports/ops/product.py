@@ -29,8 +29,8 @@ def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
         weight = weight * np.asarray(alpha, weight.dtype)
     if weight is not b.array:
         b = g.weight(b, weight, f"fc{alpha:g}")
-    given = [a, b] if bias is None else [a, b, bias]
-    product = g.op("FullyConnected", *given, num_hidden=hidden, no_bias=bias is None)
+    operands = [a, b] if bias is None else [a, b, bias]
+    product = g.op("FullyConnected", *operands, num_hidden=hidden, no_bias=bias is None)
     return product if bias is not None or c is None or beta == 0 else add(g, product, scaled(g, c, beta))
 
 
@@ -57,7 +57,7 @@ def _matmul(g: Composer, a: Value, b: Value) -> Value:
     if b.ndim == 2:
         return g.op("dot", a, b)
     lead = [np.broadcast_shapes(x[:-2], y[:-2]) for x, y in zip(a.shapes, b.shapes, strict=True)]
-    a, b = (broadcast(g, x, [(*s, *own[-2:]) for s, own in zip(lead, x.shapes, strict=True)]) for x in (a, b))
+    a, b = (broadcast(g, x, [(*s, *x_shape[-2:]) for s, x_shape in zip(lead, x.shapes, strict=True)]) for x in (a, b))
     return g.op("batch_dot" if a.ndim == 3 else "_linalg_gemm2", a, b)
 
 
@@ -65,12 +65,12 @@ def _vectors(g: Composer, a: Value, b: Value) -> Value:
     """A vector is a row before a matrix, a column after one; the axis goes again."""
     rows = reshape(g, a, [(1, *shape) for shape in a.shapes]) if a.ndim == 1 else a
     columns = reshape(g, b, [(*shape, 1) for shape in b.shapes]) if b.ndim == 1 else b
-    made = _matmul(g, rows, columns)
+    product = _matmul(g, rows, columns)
     shapes = []
-    for shape in made.shapes:
+    for shape in product.shapes:
         kept = shape[:-1] if b.ndim == 1 else shape
         shapes.append((*kept[:-2], kept[-1]) if a.ndim == 1 and b.ndim > 1 else kept[:-1] if a.ndim == 1 else kept)
-    return reshape(g, made, shapes)
+    return reshape(g, product, shapes)
 
 
 no_import(

@@ -28,11 +28,11 @@ def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None
     _check(g, states[2])
     if g.attr("layout", 0):
         x = transpose(g, x, (1, 0, 2))
-        states = [None if each is None else transpose(g, each, (1, 0, 2)) for each in states[:2]]
+        states = [None if state is None else transpose(g, state, (1, 0, 2)) for state in states[:2]]
     x = _turned(g, x, lengths)
     count = 2 if mode == "lstm" else 1
     zeros = [(directions, shape[1], size) for shape in x.shapes]
-    first = [filled(g, zeros, 0.0, x.held) if each is None else each for each in states[:count]]
+    first = [filled(g, zeros, 0.0, x.held) if state is None else state for state in states[:count]]
     vector = _packed(g, w, r, bias)
     more = [] if lengths is None else [cast(g, lengths, "int32")]
     out, *last = g.ops(
@@ -50,18 +50,18 @@ def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None
     y = transpose(g, four, (0, 2, 1, 3))
     if g.attr("layout", 0):
         y = transpose(g, four, (1, 0, 2, 3))
-        last = [transpose(g, each, (1, 0, 2)) for each in last]
+        last = [transpose(g, state, (1, 0, 2)) for state in last]
     return [y, *last]
 
 
 def _mode(g: Composer, directions: int) -> str:
     """The cell. Raises OnnxError for functions that MXNet's has not."""
     mode, _, usual = _CELLS[g.node.kind]
-    given = tuple(g.attr("activations") or usual * directions)
-    if g.node.kind == "RNN" and set(given) == {"Relu"}:
+    activations = tuple(g.attr("activations") or usual * directions)
+    if g.node.kind == "RNN" and set(activations) == {"Relu"}:
         return "rnn_relu"
-    if given != usual * directions:
-        g.refuse(f"its cell has the functions {given}, and MXNet's {usual}")
+    if activations != usual * directions:
+        g.refuse(f"its cell has the functions {activations}, and MXNet's {usual}")
     if mode == "gru" and not g.attr("linear_before_reset", 0):
         g.refuse(
             "its reset gate comes before the product (linear_before_reset=0), and MXNet's after it",
@@ -100,7 +100,7 @@ def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
 
     g.ask(2, w.array.size + r.array.size + halves.array.size, dtype=w.dtype)  # the pieces, and all together
     biases = [halves.array[:, :rows], halves.array[:, rows:]]
-    pieces = [gates(each[d]) for group in ((w.array, r.array), biases) for d in range(k) for each in group]
+    pieces = [gates(weights[d]) for group in ((w.array, r.array), biases) for d in range(k) for weights in group]
     vector = g.constant(np.concatenate(pieces), name="parameters")
     vector.in_graph = False
     return vector

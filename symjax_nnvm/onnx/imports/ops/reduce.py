@@ -14,22 +14,26 @@ Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 
 
 def _reduction(function: Reduce, alone: str | None = None) -> Callable[..., Value]:
-    """alone: the operator that an element goes through where nothing is reduced; None: none."""
+    """Register a reduction. alone: the operator that an element goes through where nothing is reduced; None: none."""
 
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
         """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
-        given, nothing, keep = g.numbers("axes", axes), g.attr("noop_with_empty_axes", 0), bool(g.attr("keepdims", 1))
-        if not given and nothing:
+        axis_numbers, nothing, keep = (
+            g.numbers("axes", axes),
+            g.attr("noop_with_empty_axes", 0),
+            bool(g.attr("keepdims", 1)),
+        )
+        if not axis_numbers and nothing:
             return x if alone is None else g.op(alone, x)
-        places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
+        places = sorted({g.axis(axis, x.ndim) for axis in axis_numbers or range(x.ndim)})
         if not x.ndim:
             return function(g, x, {"axis": (0,), "keepdims": True})
-        made = function(g, x, {"axis": tuple(places), "keepdims": keep})
+        reduced = function(g, x, {"axis": tuple(places), "keepdims": keep})
         shapes = [
             tuple(1 if k in places else size for k, size in enumerate(shape) if keep or k not in places)
             for shape in x.shapes
         ]
-        return Value(made.name, x.dtype, shapes, None, made.symbol, made.held)
+        return Value(reduced.name, x.dtype, shapes, None, reduced.symbol, reduced.held)
 
     return form
 

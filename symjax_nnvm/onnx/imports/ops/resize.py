@@ -36,16 +36,16 @@ _ATTRIBUTES = (
 
 @onnx_import("Upsample")
 def _upsample(g: Composer, x: Value, scales: Value | None = None) -> Value:
-    """By factors, the coordinates' own multiples."""
+    """Upsample by factors, which the coordinates are multiplied with."""
     factors = g.attr("scales") if scales is None else g.known(scales, "scales").tolist()
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return _resize(g, x, [float(each) for each in factors], None, {"mode": g.attr("mode", "nearest"), **how})
+    return _resize(g, x, [float(factor) for factor in factors], None, {"mode": g.attr("mode", "nearest"), **how})
 
 
 @onnx_import("Resize")
 def _resize_10(g: Composer, x: Value, scales: Value) -> Value:
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    factors = [float(each) for each in g.known(scales, "scales")]
+    factors = [float(factor) for factor in g.known(scales, "scales")]
     return _resize(g, x, factors, None, {"mode": g.attr("mode", "nearest"), **how})
 
 
@@ -67,8 +67,8 @@ def _resize_11(
     if g.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         g.refuse("it keeps the ratio of its sides")
     wanted = [list(shape) for shape in x.shapes]
-    for shape, given in zip(wanted, sizes.arrays, strict=True):
-        for axis, size in zip(axes, given.tolist(), strict=True):
+    for shape, target in zip(wanted, sizes.arrays, strict=True):
+        for axis, size in zip(axes, target.tolist(), strict=True):
             shape[axis] = size
     return _resize(g, x, None, wanted, how)
 
@@ -76,7 +76,7 @@ def _resize_11(
 def _resize(
     g: Composer, x: Value, factors: list[float] | None, wanted: list[list[int]] | None, how: dict[str, Any]
 ) -> Value:
-    """By factors of the axes or to shapes, one of which is given."""
+    """Resize by factors of the axes or to shapes; one of the two is given."""
     if wanted is None:
         assert factors is not None
         wanted = [[int(np.floor(n * f)) for n, f in zip(shape, factors, strict=True)] for shape in x.shapes]
@@ -132,7 +132,7 @@ def _by_matrix(g: Composer, x: Value, axis: int, factor: float | None, how: dict
 
 
 def _matrix(g: Composer, size: int, new: int, factor: float | None, how: dict[str, Any]) -> np.ndarray:
-    """What a resizing of an axis makes of the unit vectors, (size, new), by onnx' reference implementation.
+    """The unit vectors of an axis, resized: (size, new), by onnx' reference implementation.
 
     That takes its time for each element, so it gets a few vectors alone: each is 1 at every `step`-th place. An element
     of a result is made of neighbours that are fewer than `step`, so of one 1 at most: the one nearest to the place that
@@ -156,8 +156,8 @@ def _matrix(g: Composer, size: int, new: int, factor: float | None, how: dict[st
     places = resized(ramp)
     rows = g.full((size, len(places)), 0.0)
     for first in range(vectors):
-        found = resized((ramp % step == first).astype(np.float32))
+        weights = resized((ramp % step == first).astype(np.float32))
         nearest = (first + step * np.round((places - first) / step)).astype(np.int64)
-        inside = (nearest >= 0) & (nearest < size) & (found != 0)
-        rows[nearest[inside], np.flatnonzero(inside)] = found[inside]
+        inside = (nearest >= 0) & (nearest < size) & (weights != 0)
+        rows[nearest[inside], np.flatnonzero(inside)] = weights[inside]
     return rows

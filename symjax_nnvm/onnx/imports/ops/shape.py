@@ -14,21 +14,21 @@ from symjax_nnvm.onnx.imports.ops.pieces import alike, broadcast, expand_dims, f
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 
 
-def _made(g: Composer, arrays: list[np.ndarray], name: str) -> Value:
+def _value(g: Composer, arrays: list[np.ndarray], name: str) -> Value:
     arrays = one(arrays)
-    return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=True)
+    return Value(name, arrays[0].dtype.name, [array.shape for array in arrays], arrays, in_graph=True)
 
 
 @onnx_import("Shape")
 def _shape(g: Composer, x: Value) -> Value:
     """A size is known under each assignment, so what is computed of sizes is."""
     part = slice(g.attr("start", 0), g.attr("end"))
-    return _made(g, [np.asarray(shape[part], np.int64) for shape in x.shapes], g.node.name)
+    return _value(g, [np.asarray(shape[part], np.int64) for shape in x.shapes], g.node.name)
 
 
 @onnx_import("Size")
 def _size(g: Composer, x: Value) -> Value:
-    return _made(g, [np.asarray(math.prod(shape), np.int64) for shape in x.shapes], g.node.name)
+    return _value(g, [np.asarray(math.prod(shape), np.int64) for shape in x.shapes], g.node.name)
 
 
 @onnx_import("Constant")
@@ -38,7 +38,7 @@ def _constant(g: Composer) -> Value:
         *(("value_int", "int64"), ("value_ints", "int64")),
     ):
         if key in g.node.attrs:
-            return _made(g, [np.asarray(g.attr(key), dtype)] * g.count, g.node.name)
+            return _value(g, [np.asarray(g.attr(key), dtype)] * g.count, g.node.name)
     g.refuse("its value is text, or sparse")
 
 
@@ -57,7 +57,7 @@ def _eye_like(g: Composer, x: Value) -> Value:
 
 @onnx_import("Reshape")
 def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
-    """To a shape in numbers, of which 0 is the size that is there and -1 what is left."""
+    """Reshape to numbers, of which 0 keeps the input's size and -1 takes the rest."""
     if shape is None:
         rows = [np.asarray(g.attr("shape"))] * g.count
     elif shape.arrays is None:
@@ -66,9 +66,9 @@ def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
         rows = list(shape.arrays)
     keep = bool(g.attr("allowzero", 0))
     targets = [_resolved(g, old, row, keep) for old, row in zip(x.shapes, rows, strict=True)]
-    first = [int(each) for each in rows[0].reshape(-1)]
+    first = [int(size) for size in rows[0].reshape(-1)]
     fixed = all(np.array_equal(row, rows[0]) for row in rows)
-    plain = fixed and bool(first) and not keep and all(each >= -1 for each in first)
+    plain = fixed and bool(first) and not keep and all(size >= -1 for size in first)
     return reshape(g, x, targets, first if plain else None)
 
 
@@ -102,8 +102,8 @@ def _flatten(g: Composer, x: Value) -> Value:
 
 @onnx_import("Squeeze")
 def _squeeze(g: Composer, x: Value, axes: Value | None = None) -> Value:
-    given = g.numbers("axes", axes)
-    return squeeze(g, x, given if given is not None else [axis for axis in range(x.ndim) if x.shape[axis] == 1])
+    numbers = g.numbers("axes", axes)
+    return squeeze(g, x, numbers if numbers is not None else [axis for axis in range(x.ndim) if x.shape[axis] == 1])
 
 
 @onnx_import("Unsqueeze")
@@ -127,7 +127,7 @@ def _expand(g: Composer, x: Value, shape: Value) -> Value:
     array = x.array
     if array is not None and array.size and not np.any(array - array.reshape(-1)[0]):
         try:
-            shapes = [np.broadcast_shapes(own, target) for own, target in zip(x.shapes, targets, strict=True)]
+            shapes = [np.broadcast_shapes(x_shape, target) for x_shape, target in zip(x.shapes, targets, strict=True)]
         except ValueError:
             g.refuse(f"{x.name!r}, {x.shape}, does not broadcast to {targets[0]}")
         return filled(g, shapes, array.reshape(-1)[0].item(), x.dtype)
@@ -136,13 +136,13 @@ def _expand(g: Composer, x: Value, shape: Value) -> Value:
 
 @onnx_import("Tile")
 def _tile(g: Composer, x: Value, repeats: Value) -> Value:
-    reps = tuple(int(each) for each in g.known(repeats, "repeats"))
+    reps = tuple(int(count) for count in g.known(repeats, "repeats"))
     return x if set(reps) == {1} else g.op("tile", x, reps=reps, gives=x.dtype)
 
 
 @onnx_import("Concat")
 def _concat(g: Composer, *inputs: Value) -> Value:
-    inputs = tuple(each for each in inputs if 0 not in each.shapes[0]) or inputs[:1]
+    inputs = tuple(value for value in inputs if 0 not in value.shapes[0]) or inputs[:1]
     axis = g.axis(g.attr("axis", 1), inputs[0].ndim)
     if len(inputs) == 1:
         return inputs[0]

@@ -186,8 +186,8 @@ def _mish(g: Composer, x: Value) -> Value:
 def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
     """Bounds are attributes before opset 11."""
     bounds = [g.attr("min"), g.attr("max")]
-    given = [each for each in (low, high) if each is not None]
-    if any(each.array is None for each in given):
+    given = [bound for bound in (low, high) if bound is not None]
+    if any(bound.array is None for bound in given):
         x = x if low is None else larger(g, x, low)
         return x if high is None else smaller(g, x, high)
     bounds = [old if value is None else g.known(value, "bound").item() for old, value in zip(bounds, (low, high))]  # noqa: B905

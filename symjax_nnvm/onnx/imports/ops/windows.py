@@ -41,10 +41,10 @@ def window(g: Composer, data: Value, kernel: tuple[int, ...], gaps: bool = True)
     pads = tuple(g.attr("pads", [0] * 2 * rank))
     if len(pads) != 2 * rank or min(pads) < 0:
         g.refuse(f"its pads {pads} are not two widths for each of {rank} axes")
-    made = Window(kernel, stride, dilate, pads[:rank], pads[rank:])
+    spec = Window(kernel, stride, dilate, pads[:rank], pads[rank:])
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        return _same(g, data, made, auto == "SAME_UPPER", gaps)
-    return made if auto == "NOTSET" else Window(kernel, stride, dilate, (0,) * rank, (0,) * rank)
+        return _same(g, data, spec, auto == "SAME_UPPER", gaps)
+    return spec if auto == "NOTSET" else Window(kernel, stride, dilate, (0,) * rank, (0,) * rank)
 
 
 def _same(g: Composer, data: Value, w: Window, upper: bool, gaps: bool) -> Window:

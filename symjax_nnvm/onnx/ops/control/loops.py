@@ -32,12 +32,12 @@ def _foreach(g: Builder, p: ops.ForeachParams, *inputs: Tensor) -> list[Tensor]:
     values: dict[int, Tensor] = dict(
         zip((*p.in_data_locs, *p.in_state_locs, *p.remain_locs), (*slices, *carried, *rest), strict=True)
     )
-    made = inner.inline(g.node.attrs.subgraphs[0], [values[i] for i in range(len(values))])
-    outputs, new = made[: p.num_out_data], made[p.num_out_data :]
+    body_outputs = inner.inline(g.node.attrs.subgraphs[0], [values[i] for i in range(len(values))])
+    outputs, new = body_outputs[: p.num_out_data], body_outputs[p.num_out_data :]
     body = inner.end_body([*carried, *given], [*new, *outputs])
     dtypes = [tensor.dtype for tensor in (*new, *outputs)]
-    found = g.ops("Scan", *states, *data, dtypes=dtypes, body=body, num_scan_inputs=count)
-    return [*found[len(new) :], *found[: len(new)]]
+    results = g.ops("Scan", *states, *data, dtypes=dtypes, body=body, num_scan_inputs=count)
+    return [*results[len(new) :], *results[: len(new)]]
 
 
 @onnx_form("_while_loop")
@@ -56,18 +56,18 @@ def _while_loop(g: Builder, p: ops.WhileLoopParams, *inputs: Tensor) -> list[Ten
     values = [inputs[i] for i in p.func_input_locs]
     for loc, value in zip(p.func_var_locs, variables, strict=True):
         values[loc] = value
-    made = inner.inline(step, values)
-    outputs, new = made[: p.num_out_data], made[p.num_out_data :]
+    body_outputs = inner.inline(step, values)
+    outputs, new = body_outputs[: p.num_out_data], body_outputs[p.num_out_data :]
     body = inner.end_body([number, going, *variables], [holds(inner, new), *new, *outputs])
     dtypes = [tensor.dtype for tensor in (*new, *outputs)]
     limit = g.constant(p.max_iterations, "int64")
-    found = g.ops("Loop", limit, holds(g, first), *first, dtypes=dtypes, body=body)
-    stacked = [_filled_up(g, p, each, out) for each, out in zip(found[len(new) :], g.outs, strict=False)]
-    return [*stacked, *found[: len(new)]]
+    results = g.ops("Loop", limit, holds(g, first), *first, dtypes=dtypes, body=body)
+    stacked = [_filled_up(g, p, output, out) for output, out in zip(results[len(new) :], g.outs, strict=False)]
+    return [*stacked, *results[: len(new)]]
 
 
 def _filled_up(g: Builder, p: ops.WhileLoopParams, stacked: Tensor, out: Tensor) -> Tensor:
-    """What the steps gave, with zeros for those that did not run."""
+    """The outputs of the steps, with zeros for those that did not run."""
     missing = g.op("Sub", g.constant([p.max_iterations], "int64"), g.op("Shape", stacked, start=0, end=1))
     none = [0] * (out.ndim - 1)
     pads = g.dims(0, *none, missing, *none)

@@ -65,8 +65,8 @@ def _hypot(g: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 def _compare(kind: str, *, negated: bool = False) -> Function:
     def function(g: Builder, x: Tensor, y: Tensor) -> Tensor:
-        found = lambda x, y: g.op(kind, x, y)  # noqa: E731
-        return truth(g, (lambda x, y: g.op("Not", found(x, y))) if negated else found, x, y)
+        compare = lambda x, y: g.op(kind, x, y)  # noqa: E731
+        return truth(g, (lambda x, y: g.op("Not", compare(x, y))) if negated else compare, x, y)
 
     return function
 

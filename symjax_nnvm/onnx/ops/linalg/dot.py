@@ -46,7 +46,7 @@ def _batch_dot(g: Builder, p: ops.DotParams, lhs: Tensor, rhs: Tensor) -> Tensor
 
 
 def products(g: Builder, p: ops.Transposed, axis: int, a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    """Products of matrices whose rows lie along an axis, their columns along the last."""
+    """Products of matrices whose rows are along an axis, their columns along the last."""
     axis = normal_axis(axis, a.ndim)
     order = moved(a.ndim, axis, -2)
     a, b = g.transpose(a, order), g.transpose(b, order)

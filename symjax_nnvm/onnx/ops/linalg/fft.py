@@ -21,8 +21,8 @@ def _transform(g: Builder, rows: Tensor) -> Tensor:
 @onnx_form("_contrib_fft")
 def _fft(g: Builder, p: ops.FFTParams, data: Tensor) -> Tensor:
     length = g.static(data, [-1])[-1]
-    found = wide(g, lambda x: _transform(g, g.reshape(x, -1, length, 1)), data)
-    return g.reshape_as(found, g.outs[0])
+    spectrum = wide(g, lambda x: _transform(g, g.reshape(x, -1, length, 1)), data)
+    return g.reshape_as(spectrum, g.outs[0])
 
 
 @onnx_form("_contrib_ifft")

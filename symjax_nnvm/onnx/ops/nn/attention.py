@@ -10,7 +10,7 @@ from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.nn import attention as ops
 
 
-def _part(g: Builder, array: Tensor, heads: int, parts: int, part: int, order: tuple[int, ...]) -> Tensor:
+def _interleaved_part(g: Builder, array: Tensor, heads: int, parts: int, part: int, order: tuple[int, ...]) -> Tensor:
     """(t, n, h·parts·d) → one of the interleaved parts, (t, n, h, d) with its axes in an order."""
     if parts == 1:
         return g.transpose(g.op("Reshape", array, [0, 0, heads, -1]), order)
@@ -20,15 +20,15 @@ def _part(g: Builder, array: Tensor, heads: int, parts: int, part: int, order: t
 
 def _scores(g: Builder, p: ops.ScoresParams, a: Tensor, b: Tensor) -> Tensor:
     features = g.static(a, [-1])[-1]
-    first = _part(g, a, p.heads, p.a_parts, p.a_part, (1, 2, 0, 3))
+    first = _interleaved_part(g, a, p.heads, p.a_parts, p.a_part, (1, 2, 0, 3))
     if p.scaled:
         first = g.op("Mul", first, 1 / math.sqrt(features // (p.heads * p.a_parts)))
-    scores = g.op("MatMul", first, _part(g, b, p.heads, p.b_parts, p.b_part, (1, 2, 3, 0)))
+    scores = g.op("MatMul", first, _interleaved_part(g, b, p.heads, p.b_parts, p.b_part, (1, 2, 3, 0)))
     return g.reshape_as(scores, g.outs[0])
 
 
 def _mixture(g: Builder, p: ops.MixtureParams, weights: Tensor, b: Tensor) -> Tensor:
-    values = _part(g, b, p.heads, p.parts, p.part, (1, 2, 0, 3))
+    values = _interleaved_part(g, b, p.heads, p.parts, p.part, (1, 2, 0, 3))
     # (n·h, i, j) → (n, h, i, j); ONNX copies axes by their place alone, so that the last two are told apart first.
     ends = [g.size(weights, 1), g.size(weights, 2)]
     mixed = g.op("MatMul", g.reshape(weights, -1, p.heads, *ends), values)

@@ -1,4 +1,4 @@
-"""ONNX forms of batch normalisation, as it is where nobody trains."""
+"""ONNX forms of batch normalisation as in inference."""
 
 from __future__ import annotations
 

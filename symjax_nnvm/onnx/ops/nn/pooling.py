@@ -79,7 +79,7 @@ def _ends(g: Builder, p: ops.PoolingParams, x: Tensor) -> list[int]:
 def _margins(
     g: Builder, x: Tensor, pads: list[int], ends: list[int], kernel: tuple[int, ...], value: float
 ) -> tuple[Tensor, list[int] | None]:
-    """(data, attribute `pads`): a window may not lie in padding alone, which then becomes part of the data."""
+    """(data, attribute `pads`): a window may not be in padding alone; such padding becomes part of the data."""
     if all(margin < k for margin, k in zip((*pads, *ends), (*kernel, *kernel), strict=True)):
         return x, [*pads, *ends]
     return g.pad(x, [0, 0, *pads], [0, 0, *ends], value), None

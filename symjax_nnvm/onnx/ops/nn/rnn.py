@@ -45,13 +45,13 @@ def _rnn(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor, *others
 def _pieces(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor) -> list[list[Tensor]]:
     """[i2h, h2h, i2h bias, h2h bias] of each set of cells, gates in ONNX' order."""
     input_size = g.static(data, [2])[2]
-    found, at = [], 0
+    pieces, at = [], 0
     for shape in ops.parameter_shapes(p, input_size):
         size = math.prod(shape)
         piece = g.reshape(g.slice(parameters, 0, at, at + size), *shape)
-        found.append(_regated(g, p, piece))
+        pieces.append(_regated(g, p, piece))
         at += size
-    matrices, biases = found[: 2 * len(p.cells)], found[2 * len(p.cells) :]
+    matrices, biases = pieces[: 2 * len(p.cells)], pieces[2 * len(p.cells) :]
     return [[*matrices[2 * i : 2 * i + 2], *biases[2 * i : 2 * i + 2]] for i in range(len(p.cells))]
 
 
@@ -75,8 +75,8 @@ def _layer(
     if k == 2:
         attrs = {**attrs, "direction": "bidirectional"}
         attrs |= {"activations": attrs["activations"] * 2} if "activations" in attrs else {}
-    w, r = (g.concat([g.unsqueeze(each[i], 0) for each in pieces], 0) for i in (0, 1))
-    b = g.concat([g.unsqueeze(g.concat(each[2:], 0), 0) for each in pieces], 0)
+    w, r = (g.concat([g.unsqueeze(piece[i], 0) for piece in pieces], 0) for i in (0, 1))
+    b = g.concat([g.unsqueeze(g.concat(piece[2:], 0), 0) for piece in pieces], 0)
     dtypes = [None] * (1 + len(first))
     out, *ends = g.ops(kind, x, w, r, b, lengths, *first, dtypes=dtypes, hidden_size=p.state_size, **attrs)
     joined = g.op("Reshape", g.transpose(out, (0, 2, 1, 3)), [0, 0, -1]) if k == 2 else g.op("Squeeze", out, [1])

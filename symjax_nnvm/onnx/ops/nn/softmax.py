@@ -38,10 +38,10 @@ def _softmax(g: Builder, p: ops.SoftmaxParams, data: Tensor, length: Tensor | No
     lengths = g.unsqueeze(g.cast(length, "int64"), axis) if data.ndim > 1 else g.cast(length, "int64")
     inside = g.op("Less", steps(g, data, axis, "int64"), lengths)
     # A number that leaves nothing of its power, not -inf, so that a row of length 0 is no 0 / 0.
-    found = g.op(
+    result = g.op(
         "Softmax", g.op("Where", inside, x, g.constant(-1e4 if x.dtype == "float16" else -1e30, x.dtype)), axis=axis
     )
-    return g.cast(g.op("Where", inside, found, g.constant(0, x.dtype)), g.outs[0].dtype)
+    return g.cast(g.op("Where", inside, result, g.constant(0, x.dtype)), g.outs[0].dtype)
 
 
 @onnx_form("log_softmax")

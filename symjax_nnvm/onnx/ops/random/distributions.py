@@ -18,8 +18,8 @@ def _draw(g: Builder, name: str, first: float, second: float) -> Tensor:
     kind, *names = _DRAWN[name]
     shape = list(g.static(g.outs[0]))
     numbers: dict[str, Any] = dict(zip(names, (first, second), strict=True))
-    found = g.op(kind, shape=shape, **numbers)
-    return g.cast(found, g.outs[0].dtype)
+    drawn = g.op(kind, shape=shape, **numbers)
+    return g.cast(drawn, g.outs[0].dtype)
 
 
 @onnx_form("_random_uniform", "_random_uniform_like")

@@ -106,7 +106,7 @@ def _aligned(g: Builder, row: ops.Density, parameter: Tensor, sample: Tensor) ->
 def _register(row: ops.Density, formula: Formula) -> None:
     @onnx_form(f"_random_pdf_{row.name}")
     def form(g: Builder, p: Any, sample: Tensor, *parameters: Tensor) -> Tensor:
-        aligned = [_aligned(g, row, each, sample) for each in parameters]
+        aligned = [_aligned(g, row, parameter, sample) for parameter in parameters]
 
         def function(x: Tensor, *others: Tensor) -> Tensor:
             value = formula(g, x, *others)

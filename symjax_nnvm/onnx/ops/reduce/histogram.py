@@ -22,7 +22,8 @@ def _count(g: Builder, truth: Tensor) -> Tensor:
 
 
 def _between(g: Builder, data: Tensor, bins: Tensor) -> Tensor:
-    """Of each edge, how many elements are not below it; a bin has what its lower edge has and its upper has not."""
+    """The number of elements in each bin: those that are not below its lower edge, less those not below its upper
+    one."""
     wide = "int32" if narrow(data.dtype) else data.dtype
     column, row = g.cast(g.reshape(data, -1, 1), wide), g.unsqueeze(g.cast(bins, wide), 0)
     (count,) = g.static(g.outs[0])

@@ -56,8 +56,8 @@ def reduce(g: Builder, function: Function, p: Any, data: Tensor) -> Tensor:
     """A reduction over the axes of parameters; where none is left, one of size 1 is."""
     axes = ops.reduced_axes(p, data.ndim)
     whole = len(axes) == data.ndim and not p.keepdims
-    found = function(g, data, axes, whole or p.keepdims)
-    return g.reshape(found, 1) if whole and data.ndim > 1 else found
+    reduced = function(g, data, axes, whole or p.keepdims)
+    return g.reshape(reduced, 1) if whole and data.ndim > 1 else reduced
 
 
 def _register(name: str, function: Function) -> None:
@@ -79,8 +79,8 @@ def _norm(g: Builder, p: ops.NormParams, data: Tensor) -> Tensor:
 
 def _search(g: Builder, kind: str, data: Tensor, axis: int | None) -> Tensor:
     x = data if axis is not None else g.reshape(data, -1)
-    found = g.op(kind, x, axis=axis or 0, keepdims=1)
-    return g.reshape_as(g.cast(found, data.dtype), g.outs[0])
+    indices = g.op(kind, x, axis=axis or 0, keepdims=1)
+    return g.reshape_as(g.cast(indices, data.dtype), g.outs[0])
 
 
 @onnx_form("argmax")

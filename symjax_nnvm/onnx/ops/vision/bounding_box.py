@@ -44,12 +44,12 @@ def _box_nms(g: Builder, p: ops.BoxNMSParams, data: Tensor) -> Tensor:
     n, k = g.static(data, [-2, -1])[-2:]
     rows = g.cast(g.reshape(data, -1, n, k), "float64" if data.dtype == "float64" else "float32")
     record = _kept(g, p, rows, n)
-    found = s.rows_at(g, rows, g.op("Max", record, 0))
+    kept_rows = s.rows_at(g, rows, g.op("Max", record, 0))
     if p.in_format != p.out_format:
-        found = _converted(g, p, found, k)
+        kept_rows = _converted(g, p, kept_rows, k)
     exists = g.op("Unsqueeze", g.op("GreaterOrEqual", record, 0), [-1])
-    found = g.op("Where", exists, found, g.constant(-1, found.dtype))
-    return g.cast(g.reshape_as(found, g.outs[0]), data.dtype)
+    kept_rows = g.op("Where", exists, kept_rows, g.constant(-1, kept_rows.dtype))
+    return g.cast(g.reshape_as(kept_rows, g.outs[0]), data.dtype)
 
 
 def _kept(g: Builder, p: ops.BoxNMSParams, rows: Tensor, n: int) -> Tensor:
@@ -119,8 +119,8 @@ def _box_encode(g: Builder, p: Any, *inputs: Tensor) -> list[Tensor]:
     moved = [g.op("Div", g.op("Sub", centre, anchor), unit), g.op("Log", g.op("Div", size, unit))]
     targets = g.op("Div", g.op("Sub", g.concat(moved, -1), means), stds)
     mask = g.op("Expand", g.unsqueeze(g.op("Greater", samples, 0.5), samples.ndim), g.op("Shape", targets))
-    found = g.op("Where", mask, targets, g.constant(0, targets.dtype))
-    return [g.cast(found, samples.dtype), g.cast(mask, samples.dtype)]
+    encoded = g.op("Where", mask, targets, g.constant(0, targets.dtype))
+    return [g.cast(encoded, samples.dtype), g.cast(mask, samples.dtype)]
 
 
 @onnx_form("_contrib_box_decode")

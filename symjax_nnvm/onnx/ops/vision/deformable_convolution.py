@@ -35,7 +35,7 @@ def _deformable(
     bias: Tensor | None = None,
 ) -> Tensor:
     """MXNet's map ends with its first and last elements, ONNX' with zeros: the last ones are repeated once, and a mask
-    leaves out what lies outside."""
+    leaves out the elements outside."""
     sizes, counts = g.static(data, [2, 3])[2:], g.static(offset, [2, 3])[2:]
     last = g.op("Pad", data, [0, 0, 0, 0, 0, 0, 1, 1], None, mode="edge")
     mask = _inside(g, p, offset, sizes, counts)
@@ -55,13 +55,13 @@ def _deformable(
 def _inside(
     g: Builder, p: ops.DeformableConvolutionParams, offset: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...]
 ) -> Tensor:
-    """1 where a window's element lies in the data, else 0: (n, groups · window, h', w')."""
+    """1 where a window's element is inside the data, else 0: (n, groups · window, h', w')."""
     pairs = g.reshape(offset, -1, p.num_deformable_group * p.window_size, 2, *counts)
-    found: list[Tensor] = []
+    masks: list[Tensor] = []
     for axis, (size, count, (_, stride, dilation, pad)) in enumerate(zip(sizes, counts, p.steps, strict=True)):
         element = np.indices(p.kernel)[axis].reshape(-1, 1, 1) * dilation
         start = np.arange(count).reshape([-1 if i == axis else 1 for i in (0, 1)]) * stride - pad
         base = np.tile(element + start, (p.num_deformable_group, 1, 1))[None]
         place = g.op("Add", g.op("Gather", pairs, g.constant(axis, "int64"), axis=2), g.constant(base, offset.dtype))
-        found.append(g.op("And", g.op("GreaterOrEqual", place, 0.0), g.op("Less", place, float(size))))
-    return g.cast(g.op("And", *found), offset.dtype)
+        masks.append(g.op("And", g.op("GreaterOrEqual", place, 0.0), g.op("Less", place, float(size))))
+    return g.cast(g.op("And", *masks), offset.dtype)

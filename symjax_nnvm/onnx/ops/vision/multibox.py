@@ -49,11 +49,11 @@ def _multi_box_detection(
     objects = g.op("Slice", probabilities, [1], [classes], [1])
     score = g.op("ReduceMax", objects, [1], keepdims=0)
     threshold = float(np.float32(p.threshold))
-    found = g.op("And", g.op("Greater", score, -1.0), g.op("GreaterOrEqual", score, threshold))
+    detected = g.op("And", g.op("Greater", score, -1.0), g.op("GreaterOrEqual", score, threshold))
     kind = g.cast(g.op("ArgMax", objects, axis=1, keepdims=0), score.dtype)
     boxes = _decoded(g, p, loc_pred, anchor, count)
     rows = g.concat([g.op("Unsqueeze", kind, [-1]), g.op("Unsqueeze", score, [-1]), boxes], -1)
-    place = s.in_front(g, found, count)
+    place = s.in_front(g, detected, count)
     none = g.op("Unsqueeze", g.op("Less", place, 0), [-1])
     minus = g.constant(-1, score.dtype)
     unsorted = g.op("Where", none, minus, s.rows_at(g, rows, g.op("Max", place, 0)))
@@ -62,7 +62,7 @@ def _multi_box_detection(
 
     # MXNet sorts as many rows as take part; what follows keeps the order of anchors.
     k = min(p.nms_topk, count) if p.nms_topk > 0 else count
-    ranked = _suppressed(g, p, rows, score, found, k)
+    ranked = _suppressed(g, p, rows, score, detected, k)
     if k < count:
         rest = g.op("Slice", unsorted, [k], [count], [1])
         ranked = g.concat([ranked, _unclassed(g, rest)], 1)
@@ -75,11 +75,11 @@ def _unclassed(g: Builder, rows: Tensor) -> Tensor:
 
 
 def _suppressed(
-    g: Builder, p: ops.MultiBoxDetectionParams, rows: Tensor, score: Tensor, found: Tensor, k: int
+    g: Builder, p: ops.MultiBoxDetectionParams, rows: Tensor, score: Tensor, detected: Tensor, k: int
 ) -> Tensor:
     """The best k rows, those that a better one is too close to of the class -1, those that are none -1."""
-    order = s.descending(g, score, found, k)
-    ranked, exists = s.rows_at(g, rows, order), g.op("GatherElements", found, order, axis=1)
+    order = s.descending(g, score, detected, k)
+    ranked, exists = s.rows_at(g, rows, order), g.op("GatherElements", detected, order, axis=1)
     kinds, edges = s.column(g, ranked, 0), s.sides(g, ranked, start=2)
 
     def rivals(b: Builder, number: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the detectors' ONNX forms share: boxes as four tensors, ordering, and greedy suppression as a loop.
+"""Pieces that the detectors' ONNX forms share: boxes as four tensors, ordering, and greedy suppression as a loop.
 
 Suppression works on batches of candidates (b, k), best first. NonMaxSuppression would give the numbers of those that
 stay, one image's after the other's; MXNet keeps every box in its place and marks what goes.

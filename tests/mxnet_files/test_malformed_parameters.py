@@ -20,7 +20,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, JSONFormatError, LoweringError, ParamError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op, same_shape
-from tests.mxnet.test_malformed import graph_of
+from tests.mxnet_files.test_malformed import graph_of
 
 REFUSED = {
     "the gradient of a matrix that khatri_rao does not have": (

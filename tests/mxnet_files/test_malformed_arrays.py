@@ -21,7 +21,7 @@ from symjax_nnvm.mxnet import CSRArray, RowSparseArray
 from symjax_nnvm.mxnet.array_file import read_list
 from tests.fuzz import corpus
 from tests.fuzz.contract import contract
-from tests.mxnet.test_malformed import graph_of
+from tests.mxnet_files.test_malformed import graph_of
 
 # -- array files -----------------------------------------------------------------------------------------------------
 
