@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from numpy.typing import DTypeLike
 
+from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
@@ -119,7 +120,7 @@ def explain(
             precision=precision_of(compute_dtype),
             shapes=tuple(known.items()) or None,
             constants=None if constants is None else frozenset(constants),
-            owned=constants is not None or wrt is not None,
+            backend=OWNED if constants is not None or wrt is not None else None,
         )
     programs = Programs(symbol)
     program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)

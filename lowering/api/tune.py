@@ -15,17 +15,26 @@ import jax.numpy as jnp
 import jaxlib.version
 import numpy as np
 
-from lowering import convolutions
-from lowering.convolutions import onednn
+from lowering.convolutions import choose, directions
+from lowering.convolutions.backends import onednn
+from lowering.convolutions.geometry import (
+    LIBRARY,
+    Direction,
+    Epilogue,
+    Geometry,
+    applicable,
+    geometry_of,
+    winograd_tile,
+)
+from lowering.convolutions.layouts import Blocks
+from lowering.convolutions.ops.algorithms import MEASURED
+from lowering.convolutions.table import Measured, Table, read_table, user_table, write_table
+from lowering.convolutions.winograd import winograd_weight
 from lowering.core.cache import Programs
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.progress import Progress
 from lowering.xla.options import jit, options_for
 from lowering.xla.platforms import here
-from symjax_nnvm import algorithms
-from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
-from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
-from symjax_nnvm.ir.attributes import FGeometry
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape
@@ -36,9 +45,9 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["CONSTANT", "about", "measure", "row", "runs", "tune"]
 
 RULES = {
-    "forward": convolutions.forward,
-    "data": convolutions.data_gradient,
-    "weight": convolutions.weight_gradient,
+    "forward": directions.forward,
+    "data": directions.data_gradient,
+    "weight": directions.weight_gradient,
 }
 
 CONSTANT = " (constant)"
@@ -56,7 +65,7 @@ def tune(
     progress: bool = True,
 ) -> Table:
     """Measure the algorithms that can compute the network's convolutions, with these shapes of data, on this machine;
-    write the user's own table (`symjax_nnvm.algorithms.user_table`), which is used from then on, and return it.
+    write the user's own table (`symjax-nnvm env` says where), which is used from then on, and return it.
 
     is_train: both gradients of each convolution, too. seconds: for the rounds of one; compiling comes before. What the
     table held of the same geometries is replaced. Where no algorithm is chosen, on other platforms than a CPU, nothing
@@ -77,7 +86,7 @@ def tune(
     if rows:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_table(path, table)
-        algorithms.forget()
+        choose.forget()
     return table
 
 
@@ -90,10 +99,10 @@ def _cases(
     graph = programs.plan(Options(platform=platform, is_train=is_train)).graph
     directions: Sequence[Any] = get_args(Direction) if is_train else ("forward",)
     known = Known(shapes=tuple(shapes.items()))
-    for node, (shape, *_), dtype in nodes_with_shapes(graph, known, FGeometry):
+    for node, (shape, *_), dtype in nodes_with_shapes(graph, known, MEASURED):
         sizes = tuple(size for size in shape or () if size is not None)
         if shape is not None and len(sizes) == len(shape):
-            geometry = FGeometry[node.op](node.attrs, sizes, dtype)
+            geometry = geometry_of(node.attrs.parsed, sizes, dtype)
             for direction in directions:
                 yield direction, geometry
 
@@ -115,14 +124,14 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     found = {}
     for name in applicable(direction, g):
-        if name == LIBRARY and not (here() == "cpu" and onednn.Cores().computes(direction, g)):
+        if name == LIBRARY and not (here() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
         found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
-            factors = convolutions.winograd_weight(weight, tile)
-            rule = jit(partial(convolutions.forward_transformed, geometry=g, algorithm=name))
-            found[name + CONSTANT] = partial(rule, data, factors)
+            factors = winograd_weight(weight, tile)
+            rule = directions.TRANSFORMED[name]
+            found[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
     block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
     if block is not None:
         blocks = Blocks.of(block, g).lay(weight, jnp).ravel()

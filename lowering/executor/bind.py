@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, Sharding
 
+from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs, on_mesh
 from lowering.executor.arrays import ArrayCell, Place, array_like
 from lowering.executor.executor import Executor
@@ -227,7 +228,7 @@ def _executor(
         platform=None if place is None else _platform(place),
         mirror=mirror,
         shapes=tuple((cell.name, cell.shape) for cell in cells) if mirror == "blocks" else None,
-        owned=True,
+        backend=OWNED,
     )
     options = on_mesh(options, chosen_mesh(mesh))
     functions = ExecutorFunctions(network.programs, options)

@@ -13,7 +13,7 @@ import jax.export
 import numpy as np
 
 from lowering.api.compile import serialized
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import OWNED, for_this_machine
 from lowering.core.cache import Programs
 from lowering.core.python_calls import refuse_export
 from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, whole_number
@@ -135,7 +135,7 @@ def _exported(
         )
     jitted = jax.jit(function)
     if this_machine:
-        return onednn.exported(jitted, *call, platforms=["cpu"], **inputs), held
+        return for_this_machine(jitted, *call, platforms=["cpu"], **inputs), held
     return jax.export.export(jitted, platforms=platforms)(*call, **inputs), held
 
 
@@ -152,11 +152,11 @@ def _served(
     arrays: Mapping[str, Any],
     inputs: Mapping[str, jax.ShapeDtypeStruct],
     platforms: Sequence[str] | None,
-    owned: bool,
+    this_machine: bool,
 ) -> Served:
     """The function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
     kind = exported_kind(platforms)
-    options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
+    options = Options(platform=kind, constants=frozenset(arrays), backend=OWNED if this_machine else None)
     fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
     known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if kind != ANY and fixed else None
     return build_signature(Programs(network), ConstantStore(arrays, OneDevice(None), None), options, known)

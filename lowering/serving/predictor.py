@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Sharding
 from numpy.typing import DTypeLike
 
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
 from lowering.messages.arguments import (
     arrays_by_name,
@@ -132,7 +132,7 @@ class Predictor:
             platform=platform,
             precision=precision_of(dtype),
             constants=frozenset(arrays),
-            owned=True,
+            backend=OWNED,
             mesh=self._home.mesh,
             data_axes=self._home.data_axes,
         )
@@ -324,7 +324,7 @@ class Predictor:
         held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
         given = self._avals(inputs, rows, here), held, key if rows is None else None
         lowered = jit(run, platform=self._options.platform).lower(*given)
-        with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
+        with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.initializer import init_params
 from lowering.messages.arguments import as_array, precision_of, prng_key, require_key, require_symbol, shapes_by_name
@@ -122,7 +123,7 @@ class Trainer:
             wrt=tuple(self.wrt),
             mirror=mirror,
             precision=_half_precision(compute_dtype),
-            owned=True,
+            backend=OWNED,
         )
         if clip_global_norm is not None and not clip_global_norm > 0:
             expected = "a limit above 0, or None"

@@ -7,7 +7,7 @@ import json
 import jax
 import pytest
 
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import onednn
 from symjax_nnvm.cli import main
 
 

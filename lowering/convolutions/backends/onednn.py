@@ -6,9 +6,8 @@ interface, and some of the code behind it ends the process or waits for ever: ea
 process first (`lowering/native/ask.py`), and XLA computes those that are not right there. SYMJAX_NNVM_ONEDNN=0 turns it
 off.
 
-The weight comes in blocks of filters, as oneDNN would otherwise arrange it in every call: (groups, f / block, *kernel,
-c, block), with zeros for filters that do not exist; where each channel is a group of its own (*kernel, f), f a
-multiple of the block. How long a block is follows from the geometry and the machine, and a trial finds it.
+The weight comes in blocks of filters (`lowering/convolutions/layouts.py`), as oneDNN would otherwise arrange it in
+every call. How long a block is follows from the geometry and the machine, and a trial finds it.
 """
 
 from __future__ import annotations
@@ -18,18 +17,21 @@ import platform
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.export
 from jax import Array
 
+from lowering.convolutions.backends.backend import Backend
+from lowering.convolutions.geometry import Direction, Epilogue, Geometry, turned
+from lowering.convolutions.layouts import Blocks
 from lowering.native.ask import ask, trouble
 from lowering.native.onednn_call import CHANNELS_FIRST, FILTERS_FIRST, TARGET, Order, call
 from lowering.xla import cpu_streams
 from lowering.xla.library_call import exporting_calls
-from symjax_nnvm.geometry import Direction, Epilogue, Geometry, turned
 
 __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
 
@@ -69,7 +71,7 @@ def compiling() -> Iterator[None]:
         yield
 
 
-def exported(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
+def for_this_machine(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
     """Export a jitted function with its calls, for machines of one kind: others misread the blocks without error."""
     ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     with exporting_calls():
@@ -102,15 +104,19 @@ def computes(geometry: Geometry) -> bool:
     return _may_be_asked(geometry) and bool(ask("computes", geometry))
 
 
-class Cores(NamedTuple):
-    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core, not on all of the machine
-    (`lowering/xla/cpu_streams.py`)."""
+@dataclass(frozen=True)
+class OneDnn(Backend):
+    """oneDNN by our calls."""
 
-    one: bool = False
+    @property
+    def fuses(self) -> bool:
+        """It does what follows a product in the same pass."""
+        return True
 
-    def block(self, geometry: Geometry, epilogue: Epilogue) -> int | None:
-        """How many filters a block of the weight has; None where oneDNN does not compute it."""
-        return (block_of_a_core if self.one else block)(geometry, epilogue)
+    def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
+        """The layout of the weight that it takes; None where it does not compute the geometry with what follows."""
+        found = (block_of_a_core if self.one_core else block)(geometry, epilogue)
+        return None if found is None else Blocks.of(found, geometry).layout
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
         """Whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are computed
