@@ -53,7 +53,7 @@ def _facts() -> Iterator[tuple[str, str]]:
             continue
     yield "devices", ", ".join(f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices())
     yield "cores", str(cpu_streams.count())
-    yield "oneDNN", backends.why_not() or "in use for convolutions and dense layers"
+    yield "oneDNN", backends.described()
     yield "streams", cpu_streams.why_not() or f"{cpu_streams.count()}, for batches"
     yield "compile options", ", ".join(f"{n}={v}" for n, v in (options_for(jax.default_backend()) or {}).items()) or "-"
     for what, path in (("algorithms", user_table(jax.default_backend())), ("answers", answers_file())):

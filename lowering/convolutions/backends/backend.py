@@ -25,6 +25,11 @@ class Backend:
     one_core: bool = False
 
     @property
+    def calls(self) -> bool:
+        """Whether it has a library, one of the algorithms."""
+        return False
+
+    @property
     def fuses(self) -> bool:
         """Whether it does what follows a product in the same pass."""
         return False
@@ -41,7 +46,7 @@ class Backend:
     def algorithm(self, direction: Direction, geometry: Geometry) -> str:
         """The fastest algorithm with a plain weight, channels last."""
         precise = self.precise if direction == "forward" else direction == "data"
-        name = choose(direction, geometry, self.platform, precise=precise, library=self.fuses)
+        name = choose(direction, geometry, self.platform, precise=precise, library=self.calls)
         if name == LIBRARY and not self.computes(direction, geometry):
             return choose(direction, geometry, self.platform, precise=precise)
         return name
