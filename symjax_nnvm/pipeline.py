@@ -85,15 +85,15 @@ class Options:
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: of variables
-    by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
+    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: of variables by
+    name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
     "blocks". precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness:
     JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads. constants:
     names of the variables, arguments or states, that do not change between calls: values that depend on them alone are
     a graph of their own, `Plan.precompute`; None: all may change. backend: what computes convolutions and dense layers;
-    lowering says which. mesh: of devices, to whose axes `__sharding__`
-    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
-    of the stages that do not run, by default those that `without` says. stages: the pipeline, by default `stages()`.
+    lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means nothing.
+    data_axes: those of its axes that samples are split over. without: names of the stages that do not run, by default
+    those that `without` says. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """

@@ -22,7 +22,7 @@ from lowering.convolutions.geometry import LIBRARY, Direction, Epilogue, Geometr
 from lowering.convolutions.layouts import Blocks
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.errors import InferenceError, ParamError
 from tests.lowering.convolutions.test_convolutions import GEOMETRIES
 from tests.support.comparison import assert_close
 
@@ -180,6 +180,16 @@ def test_blocks_hold_the_weight(block: int, channels: int, filters: int, groups:
     for f in range(filters):
         assert np.array_equal(laid.ravel()[blocks.where(f)], weight[..., f].reshape(6, -1))
     assert np.count_nonzero(laid) == weight.size
+
+
+@pytest.mark.parametrize("layout", ["b0c8", "b16", "16", "b16c8 ", "b16c0"])
+def test_a_word_that_is_no_layout_is_told(layout: str):
+    with pytest.raises(ParamError, match="layout=.*expected such as 'b16c64'"):
+        sym._blocked_weight(sym.Variable("w"), layout=layout)
+    with pytest.raises(ParamError, match="layout=.*expected such as 'b16c64'"):
+        sym._fused_fully_connected(sym.Variable("x"), num_hidden=4, layout=layout)
+    with pytest.raises(ParamError, match="layout=.*expected such as 'b16c64'"):
+        sym._fused_convolution(sym.Variable("x"), kernel=(3, 3), num_filter=4, layout=layout)
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
