@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.geometry import Geometry
+from lowering.convolutions.geometry import Geometry
 
 Shape = tuple[int, int, int, int | tuple[int, int], int, int]
 """Size, channels, filters, kernel, stride, groups; 0 groups: one for each channel."""

@@ -5,9 +5,10 @@
 
 For each convolution of well-known networks, every algorithm that can compute it, compiled as whole networks are: in
 alternating rounds, those that take more than twice the fastest's time in three rounds being left out of the others.
-Prints medians in milliseconds, and GFLOP/s of the fastest. --write: the table that `symjax_nnvm.algorithms.choose`
-reads, to the user's own, or to FILE (ours is symjax_nnvm/algorithms_cpu.json). What --minutes does not suffice for is
-left out. At batch 1 only the forward direction is measured, and larger batches of the networks in `TRAINED`.
+Prints medians in milliseconds, and GFLOP/s of the fastest. --write: the table that `lowering.convolutions.choose`
+reads, to the user's own, or to FILE (ours is lowering/convolutions/algorithms_cpu.json). What --minutes does not
+suffice for is left out. At batch 1 only the forward direction is measured, and larger batches of the networks in
+`TRAINED`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import jax
 import lowering
 from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
 from lowering.api.tune import CONSTANT, about, measure, row, runs
-from symjax_nnvm.algorithms import Measured, Table, user_table, write_table
-from symjax_nnvm.geometry import Direction, Geometry
+from lowering.convolutions.geometry import Direction, Geometry
+from lowering.convolutions.table import Measured, Table, user_table, write_table
 
 
 def cases(

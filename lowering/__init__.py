@@ -15,6 +15,7 @@ from lowering.api.explain import explain as explain
 from lowering.api.function import to_jax as to_jax
 from lowering.api.gradient import differentiable as differentiable
 from lowering.api.gradient import grad_fn as grad_fn
+from lowering.convolutions import ops as _ops  # noqa: F401  # registered
 from lowering.core.rules import lowers as lowers
 from lowering.core.rules import lowers_custom as lowers_custom
 from lowering.initializer import init_params as init_params

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from symjax_nnvm.errors import GradientError, PassError, SymbolValueError, close_names, explain, listed, refuse_unknown
-from symjax_nnvm.geometry import Library, Machine
+from symjax_nnvm.ir.backend import Backend
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -90,12 +90,10 @@ class Options:
     "blocks". compute_dtype: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: values that depend on them
-    alone are a graph of their own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is,
-    and is never differentiated, mapped or exported: so weights may be stored in the layout that a library wants.
-    library: of convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes
-    `__sharding__` refers; None: the attribute means nothing. data_axis: the axes of the mesh that samples are split
-    over. without: names of the stages that do not run, by default those that `without` says. stages: the pipeline, by
-    default `stages()`.
+    alone are a graph of their own, `Plan.precompute`; None: all may change. backend: what computes convolutions and
+    dense layers; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
+    nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not run,
+    by default those that `without` says. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -109,17 +107,11 @@ class Options:
     compute_dtype: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
-    owned: bool = False
-    library: Library | None = None
+    backend: Backend | None = None
     mesh: Mesh | None = None
     data_axis: tuple[str, ...] = ("data",)
     without: frozenset[str] = field(default_factory=_without.get)
     stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
-
-    @property
-    def machine(self) -> Machine:
-        """The platform and library that run convolutions."""
-        return Machine(self.platform or ANY, self.library, self.is_train)
 
     def __post_init__(self):
         require_platform(self.platform)
@@ -200,6 +192,10 @@ class Stage:
         return self.run(graph, options)
 
 
+def _fuses(backend: Backend | None) -> bool:
+    return backend is not None and backend.fuses
+
+
 _MESH = Need("a mesh of devices", lambda options: None if options.mesh is None else options.mesh.axis_names)
 _INFERENCE = Need(
     "inference", lambda options: (options.wrt is None and not options.is_train and not options.witness) or None
@@ -208,10 +204,21 @@ _GRADIENTS = Need("gradients", lambda options: options.wrt)
 _NO_GRADIENTS = Need("no gradients", lambda options: options.wrt is None or None)
 _CONSTANTS = Need("constants", lambda options: options.constants)
 _SHAPES = Need("shapes", lambda options: options.shapes)
-_PLATFORM = Need("a platform", lambda options: options.platform)
 _CPU = Need("a CPU", lambda options: options.platform == "cpu" or None)
-_LIBRARY = Need("a library", lambda options: options.library)
+_BACKEND = Need("a backend", lambda options: options.backend)
+_FUSING = Need("a backend that fuses", lambda options: options.backend if _fuses(options.backend) else None)
 _HALF = Need("a half precision", lambda options: options.compute_dtype)
+
+
+def _transform_weights(graph: Graph, options: Options) -> Graph:
+    shapes, dtypes = dict(options.shapes or ()), dict(options.dtypes or ())
+    assert options.backend is not None
+    return transform_weights(graph, options.constants or (), options.backend, shapes=shapes, dtypes=dtypes)
+
+
+def _choose_algorithm(graph: Graph, options: Options) -> Graph:
+    assert options.backend is not None
+    return choose_algorithm(graph, options.backend, Known(options.constants, options.shapes, options.dtypes))
 
 
 STAGES: tuple[Stage, ...] = (
@@ -251,19 +258,14 @@ STAGES: tuple[Stage, ...] = (
         "FuseConvolution",
         "sums, activations after products",
         lambda graph, _: fuse_convolution(graph),
-        (_LIBRARY, _INFERENCE, _CONSTANTS, _SHAPES),
+        (_FUSING, _INFERENCE, _CONSTANTS, _SHAPES),
     ),
     Stage(
         "TransformWeights",
         "weights transformed before",
-        lambda graph, options: transform_weights(
-            *(graph, options.constants or (), options.platform or ""),
-            shapes=dict(options.shapes or ()),
-            dtypes=dict(options.dtypes or ()),
-            library=options.library,
-        ),
-        (_PLATFORM, _INFERENCE, _CONSTANTS, _SHAPES),
-        reads=lambda options: (options.dtypes, options.library),
+        _transform_weights,
+        (_BACKEND, _INFERENCE, _CONSTANTS, _SHAPES),
+        reads=lambda options: options.dtypes,
     ),
     Stage(
         "HoistInvariants",
@@ -298,11 +300,9 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "ChooseAlgorithm",
         "what computes each convolution",
-        lambda graph, options: choose_algorithm(
-            graph, options.machine, Known(options.constants, options.shapes, options.dtypes)
-        ),
-        (_PLATFORM, _SHAPES),
-        reads=lambda options: (options.machine, options.dtypes),
+        _choose_algorithm,
+        (_BACKEND, _SHAPES),
+        reads=lambda options: options.dtypes,
         inside=False,
     ),
 )

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm.symbol as sym  # noqa: E402
 from docs.web.charts import zoo_chart  # noqa: E402
-from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent  # noqa: E402
+from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, TMadeBy  # noqa: E402
 from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
 from symjax_nnvm.onnx.export import OPSET  # noqa: E402
@@ -273,14 +273,14 @@ def __getattr__(name: str) -> Callable[..., Symbol]: ...  # operators that users
 
 
 def stub() -> str:
-    """A typed signature and a docstring for every operator function."""
+    """A typed signature and a docstring for every operator function, but those of operators that the pipeline makes."""
     source = (ROOT / "symjax_nnvm/symbol/__init__.py").read_text()
     lines = [line for line in source.splitlines() if line.startswith("from symjax_nnvm.symbol") and " as " in line]
     namespaces = {name: value for name, value in vars(sym).items() if isinstance(value, Namespace)}
     modules = {f.__module__ for namespace in namespaces.values() for f in namespace.functions.values()}
     private = [f"import {module} as _{module.rsplit('.')[-1]}" for module in sorted(modules)]
     parts = [_STUB_HEAD.format(imports="\n".join([*private, *lines]))]
-    ops = public_operators()
+    ops = [op for op in public_operators() if op not in TMadeBy]
     taken = {name for line in lines for name in [line.rsplit(" ", 1)[-1]]} | SCALAR_FUNCTIONS.keys()
     for op in ops:
         parts.append(_function(op))

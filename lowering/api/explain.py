@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
+from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
@@ -123,7 +124,7 @@ def explain(
             mirror=mirror,
             shapes=tuple(known.items()) or None,
             constants=None if constants is None else frozenset(constants),
-            owned=constants is not None or wrt is not None,
+            backend=OWNED if constants is not None or wrt is not None else None,
         )
     options = on_mesh_around(chosen_options(options, compute_dtype, mesh, data_axis))
     programs = Programs(symbol)

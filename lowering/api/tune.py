@@ -16,18 +16,27 @@ import jaxlib.version
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lowering import convolutions
-from lowering.convolutions import onednn
+from lowering.convolutions import choose, directions
+from lowering.convolutions.backends import onednn
+from lowering.convolutions.geometry import (
+    LIBRARY,
+    Direction,
+    Epilogue,
+    Geometry,
+    applicable,
+    geometry_of,
+    winograd_tile,
+)
+from lowering.convolutions.layouts import Blocks
+from lowering.convolutions.ops.algorithms import MEASURED
+from lowering.convolutions.table import Measured, Table, read_table, user_table, write_table
+from lowering.convolutions.winograd import winograd_weight
 from lowering.core.cache import Programs
 from lowering.core.options import chosen_options
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit, options_for
 from lowering.xla.platforms import here
-from symjax_nnvm import algorithms
-from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
-from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
-from symjax_nnvm.ir.attributes import FGeometry
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape, variable_dtypes
@@ -39,9 +48,9 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["CONSTANT", "about", "measure", "row", "runs", "tune"]
 
 RULES = {
-    "forward": convolutions.forward,
-    "data": convolutions.data_gradient,
-    "weight": convolutions.weight_gradient,
+    "forward": directions.forward,
+    "data": directions.data_gradient,
+    "weight": directions.weight_gradient,
 }
 
 CONSTANT = " (constant)"
@@ -63,7 +72,7 @@ def tune(
     progress: bool = True,
 ) -> Table:
     """Measure the algorithms that can compute the network's convolutions, with these shapes of data, on this machine;
-    write the user's own table (`symjax_nnvm.algorithms.user_table`), which is used from then on, and return it.
+    write the user's own table (`symjax-nnvm env` says where), which is used from then on, and return it.
 
     is_train: both gradients of each convolution, too. compute_dtype: as in `to_jax`. seconds: for the rounds of one;
     compiling comes before. What the table held of the same geometries is replaced. Where no algorithm is chosen, on
@@ -86,7 +95,7 @@ def tune(
     if rows:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_table(path, table)
-        algorithms.forget()
+        choose.forget()
     return table
 
 
@@ -98,10 +107,10 @@ def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Ite
     directions: Sequence[Any] = get_args(Direction) if options.is_train else ("forward",)
     dtypes = variable_dtypes(programs.pipeline.graph)
     known = Known(shapes=tuple(shapes.items()), dtypes=tuple((node.name, dtype) for node, dtype in dtypes.items()))
-    for node, (shape, *_), dtype in nodes_with_shapes(graph, known, FGeometry):
+    for node, (shape, *_), dtype in nodes_with_shapes(graph, known, MEASURED):
         sizes = tuple(size for size in shape or () if size is not None)
         if shape is not None and len(sizes) == len(shape):
-            geometry = FGeometry[node.op](node.attrs, sizes, dtype)
+            geometry = geometry_of(node.attrs.parsed, sizes, dtype)
             for direction in directions:
                 yield direction, geometry
 
@@ -123,14 +132,14 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     found = {}
     for name in applicable(direction, g):
-        if name == LIBRARY and not (here() == "cpu" and onednn.Cores().computes(direction, g)):
+        if name == LIBRARY and not (here() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
         found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
-            factors = convolutions.winograd_weight(weight, tile)
-            rule = jit(partial(convolutions.forward_transformed, geometry=g, algorithm=name))
-            found[name + CONSTANT] = partial(rule, data, factors)
+            factors = winograd_weight(weight, tile)
+            rule = directions.TRANSFORMED[name]
+            found[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
     block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
     if block is not None:
         blocks = Blocks.of(block, g).lay(weight, jnp).ravel()

@@ -14,12 +14,12 @@ from importlib import metadata
 
 import jax
 
-from lowering.convolutions import onednn
+from lowering.convolutions import backends
+from lowering.convolutions.table import user_table
 from lowering.native.ask import answers_file
 from lowering.xla import cpu_streams
 from lowering.xla.options import options_for
 from symjax_nnvm import __version__
-from symjax_nnvm.algorithms import user_table
 from symjax_nnvm.cli.console import print_json, show
 from symjax_nnvm.errors import printable
 
@@ -53,7 +53,7 @@ def _facts() -> Iterator[tuple[str, str]]:
             continue
     yield "devices", ", ".join(f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices())
     yield "cores", str(cpu_streams.count())
-    yield "oneDNN", onednn.why_not() or "in use for convolutions and dense layers"
+    yield "oneDNN", backends.described()
     yield "streams", cpu_streams.why_not() or f"{cpu_streams.count()}, for batches"
     yield "compile options", ", ".join(f"{n}={v}" for n, v in (options_for(jax.default_backend()) or {}).items()) or "-"
     for what, path in (("algorithms", user_table(jax.default_backend())), ("answers", answers_file())):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 import lowering
-from symjax_nnvm.algorithms import Measured, user_table
+from lowering.convolutions.table import Measured, user_table
 from symjax_nnvm.cli.arguments import whole
 from symjax_nnvm.cli.console import note, print_json, print_table
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options

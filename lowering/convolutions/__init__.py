@@ -1,16 +1,5 @@
 """Convolutions and their gradients, channels last, by several algorithms: the same numbers at different speeds.
 
-data (n, *size, c), weight (*kernel, c / g, f). ChooseAlgorithm chooses one.
+data (n, *size, c), weight (*kernel, c / g, f). ChooseAlgorithm chooses one, by a table of measurements, among those
+that the platform's backend has. `backends` is what the other packages see; nothing else knows which library there is.
 """
-
-from lowering.convolutions.directions import data_gradient, forward, forward_transformed, weight_gradient
-from lowering.convolutions.winograd import winograd_weight, winograd_weight_adjoint
-
-__all__ = [
-    "data_gradient",
-    "forward",
-    "forward_transformed",
-    "weight_gradient",
-    "winograd_weight",
-    "winograd_weight_adjoint",
-]

@@ -10,16 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.convolutions import onednn, windows, xla
+from lowering.convolutions import windows, xla
+from lowering.convolutions.backends import onednn
+from lowering.convolutions.choose import choose
+from lowering.convolutions.geometry import LIBRARY, Geometry, applies, strip, turned
 from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.phases import by_phases, swapped
 from lowering.convolutions.rows import by_rows
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.xla.library_call import library_call
-from symjax_nnvm.algorithms import choose
-from symjax_nnvm.geometry import LIBRARY, Geometry, applies, strip, turned
 
-__all__ = ["data_gradient", "forward", "forward_transformed", "weight_gradient"]
+__all__ = ["DATA", "FORWARD", "TRANSFORMED", "WEIGHT", "data_gradient", "forward", "weight_gradient"]
 
 Rule = Callable[[Array, Array, Geometry], Array]
 
@@ -106,11 +107,6 @@ FORWARD: Mapping[str, Rule] = {
 def forward(data: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:
     """data (n, *size, c), weight (*kernel, c / g, f) → (n, *out_size, f)."""
     return FORWARD[algorithm](data, weight, geometry)
-
-
-def forward_transformed(data: Array, factors: Array, geometry: Geometry, algorithm: str) -> Array:
-    """A convolution with factors of `winograd_weight`, made for the tile of the algorithm, one of `TRANSFORMED`."""
-    return TRANSFORMED[algorithm](data, factors, geometry)
 
 
 # -- the gradient of data --------------------------------------------------------------------------------------------

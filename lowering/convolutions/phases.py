@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from symjax_nnvm.geometry import Geometry
+from lowering.convolutions.geometry import Geometry
 
 __all__ = ["by_phases", "swapped"]
 

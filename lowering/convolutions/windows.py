@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from symjax_nnvm.geometry import Geometry
+from lowering.convolutions.geometry import Geometry
 
 __all__ = ["contract", "im2col", "im2col_weight", "product", "product_data", "product_weight", "turned_weight"]
 

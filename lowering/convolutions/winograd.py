@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from symjax_nnvm.geometry import Geometry
+from lowering.convolutions.geometry import Geometry
 
 __all__ = ["winograd", "winograd_weight", "winograd_weight_adjoint", "winograd_weight_gradient"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jax import Array, lax
 
+from lowering.convolutions.geometry import Geometry
 from lowering.convolutions.phases import swapped
-from symjax_nnvm.geometry import Geometry
 
 __all__ = ["data_gradient", "forward", "weight_gradient"]
 

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import placed
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.inference import Inference
 from lowering.core.keys import with_places
 from lowering.core.program import Program
-from lowering.xla.platforms import here
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
@@ -42,7 +40,7 @@ class Programs:
 
     def plan(self, options: Options) -> Plan:
         """The graph that the stages make, and a record of each stage."""
-        return self.pipeline.plan(_placed(options))
+        return self.pipeline.plan(placed(options))
 
     def forward(self, options: Options) -> Program:
         """The program of the outputs; options without wrt."""
@@ -64,6 +62,7 @@ class Programs:
         of entries that depend on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`,
         or of `names`, which are some of them. Its arguments are the constants that they are made of, states among them.
         None where there are none."""
+        options = placed(options)
         graph = self.plan(options).precompute
         if graph is None or names is None:
             return None if graph is None else Program(graph, options)
@@ -71,7 +70,7 @@ class Programs:
         return Program(Graph([entries[name] for name in names]), options) if names else None
 
     def _program(self, options: Options) -> Program | GradientProgram:
-        options = _placed(options)
+        options = placed(options)
         kept_program = self._programs.get(options)
         if kept_program is None:
             plan = self.plan(options)
@@ -82,18 +81,3 @@ class Programs:
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             kept_program = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return kept_program
-
-
-def _placed(options: Options) -> Options:
-    """Options that name the platform on which the program runs, and the library that it may call."""
-    platform = options.platform or here(options.mesh)
-    alone = options.mesh is None or options.mesh.size == 1
-    calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
-    return replace(options, platform=platform, library=(options.library or onednn.Cores()) if calls else None)
-
-
-def _may_be_undone(options: Options) -> bool:
-    """Whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights stored
-    in a library's blocks cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
-    cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
-    return options.constants is None and not options.witness and not cached

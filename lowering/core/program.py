@@ -28,7 +28,6 @@ from lowering.messages.arguments import misfit, require_key
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.xla.platforms import here
 from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
-from symjax_nnvm.geometry import XLA, Machine
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -37,7 +36,7 @@ from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.open_sizes import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
-from symjax_nnvm.passes.choose_algorithm import algorithm_of
+from symjax_nnvm.passes.choose_algorithm import UNCHOSEN, algorithm_of
 from symjax_nnvm.passes.mirror.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -194,17 +193,16 @@ class Program:
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
         """The algorithm of a step: the plan's, or the same rule's choice where the plan did not know the shapes."""
         options, node = self.options, self.index.nodes[step.nid].source
-        if "ChooseAlgorithm" in options.without:
-            return XLA
+        if "ChooseAlgorithm" in options.without or options.backend is None:
+            return UNCHOSEN
         planned = self.graph.attrs.get("algorithm", {}).get(node)
         if planned is not None:
             return planned
         count = 1 if step.rule.by_part is None else count_parts(step.rule.by_part, options, self.platform, inputs)
         shapes = [np.shape(array) for array in inputs]
-        machine = Machine(self.platform, options.library, options.is_train)
         for i in step.rule.by_part.samples if step.rule.by_part is not None and count > 1 else ():
             shapes[i] = (shapes[i][0] // count, *shapes[i][1:])
-        return algorithm_of(node, shapes, inputs[0].dtype.name, machine) or XLA
+        return algorithm_of(node, shapes, inputs[0].dtype.name, options.backend) or UNCHOSEN
 
     def stand_in(self, nid: int) -> int:
         """The node that runs in the place of a node; most run themselves."""

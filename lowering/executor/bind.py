@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding
 from numpy.typing import DTypeLike
 
+from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
 from lowering.executor.arrays import Alias, ArrayCell, Cell, Place, array_like
@@ -234,7 +235,7 @@ def _executor(
         wrt=tuple(cell.name for cell, req in zip(args, requests, strict=True) if req != "null"),
         platform=None if place is None else _platform(place),
         shapes=tuple((cell.name, cell.shape) for cell in cells) if options.mirror == "blocks" else None,
-        owned=True,
+        backend=OWNED,
     )
     if options.mesh is None:
         mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)

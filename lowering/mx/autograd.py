@@ -27,7 +27,7 @@ from lowering.mx.symbol.bound import as_symbol
 from symjax_nnvm.errors import CallError, GradientError
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.symbol import Group, function_named
+from symjax_nnvm.symbol import Group
 from symjax_nnvm.symbol.symbol import Symbol
 
 Gradients = dict[Leaf, NDArray]
@@ -126,8 +126,7 @@ def _dependent(gradient: NDArray, variable: NDArray) -> NDArray:
     if gradient.entry is not None:
         return gradient
     a, b = (Symbol.create_variable(variable_name(i)) for i in range(2))
-    add, zeros = function_named("elemwise_add"), function_named("zeros_like")
-    return run_symbol(add(a, zeros(b)), [gradient, variable], gradient.context)[0]
+    return run_symbol(a + b.zeros_like(), [gradient, variable], gradient.context)[0]
 
 
 def get_symbol(x: NDArray) -> Symbol:

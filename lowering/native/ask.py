@@ -30,10 +30,10 @@ from typing import Any
 import jax
 import jaxlib.version
 
+from lowering.convolutions.geometry import Epilogue, Geometry
 from lowering.native import unpromised
 from lowering.native.trials import ANSWER, BLOCKS, READY
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.geometry import Epilogue, Geometry
 from symjax_nnvm.io.files import cache_folder, read_bounded, write_file
 
 __all__ = ["answers_file", "ask", "trouble"]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import jax
 from jax import Array
 
+from lowering.convolutions.geometry import Epilogue, Geometry
 from lowering.native import unpromised
-from symjax_nnvm.geometry import Epilogue, Geometry
 
 Order = tuple[Literal["channels", "filters"], Literal["channels", "filters"]]
 """The order of the first two axes of a weight, before those of the kernel."""

@@ -24,9 +24,10 @@ import jax
 import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 
+from lowering.convolutions.geometry import Epilogue, Geometry
+from lowering.convolutions.layouts import Blocks
 from lowering.native import unpromised
 from lowering.native.onednn_call import FILTERS_FIRST, Order, call
-from symjax_nnvm.geometry import Blocks, Epilogue, Geometry
 
 ANSWER, READY = "ANSWER ", "READY with threads: "
 _TOLERANCE = 1e-4

@@ -190,7 +190,7 @@ def _threads() -> dict[int, str]:
 
 # -- compile options -------------------------------------------------------------------------------------------------
 
-OURS_ALONE: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "false"}
+OURS_ALONE: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "False"}
 """The compile options of programs with calls of oneDNN. With that option, which `XLA_FLAGS` can set, XLA makes such
 calls itself, takes ours for its own, and ends the process where a weight is stored in blocks."""
 
@@ -202,6 +202,19 @@ def knows_option(name: str, value: str) -> bool:
     except Exception:
         return False
     return True
+
+
+def makes_onednn_calls(options: Any) -> bool:
+    """Whether the installed XLA makes oneDNN calls of its own with these compile options: jaxlib 0.12 does."""
+
+    def convolution(data: Array, weight: Array) -> Array:
+        return jax.lax.conv_general_dilated(data, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    try:
+        shapes = (jax.ShapeDtypeStruct(shape, "float32") for shape in ((1, 56, 56, 64), (3, 3, 64, 64)))
+        return "onednn$conv" in (jax.jit(convolution).lower(*shapes).compile(options).as_text() or "")
+    except Exception:
+        return False
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.api.compile import serialized
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import OWNED, for_this_machine
 from lowering.core.cache import Programs
 from lowering.core.options import chosen_options
 from lowering.core.python_calls import refuse_export
@@ -91,7 +91,8 @@ def export_program(
         raise misfit(network, {*inputs, *(name for name in needed if name in names)}, states.intersection(needed))
     if this_machine:
         _require_this_machine(inputs, platforms)
-    options = Options(platform=exported_kind(platforms), constants=frozenset(needed), owned=this_machine)
+    backend = OWNED if this_machine else None
+    options = Options(platform=exported_kind(platforms), constants=frozenset(needed), backend=backend)
     options = chosen_options(options, compute_dtype)
     conditions: list[str] = []
     while True:  # once more with each condition that an operator has for sizes that are open
@@ -139,8 +140,8 @@ def _exported(
             ({name: _aval(each.shape, each.dtype) for name, each in held.items()},),
         )
     jitted = jax.jit(function)
-    if options.owned:
-        return onednn.exported(jitted, *call, platforms=["cpu"], **inputs), held
+    if options.backend is not None:
+        return for_this_machine(jitted, *call, platforms=["cpu"], **inputs), held
     return jax.export.export(jitted, platforms=platforms)(*call, **inputs), held
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Sharding
 from numpy.typing import DTypeLike
 
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.messages.arguments import (
@@ -124,7 +124,7 @@ class Predictor:
         else:
             platform = self._placement.platform
         self._kept = ConstantStore(arrays, self._placement, platform)
-        options = Options(platform=platform, constants=frozenset(arrays), owned=True)
+        options = Options(platform=platform, constants=frozenset(arrays), backend=OWNED)
         self._options = chosen_options(options, compute_dtype, self._placement.mesh, data_axis)
         self._programs = Programs(self.symbol)
         program = self._programs.forward(self._options)
@@ -314,7 +314,7 @@ class Predictor:
         held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
         program_avals = self._avals(inputs, rows, stream), held, key if rows is None else None
         lowered = jit(run, platform=self._options.platform).lower(*program_avals)
-        with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
+        with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))

@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 import jax
 
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import ONE_CORE
+from lowering.convolutions.ops.fused import uses_layout
 from lowering.core.cache import Programs
 from lowering.serving.constants import ConstantStore, Wanted
 from lowering.serving.microbatch import Arrays, chunk_size, in_chunks, part_size, with_batch
 from lowering.xla import cpu_streams
-from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ops.nn.fused_convolution import FusedConvolutionParams
-from symjax_nnvm.ops.nn.fused_fully_connected import FusedFullyConnectedParams
 from symjax_nnvm.pipeline import Options
 
 
@@ -73,15 +71,10 @@ def serve_parts(programs: Programs, store: ConstantStore, options: Options, inpu
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())
     if rows is None:
         return None
-    options, part = replace(options, library=onednn.Cores(one=True)), with_batch(inputs, rows)
+    options, part = replace(options, backend=ONE_CORE), with_batch(inputs, rows)
     graph = programs.plan(_for_chunks(programs, store, options, part)[1]).graph
-    calls = any(_is_of_library(node) for node in graph.nodes())
+    calls = any(uses_layout(node) for node in graph.nodes())
     return Parts(build_signature(programs, store, options, part), rows) if calls else None
-
-
-def _is_of_library(node: Node) -> bool:
-    parameters = None if node.is_variable else node.attrs.parsed
-    return isinstance(parameters, FusedConvolutionParams | FusedFullyConnectedParams) and parameters.block > 0
 
 
 def for_inputs(options: Options, store: ConstantStore, inputs: Arrays) -> Options:

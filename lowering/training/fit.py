@@ -216,7 +216,7 @@ class Run:
         self.history.epochs.append(record)
         if self._shown:
             print(f"{self._words(epoch, record.shown)}  {record.seconds:.1f} s", flush=True)
-        return bool(self._team.agreed(self._call("on_epoch_end", record) or stopped))
+        return bool(self._team.largest(self._call("on_epoch_end", record) or stopped))
 
     def _train(self, batch: dict[str, Any], epoch: int, number: int) -> list[jax.Array]:
         before = jax.tree.map(jnp.copy, self.trainer.state) if self.check_finite == "step" else None

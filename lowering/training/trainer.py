@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.initializer import init_params
@@ -129,7 +130,7 @@ class Trainer:
             raise TrainingError("Wrong clip_global_norm", expected=expected, got=repr(clip_global_norm))
         self.placement = make_placement(mesh, sharding, data_axis, symbol)
         _check_half_precision(compute_dtype)
-        options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, owned=True)
+        options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, backend=OWNED)
         options = chosen_options(options, compute_dtype, mesh, data_axis)
         self.program = programs.gradient(options)
         _check_statistics(mesh, batch_statistics)

@@ -17,6 +17,7 @@ import numpy as np
 from lowering.native.unpromised import OURS_ALONE, knows_option
 from lowering.xla.host_memory import installed_memory
 from lowering.xla.platforms import here
+from lowering.xla.switches import XLAS, onednn_calls
 from symjax_nnvm.errors import LoweringError, NNVMError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
 from symjax_nnvm.symbol.symbol import Symbol
@@ -45,10 +46,18 @@ ONCE: Mapping[str, Mapping[str, str]] = {"cpu": {"xla_backend_optimization_level
 parameters compiles in 1.1 s instead of 1.7, and runs in 0.18 instead of 0.11."""
 
 
-@cache
 def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
-    """The options of a platform that the installed jaxlib knows; None when there are none. once: those of `ONCE`."""
-    table = (ONCE if once else OPTIONS).get(platform, {})
+    """The options of a platform that the installed jaxlib knows; None when there are none. once: those of `ONCE`.
+    Raises CallError for a switch that says nothing."""
+    return _known_options(platform, once, onednn_calls() == XLAS)
+
+
+@cache
+def _known_options(platform: str, once: bool, with_calls: bool) -> dict[str, str] | None:
+    """with_calls: XLA is to make calls of oneDNN itself."""
+    table = dict((ONCE if once else OPTIONS).get(platform, {}))
+    if with_calls and platform == "cpu":
+        table |= dict.fromkeys(OURS_ALONE, "True")
     known = {name: value for name, value in table.items() if knows_option(name, value)}
     return known or None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from symjax_nnvm.ir.op import Deviation, Op, OpMap
 
 if TYPE_CHECKING:
-    from symjax_nnvm.geometry import Geometry, Library, Machine
+    from symjax_nnvm.ir.backend import Backend
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
     from symjax_nnvm.ir.rules.costs import Flops, Sizes
     from symjax_nnvm.ir.rules.layout import CorrectLayout
@@ -197,21 +197,18 @@ FScaledParts: OpMap[Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tupl
 all, of a scale and a shift along the axis each input would have to be scaled and shifted by, along the same axis, for
 the same result; None where nothing comes to the same."""
 
-FGeometry: OpMap[Callable[[NodeAttrs, tuple[int, ...], DType], Geometry]] = Op.get_attr("FGeometry")
-"""(attrs, shape and dtype of the first input) → the geometry by which an operator's algorithm is chosen."""
-
-FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, str, Library | None], NodeEntry | None]] = Op.get_attr(
+FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, Backend], NodeEntry | None]] = Op.get_attr(
     "FTransformWeight"
 )
-"""(a node whose weight is constant, shape and dtype of its first input, the platform, a library of it) → its output by
-an algorithm that makes something of the weight first, in nodes of its own that depend on the weight alone; None where
-none is faster."""
+"""(a node whose weight is constant, shape and dtype of its first input, what computes it) → its output by an algorithm
+that makes something of the weight first, in nodes of its own that depend on the weight alone; None where none is
+faster. Set by the package that runs the operator, as FAlgorithm and FFuse are."""
 
-FAlgorithm: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], DType, Machine], str | None]] = Op.get_attr(
+FAlgorithm: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], DType, Backend], str | None]] = Op.get_attr(
     "FAlgorithm"
 )
-"""(attrs, shapes of the inputs, dtype of the first, where it runs) → the name of the algorithm that computes a
-convolution or a gradient of one there; None where there is nothing to choose."""
+"""(attrs, shapes of the inputs, dtype of the first, what computes it) → the name of the algorithm of a convolution or a
+gradient of one; None where there is nothing to choose."""
 
 FFuse: OpMap[Callable[[Node, Node, NodeEntry | None, str], Node | None]] = Op.get_attr("FFuse")
 """(a node, the one that alone reads it, what that adds to it or None, else the activation) → a node that does both, by
@@ -229,6 +226,9 @@ TExpands: OpMap[bool] = Op.get_attr("TExpands")
 
 TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
 """Inputs, or axes, of size 1 are repeated as far as the result is larger."""
+
+TMadeBy: OpMap[str] = Op.get_attr("TMadeBy")
+"""The stage of the pipeline that alone makes the operator: no file that we write holds it, and no gradient needs it."""
 
 TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 """The result holds values of the first input and no others: it only arranges them."""

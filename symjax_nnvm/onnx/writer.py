@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from symjax_nnvm.errors import OnnxError, explain
+from symjax_nnvm.ir.attributes import TMadeBy
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Op
@@ -32,6 +33,9 @@ _UNSAID = OnnxForm(
 
 def form_of(op: Op | None) -> OnnxForm:
     """The form of an operator, or why it has none."""
+    if op in TMadeBy:
+        fix = f"Export the network as it was before the stage {TMadeBy[op]}."
+        return OnnxForm(None, reason=f"the stage {TMadeBy[op]} makes it, and a runtime has its own", fix=fix)
     return FOnnx.get(op, _UNSAID)
 
 

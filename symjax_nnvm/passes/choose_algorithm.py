@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Container, Iterator, Sequence
+from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.geometry import Machine
 from symjax_nnvm.ir.attributes import FAlgorithm
+from symjax_nnvm.ir.backend import Backend
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import OpMap
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
 
-__all__ = ["algorithm_of", "choose_algorithm", "nodes_with_shapes"]
+__all__ = ["UNCHOSEN", "algorithm_of", "choose_algorithm", "nodes_with_shapes"]
 
 G = TypeVar("G", bound=Graph)
 
+UNCHOSEN = "xla"
+"""The algorithm where none was chosen: the compiler's own."""
 
-def choose_algorithm(graph: G, machine: Machine, known: Known) -> G:
+
+def choose_algorithm(graph: G, backend: Backend, known: Known) -> G:
     """The graph with an attribute "algorithm": the name of an algorithm by node, of the nodes whose operators have
     FAlgorithm and whose shapes are known; those of subgraphs included.
 
@@ -29,15 +32,15 @@ def choose_algorithm(graph: G, machine: Machine, known: Known) -> G:
     chosen = {
         node: name
         for node, shapes, dtype in nodes_with_shapes(graph, known, FAlgorithm)
-        if (name := algorithm_of(node, shapes, dtype, machine)) is not None
+        if (name := algorithm_of(node, shapes, dtype, backend)) is not None
     }
     return graph.derive(attrs={**graph.attrs, "algorithm": chosen})
 
 
 def nodes_with_shapes(
-    graph: Graph, known: Known, attribute: OpMap[Any]
+    graph: Graph, known: Known, operators: Container[Op]
 ) -> Iterator[tuple[Node, list[Shape | None], DType]]:
-    """The nodes whose operators have an attribute, with the shapes of their inputs and the dtype of the first; those of
+    """The nodes of some operators, with the shapes of their inputs and the dtype of the first; those of
     subgraphs after those of the graph that holds them. Of a graph whose shapes contradict each other none."""
     todo: list[tuple[Graph, Known]] = [(graph, known)]
 
@@ -47,7 +50,7 @@ def nodes_with_shapes(
 
     for each, facts in todo:
         in_subgraphs(each, facts, inside)
-        nodes = [node for node in each.nodes() if node.op in attribute]
+        nodes = [node for node in each.nodes() if node.op is not None and node.op in operators]
         inferred = _inferred(each, facts) if nodes else None
         if inferred is None:
             continue
@@ -67,10 +70,10 @@ def _inferred(graph: Graph, known: Known) -> tuple[Sequence[Shape | None], Seque
     return shapes.attrs["shape"], dtypes.attrs["dtype"]
 
 
-def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, machine: Machine) -> str | None:
+def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, backend: Backend) -> str | None:
     """The algorithm of a node with inputs of these shapes, the first of this dtype; None where none is chosen, or the
     shapes are not all known."""
     sizes = [tuple(size for size in shape or () if size is not None) for shape in shapes]
     if any(shape is None or len(shape) != len(known) for shape, known in zip(shapes, sizes, strict=True)):
         return None
-    return FAlgorithm[node.op](node.attrs, sizes, dtype, machine) if node.op in FAlgorithm else None
+    return FAlgorithm[node.op](node.attrs, sizes, dtype, backend) if node.op in FAlgorithm else None

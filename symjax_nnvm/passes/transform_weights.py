@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.geometry import Library
 from symjax_nnvm.ir.attributes import FTransformWeight
+from symjax_nnvm.ir.backend import Backend
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rewrite
@@ -25,16 +25,15 @@ G = TypeVar("G", bound=Graph)
 def transform_weights(
     graph: G,
     constants: Collection[str],
-    platform: str,
+    backend: Backend,
     *,
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, DType] | None = None,
-    library: Library | None = None,
 ) -> G:
     """The graph with algorithms that transform constant weights first; itself where there are none.
 
     constants: names of variables. shapes, dtypes: what is known of the variables by name; without any dtype float32 is
-    meant. library: what the platform has besides XLA. What contradicts itself is told where the graph is lowered: then
+    meant. backend: what computes the graph. What contradicts itself is told where the graph is lowered: then
     it stays as it is. Linear.
     """
     fixed = Constants(graph, constants)
@@ -57,7 +56,7 @@ def transform_weights(
         shape = tuple(n for n in inferred[data] or () if n is not None)
         if len(shape) != len(inferred[data] or ()) or not shape:
             return None
-        return FTransformWeight[node.op](draft, shape, kinds[data] or "float32", platform, library)
+        return FTransformWeight[node.op](draft, shape, kinds[data] or "float32", backend)
 
     rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
     return graph.derive(rewritten.outputs) if rewritten.changed else graph

@@ -545,12 +545,6 @@ def _arange(start: float, stop: float | None = None, step: float = 1.0, repeat: 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 arange = _arange
-def _blocked_weight(weight: Symbol, block: int, num_group: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """A weight (…k, c / groups, f) in blocks of filters, flat: (groups, f / block, …k, c / groups, block), zeros for filters that are not there; where each channel is a group of one filter (…k, f).
-
-    block: int ≥ 1, required. filters in a block.
-
-    num_group: int ≥ 1, optional, default=1. number of groups."""
 def _cast_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data in the dtype of `like`."""
 def _channels_last_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1026,46 +1020,6 @@ def _full(shape: Sequence[int] | int | None = None, *, value: float, dtype: _DTy
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_full = _full
 full = _full
-def _fused_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, addend: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, with_addend: bool = False, act_type: Literal['', 'relu', 'relu6', 'gelu'] = '', block: int = 0, channels: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Convolution of data (n, …d, c) with a weight (…k, c / groups, f), or with what `_blocked_weight` makes of it, plus a bias for each filter, plus an array of the result's shape, activated: (n, …, f).
-
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    with_addend: boolean, optional, default=False. the last input is added to the result.
-
-    act_type: one of '', 'relu', 'relu6', 'gelu', optional, default=''. what is done with the sum: max(x, 0), min(max(x, 0), 6), or x Φ(x).
-
-    block: int ≥ 0, optional, default=0. filters in a block of the weight; 0: the weight is (…k, c / groups, f).
-
-    channels: int ≥ 0, optional, default=0. channels of data, where the weight lies in blocks."""
-def _fused_fully_connected(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, addend: Symbol | None = None, *, num_hidden: int, no_bias: bool = False, flatten: bool = True, with_addend: bool = False, act_type: Literal['', 'relu', 'relu6', 'gelu'] = '', block: int = 0, depth: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """FullyConnected with a weight (h, d), or with what `_blocked_weight` makes of it as (1, d, h), plus an array of the result's shape, activated.
-
-    num_hidden: int ≥ 1, required. length of the output's last axis.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    flatten: boolean, optional, default=True. collapse all axes but the first before multiplying; else multiply the last axis.
-
-    with_addend: boolean, optional, default=False. the last input is added to the result.
-
-    act_type: one of '', 'relu', 'relu6', 'gelu', optional, default=''. what is done with the sum: max(x, 0), min(max(x, 0), 6), or x Φ(x).
-
-    block: int ≥ 0, optional, default=0. rows in a block of the weight; 0: the weight is (num_hidden, d).
-
-    depth: int ≥ 0, optional, default=0. d, where the weight lies in blocks."""
 def _grad_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs + rhs: a step in the summation of many gradients."""
 def _greater(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1890,28 +1844,6 @@ def _while_loop(*data: Symbol, num_args: int | None = None, num_outputs: int, nu
     func_input_locs: tuple of int ≥ 0, required. which inputs feed the body's variables.
 
     func_var_locs: tuple of int ≥ 0, required. which variables of the body are the loop variables."""
-def _winograd_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, algorithm: Literal['winograd2', 'winograd4'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Convolution of data (n, h, w, c) with what `_winograd_weight` makes of a weight, plus a bias: (n, h, w, f).
-
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    algorithm: one of 'winograd2', 'winograd4', required. its name, as `symjax_nnvm.algorithms` has it."""
-def _winograd_weight(weight: Symbol, tile: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """What Winograd's algorithm multiplies with: weight (3, 3, c, f) → ((tile + 2)², c, f), for tiles of tile².
-
-    tile: int, required. outputs that are made at once, along each axis: 2 or 4."""
 def _zeros(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Zeros.
 

@@ -7,7 +7,8 @@ import json
 import jax
 import pytest
 
-from lowering.convolutions import onednn
+from lowering.convolutions import backends
+from lowering.convolutions.backends import onednn
 from symjax_nnvm.cli import main
 
 
@@ -30,6 +31,16 @@ def test_what_is_turned_off_says_by_what(capsys: pytest.CaptureFixture[str], mon
     assert found["oneDNN"] == "SYMJAX_NNVM_ONEDNN=0 in the environment"
     assert found["streams"] == "SYMJAX_NNVM_STREAMS=0 in the environment"
     assert found["SYMJAX_NNVM_ONEDNN"] == "0"
+
+
+def test_xlas_own_calls_are_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "xla")
+    made = "made" if backends.xla_makes_calls() else "this jaxlib makes none"
+    assert facts(capsys)["oneDNN"] == onednn.why_not() or facts(capsys)["oneDNN"].endswith(made)
+    assert "xla_cpu_experimental_onednn_custom_call=True" in facts(capsys)["compile options"]
+    monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "xls")
+    assert main(["env"]) == 2
+    assert "Did you mean 'xla'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("machine", ["arm64", "aarch64", ""])

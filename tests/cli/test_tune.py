@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lowering.api import tune as tune_module
-from symjax_nnvm import algorithms
+from lowering.convolutions import choose
+from lowering.convolutions.table import read_table
 from symjax_nnvm.cli import main
 
 
@@ -17,9 +18,9 @@ def _quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A table of its own, and algorithms that take as long as their names are."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tune_module, "measure", lambda functions, *_: {name: len(name) / 1000 for name in functions})
-    algorithms.forget()
+    choose.forget()
     yield
-    algorithms.forget()
+    choose.forget()
 
 
 def test_every_convolution_is_measured_and_kept(net: Path, capsys: pytest.CaptureFixture[str]):
@@ -29,7 +30,7 @@ def test_every_convolution_is_measured_and_kept(net: Path, capsys: pytest.Captur
         (direction, "8×8", 4) for direction in ("forward", "data", "weight")
     ]
     assert {row["fastest"] for row in report["rows"]} == {"xla"}
-    assert len(algorithms.read_table(report["table"]).rows) == 3
+    assert len(read_table(report["table"]).rows) == 3
 
 
 def test_the_table_is_for_people_too(net: Path, capsys: pytest.CaptureFixture[str]):

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lowering.core.rules import FLowering
-from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, TMadeBy
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ops.optimizer import multi_update as optimizer_multi
 from symjax_nnvm.ops.optimizer import update as optimizer
@@ -53,10 +53,7 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         ),
         "takes no input",
     ),
-    "_blocked_weight": "TransformWeights makes it where no gradients are asked for",
-    "_fused_convolution": "FuseConvolution makes it where no gradients are asked for",
-    "_fused_fully_connected": "FuseConvolution makes it where no gradients are asked for",
-    "_winograd_convolution": "TransformWeights makes it where no gradients are asked for",
+    **{op.name: f"{TMadeBy[op]} makes it where no gradients are asked for" for op in OPERATORS if op in TMadeBy},
     "_shuffle": "MXNet has no gradient of it",
 }
 

@@ -40,6 +40,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("symjax_nnvm/mxnet/model_files.py", "_OF_EPOCH"): ("a-b-0012", "-0001-00002"),
     ("symjax_nnvm/mxnet/find.py", "_PARAMS_NAME"): ("a-b-0012.params", "-0001-00002.params"),
     ("lowering/cli/saving.py", "_UNSAFE"): ("/", "...", "."),
+    ("lowering/convolutions/layouts.py", "_LAYOUT"): ("b16c64",),
     ("lowering/native/ask.py", "_IMPLEMENTATION"): (",cpu,convolution,brg_conv_fwd:avx2,",),
     ("lowering/serving/archive.py", "_PLATFORM"): ("cpu",),
     ("lowering/serving/archive.py", "_SHA256"): ("0f" * 32,),

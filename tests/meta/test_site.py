@@ -129,7 +129,7 @@ def test_related_operators_are_linked():
         "- Similar names: [`sym.Convolution_v1`](/reference/operators/nn/convolution_v1/Convolution_v1.md)"
         in convolution
     )
-    assert "- Its gradient is written with [`sym.sign`]" in relu
+    assert "- Its gradient is written with [`sym.elemwise_mul`]" in relu
     assert "- Mentioned above: [`sym.SoftmaxOutput`]" in page_of("SoftmaxActivation")
     assert "- Similar names: [`sym._div_scalar`]" in page_of("elemwise_div")
     assert "- Family [elementwise/unary](/reference/operators/elementwise/unary.md)." in relu

@@ -66,7 +66,7 @@ def compare(
             paths, threads.map(lambda path: run_file(plugin, path, seconds, only), paths), strict=True
         ):
             known = reasons.get(path.stem, {})
-            counts = dict.fromkeys(("passed", "skipped", "listed", "failed"), 0)
+            counts: dict[str, int] = dict.fromkeys(("passed", "skipped", "listed", "failed"), 0)
             for row in rows:
                 name = row.test.rpartition("::")[2]
                 outcome = "listed" if row.outcome == "failed" and name in known else row.outcome

@@ -184,8 +184,8 @@ class CSVIter(NDArrayIter):
         label = read_csv(str(label_csv), _sizes(label_shape), dtype) if label is None else label
         label = label[:, 0] if label.shape[1:] == (1,) else label
         handle = "pad" if round_batch else "discard"
-        held = ({name: array(value, dtype=value.dtype)} for name, value in ((data_name, data), (label_name, label)))
-        super().__init__(*held, batch_size, False, handle)
+        named = {data_name: array(data, dtype=data.dtype)}, {label_name: array(label, dtype=label.dtype)}
+        super().__init__(named[0], named[1], batch_size, False, handle)
 
     def getdata(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The data of the batch, an array, as MXNet's iterators over files give it."""

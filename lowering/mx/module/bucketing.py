@@ -61,7 +61,7 @@ class BucketingModule(BaseModule):
         """The module of the batch that ran last."""
         return self._current
 
-    def _made(self, key: Any) -> Module:
+    def _make_module(self, key: Any) -> Module:
         with NameManager():
             symbol, data_names, label_names = self._sym_gen(key)
         return Module(symbol, data_names, label_names, **self._options)

@@ -74,7 +74,8 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 def _dense(given: Any, ctx: Any, dtype: Any) -> NDArray:
     if isinstance(given, tuple) and all(isinstance(size, int | np.integer) for size in given):
         return dense_zeros(given, ctx, dtype)
-    whole = given.toarray() if hasattr(given, "toarray") else given  # SciPy's
+    dense = getattr(given, "toarray", None)  # SciPy's
+    whole = given if dense is None else dense()
     return dense_array(whole, ctx, dtype or getattr(whole, "dtype", None))
 
 

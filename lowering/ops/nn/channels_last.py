@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jax import Array
 
-from lowering import convolutions
+from lowering.convolutions import directions
+from lowering.convolutions.geometry import geometry_of
 from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ops.nn import channels_last as ops
 
@@ -13,15 +14,15 @@ from symjax_nnvm.ops.nn import channels_last as ops
 def _convolution(
     p: ops.ChannelsLastParams, data: Array, weight: Array, bias: Array | None = None, *, algorithm: str
 ) -> Array:
-    out = convolutions.forward(data, weight, ops.geometry(p, data.shape, data.dtype.name), algorithm)
+    out = directions.forward(data, weight, geometry_of(p, data.shape, data.dtype.name), algorithm)
     return out if bias is None else out + bias
 
 
 @lowers("_backward_channels_last_convolution_data", needs=("algorithm",), by_part=ByPart((0, 2)))
 def _data_gradient(p: ops.ChannelsLastGeometry, ograd: Array, weight: Array, data: Array, *, algorithm: str) -> Array:
-    return convolutions.data_gradient(ograd, weight, ops.geometry(p, data.shape, data.dtype.name), algorithm)
+    return directions.data_gradient(ograd, weight, geometry_of(p, data.shape, data.dtype.name), algorithm)
 
 
 @lowers("_backward_channels_last_convolution_weight", needs=("algorithm",), by_part=ByPart((0, 1), summed=True))
 def _weight_gradient(p: ops.ChannelsLastGeometry, ograd: Array, data: Array, *, algorithm: str) -> Array:
-    return convolutions.weight_gradient(ograd, data, ops.geometry(p, data.shape, data.dtype.name), algorithm)
+    return directions.weight_gradient(ograd, data, geometry_of(p, data.shape, data.dtype.name), algorithm)

@@ -1,5 +1,5 @@
 """JAX rules of convolution and of its two gradients: one XLA convolution each, or the algorithm that was chosen
-(`symjax_nnvm/ops/nn/convolution_algorithms.py`).
+(`lowering/convolutions/ops/algorithms.py`).
 
 The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
 gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
@@ -14,13 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering import convolutions
-from lowering.convolutions import pointwise
+from lowering.convolutions import directions, pointwise
+from lowering.convolutions.geometry import XLA, Geometry, geometry_of
 from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.rows import by_rows
 from lowering.core.rules import ByPart, lowers
-from symjax_nnvm.geometry import XLA, Geometry
-from symjax_nnvm.ops.nn import channels_last
 from symjax_nnvm.ops.nn import convolution as ops
 
 Pairs = list[tuple[int, int]]
@@ -63,7 +61,7 @@ def _shifts(p: ops.ConvolutionGeometry) -> Shifts:
 
 def _geometry(p: ops.ConvolutionGeometry, shape: Sequence[int], dtype: np.dtype) -> Geometry:
     """The geometry of the convolution of data of this shape, for algorithms that take channels last."""
-    return channels_last.geometry(p, [shape[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype.name)
+    return geometry_of(p, [shape[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype.name)
 
 
 def _last(p: ops.ConvolutionGeometry, array: Array) -> Array:
@@ -100,7 +98,7 @@ def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, algorithm: 
         return _shifts(p).convolve(data, weight, sizes)
     if algorithm != XLA:
         geometry = _geometry(p, data.shape, data.dtype)
-        out = convolutions.forward(_last(p, data), _weight_last(p, weight), geometry, algorithm)
+        out = directions.forward(_last(p, data), _weight_last(p, weight), geometry, algorithm)
         return jnp.moveaxis(out, -1, p.channel_axis)
     spec = _specs(p)
     return lax.conv_general_dilated(
@@ -127,7 +125,7 @@ def data_gradient(
         return pointwise.data_gradient(ograd, _matrix(weight))
     if algorithm not in (XLA, "shifts"):
         geometry = _geometry(p, shape, ograd.dtype)
-        out = convolutions.data_gradient(_last(p, ograd), _weight_last(p, weight), geometry, algorithm)
+        out = directions.data_gradient(_last(p, ograd), _weight_last(p, weight), geometry, algorithm)
         return jnp.moveaxis(out, -1, p.channel_axis)
     spec = _specs(p)
     padding: Pairs = []
@@ -179,7 +177,7 @@ def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, al
         return _shifts(p).weight_gradient(data, ograd)
     if algorithm != XLA:
         geometry = _geometry(p, data.shape, data.dtype)
-        found = convolutions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
+        found = directions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
         return jnp.moveaxis(found, (-2, -1), (p.channel_axis, 0))
     spec = _swapped(_specs(p))
     padding: Pairs = []

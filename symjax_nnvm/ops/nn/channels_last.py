@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.geometry import MAX_PRODUCTS, Geometry
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
@@ -16,7 +15,6 @@ from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.layout import ChannelsLast
 from symjax_nnvm.ir.rules.named_dims import of_rank
-from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,
     ConvolutionGeometry,
@@ -29,6 +27,10 @@ from symjax_nnvm.ops.nn.convolution import (
     padded,
     weight_channels,
 )
+
+MAX_PRODUCTS = 64
+"""The most products in an output element of a grouped convolution for which shifted sums are fast: each product is an
+operation of its own in the program."""
 
 
 class ChannelsLastGeometry(WindowParams):
@@ -48,13 +50,6 @@ class ChannelsLastGeometry(WindowParams):
 
 class ChannelsLastParams(ChannelsLastGeometry):
     no_bias: bool = param(False, doc="leave the bias out")
-
-
-def geometry(p: ChannelsLastGeometry | ConvolutionGeometry, data: Sequence[int], dtype: DType) -> Geometry:
-    """The geometry of a convolution of data of this shape (n, …d, c)."""
-    _, strides, dilations, pads = zip(*p.steps, strict=True)
-    batch, *size, channels = data
-    return Geometry(batch, tuple(size), channels, p.num_filter, p.kernel, strides, dilations, pads, p.num_group, dtype)
 
 
 def channels_last_shapes(p: ChannelsLastGeometry, ins: Shapes, outs: Shapes):
@@ -87,7 +82,6 @@ register_op(
     precision="half",
     recompute="if forced",
     drawing="convolution",
-    FGeometry=lambda attrs, data, dtype: geometry(attrs.parsed, data, dtype),
     doc="Convolution of data (n, …d, c) with a weight (…k, c / groups, f), plus a bias for each filter: (n, …, f).",
 )
 differentiate("_channels_last_convolution", ChannelsLastGeometry)

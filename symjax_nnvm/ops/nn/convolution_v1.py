@@ -15,7 +15,6 @@ from symjax_nnvm.ops.nn.convolution import (
     padded,
     scaled_convolution,
 )
-from symjax_nnvm.ops.nn.convolution_algorithms import of_convolution
 
 
 class ConvolutionV1Params(ConvolutionParams):
@@ -44,7 +43,6 @@ register_op(
     precision="half",
     FScaled=scaled_convolution,
     FScaledData=convolution_of_scaled,
-    FAlgorithm=of_convolution,
     drawing="convolution",
     doc="(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. "
     "Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.",

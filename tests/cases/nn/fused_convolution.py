@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from symjax_nnvm.geometry import Blocks
+from lowering.convolutions.layouts import Blocks
 from tests.cases import Case, T
 
 _OURS = "an operator of this library"
@@ -20,14 +20,14 @@ def _convolution(data: tuple[int, ...], weight: tuple[int, ...], block: int = 0,
     inputs = [T(*data), T(blocks.length) if block else T(*weight)]
     inputs += [] if params["no_bias"] else [T(filters)]
     inputs += [T(data[0], *size, filters)] if given.get("with_addend") else []
-    params |= {"block": block, "channels": data[-1]} if block else {}
+    params |= {"layout": blocks.layout} if block else {}
     return Case("_fused_convolution", tuple(inputs), params, wrt=(), no_mxnet=_OURS)
 
 
 CASES = [
-    Case("_blocked_weight", (T(3, 2, 2, 5),), {"block": 4}, wrt=(), no_mxnet=_OURS),
-    Case("_blocked_weight", (T(2, 3, 4),), {"block": 2, "num_group": 2}, wrt=(), no_mxnet=_OURS),
-    Case("_blocked_weight", (T(3, 3, 1, 5),), {"block": 4, "num_group": 5}, wrt=(), no_mxnet=_OURS),
+    Case("_blocked_weight", (T(3, 2, 2, 5),), {"layout": "b4c2"}, wrt=(), no_mxnet=_OURS),
+    Case("_blocked_weight", (T(2, 3, 4),), {"layout": "b2c6", "num_group": 2}, wrt=(), no_mxnet=_OURS),
+    Case("_blocked_weight", (T(3, 3, 1, 5),), {"layout": "b4c5", "num_group": 5}, wrt=(), no_mxnet=_OURS),
     _convolution((1, 5, 6, 2), (3, 3, 2, 3), no_bias=False, with_addend=True, act_type="relu", pad=(1, 1)),
     _convolution((2, 5, 6, 2), (3, 2, 2, 5), 4, no_bias=False, act_type="relu6", stride=(2, 1)),
     _convolution((2, 7, 4), (3, 2, 6), 2, groups=2, with_addend=True, pad=(1,)),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from symjax_nnvm.geometry import Blocks
+from lowering.convolutions.layouts import Blocks
 from tests.cases import Case, T
 
 
@@ -14,7 +14,7 @@ def _dense(data: tuple[int, ...], hidden: int, depth: int, block: int = 0, **giv
     inputs = [T(*data), T(blocks.length) if block else T(hidden, depth)]
     inputs += [] if params["no_bias"] else [T(hidden)]
     inputs += [T(*out)] if given.get("with_addend") else []
-    params |= {"block": block, "depth": depth} if block else {}
+    params |= {"layout": blocks.layout} if block else {}
     return Case("_fused_fully_connected", tuple(inputs), params, wrt=(), no_mxnet="an operator of this library")
 
 

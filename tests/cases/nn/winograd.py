@@ -17,8 +17,8 @@ def _convolution(data: tuple[int, ...], filters: int, algorithm: str, **given: A
 
 
 CASES = [
-    Case("_winograd_weight", (T(3, 3, 2, 3),), {"tile": 2}, no_mxnet=_OURS),
-    Case("_winograd_weight", (T(3, 3, 1, 2),), {"tile": 4}, no_mxnet=_OURS),
+    Case("_winograd_weight", (T(3, 3, 2, 3),), {"tile": 2}, wrt=(), no_mxnet=_OURS),
+    Case("_winograd_weight", (T(3, 3, 1, 2),), {"tile": 4}, wrt=(), no_mxnet=_OURS),
     _convolution((1, 5, 6, 2), 3, "winograd2", pad=(1, 1)),
     _convolution((2, 4, 7, 3), 2, "winograd4", no_bias=False),
     _convolution((2, 9, 4, 2), 2, "winograd4", pad=(2, 1)),

@@ -10,7 +10,8 @@ import pytest
 
 import lowering
 from lowering.api import tune as tune_module
-from symjax_nnvm import algorithms
+from lowering.convolutions import choose
+from lowering.convolutions import table as table_module
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, InferenceError
 from symjax_nnvm.pipeline import Options
@@ -21,9 +22,9 @@ DATA = {"data": (1, 64, 12, 12)}
 @pytest.fixture(autouse=True)
 def _no_other_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    algorithms.forget()
+    choose.forget()
     yield
-    algorithms.forget()
+    choose.forget()
 
 
 @pytest.fixture
@@ -50,19 +51,19 @@ def test_a_table_of_the_users_own_is_used_from_then_on():
     geometry = table.rows[0].geometry
     assert (geometry.batch, geometry.size, geometry.channels, geometry.filters) == (1, (12, 12), 64, 64)
     assert "winograd2" in table.rows[0].constant
-    assert algorithms.choose("forward", geometry, "cpu") == "im2col"
+    assert choose.choose("forward", geometry, "cpu") == "im2col"
     trained = lowering.tune(network(), {"data": (2, 64, 12, 12)}, is_train=True, progress=False)
     assert [(row.direction, row.geometry.batch) for row in trained.rows] == [
         *(("forward", 2), ("data", 2), ("weight", 2), ("forward", 1))
     ]
     again = lowering.tune(network(), DATA, progress=False)
     assert len(again.rows) == 4
-    assert list(algorithms.read_table(algorithms.user_table("cpu")).rows) == list(again.rows)
+    assert list(table_module.read_table(table_module.user_table("cpu")).rows) == list(again.rows)
 
 
 def test_nothing_to_measure_writes_nothing():
     assert list(lowering.tune(sym.relu(sym.Variable("data")), DATA, progress=False).rows) == []
-    assert not algorithms.user_table("cpu").exists()
+    assert not table_module.user_table("cpu").exists()
     with pytest.raises(CallError, match="lowering.tune"):
         lowering.tune(network(), (1, 2))  # pyright: ignore[reportArgumentType]
     with pytest.raises(InferenceError, match="conv0"):

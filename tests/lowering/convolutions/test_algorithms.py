@@ -10,12 +10,14 @@ from typing import Any, get_args
 
 import pytest
 
-from symjax_nnvm import algorithms
-from symjax_nnvm.algorithms import Direction, Geometry, Measured, Table, choose, read_table, write_table
+from lowering.convolutions import choose as choose_module
+from lowering.convolutions import table as table_module
+from lowering.convolutions.choose import choose
+from lowering.convolutions.geometry import LIBRARY, Direction, Geometry, applies
+from lowering.convolutions.table import Measured, Table, read_table, write_table
 from symjax_nnvm.errors import FileError
-from symjax_nnvm.geometry import LIBRARY, applies
 
-ROOT = Path(algorithms.__file__).parent
+ROOT = Path(table_module.__file__).parent
 DENSE = Geometry(1, (28, 28), 128, 128, (3, 3), (1, 1), (1, 1), (1, 1))
 TIMES = {"xla": 4.0, "im2col": 3.0, "winograd4": 2.0, "winograd2": 2.5}
 
@@ -23,18 +25,18 @@ TIMES = {"xla": 4.0, "im2col": 3.0, "winograd4": 2.0, "winograd2": 2.5}
 @pytest.fixture(autouse=True)
 def _no_other_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    algorithms.forget()
+    choose_module.forget()
     yield
-    algorithms.forget()
+    choose_module.forget()
 
 
 def measured(*rows: Measured) -> None:
     """Write the user's table of a platform that has no other, and of the CPU."""
     for platform in ("abacus", "cpu"):
-        path = algorithms.user_table(platform)
+        path = table_module.user_table(platform)
         path.parent.mkdir(exist_ok=True)
         write_table(path, Table(platform, {"machine": "none"}, rows))
-    algorithms.forget()
+    choose_module.forget()
 
 
 # -- the choice ------------------------------------------------------------------------------------------------------

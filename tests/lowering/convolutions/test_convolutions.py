@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lowering import convolutions
+from lowering.convolutions import directions
+from lowering.convolutions import geometry as geometry_module
 from lowering.convolutions.directions import DATA, FORWARD, TRANSFORMED, WEIGHT
+from lowering.convolutions.geometry import Direction, Geometry, applicable, applies, winograd_tile
+from lowering.convolutions.ops.algorithms import of_layout
+from lowering.convolutions.winograd import winograd_weight
 from lowering.ops.nn import convolution as rules
-from symjax_nnvm import geometry as geometry_module
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.geometry import Direction, Geometry, applicable, applies, winograd_tile
-from symjax_nnvm.ops.nn.convolution_algorithms import of_layout
 from tests.support.comparison import assert_close
 
 
@@ -55,7 +56,7 @@ GEOMETRIES = {
     "3-D, stride 2": of((5, 6, 4), 2, 3, (3, 2, 1), stride=2, pad=(1, 0, 0)),
 }
 
-RULES = {"forward": convolutions.forward, "data": convolutions.data_gradient, "weight": convolutions.weight_gradient}
+RULES = {"forward": directions.forward, "data": directions.data_gradient, "weight": directions.weight_gradient}
 TABLES = {"forward": FORWARD, "data": DATA, "weight": WEIGHT}
 
 
@@ -187,9 +188,9 @@ def test_errors_in_float32():
 def test_half_precision_is_summed_in_float32():
     g = replace(GEOMETRIES["3×3"], channels=256, dtype="bfloat16")
     data, weight, _ = (jnp.asarray(array) for array in arrays(g))
-    exact = convolutions.forward(data.astype("float32"), weight.astype("float32"), g, "xla")
+    exact = directions.forward(data.astype("float32"), weight.astype("float32"), g, "xla")
     for name in ("im2col", "im2col_chunks"):
-        out = convolutions.forward(data, weight, g, name)
+        out = directions.forward(data, weight, g, name)
         assert out.dtype == "bfloat16"
         assert np.abs(out - exact).max() < 2**-7 * np.abs(exact).max(), name
 
@@ -199,8 +200,8 @@ def test_factors_made_before_give_the_same():
         g = GEOMETRIES["3×3"]
         data, weight, _ = arrays(g)
         for name in TRANSFORMED:
-            factors = convolutions.winograd_weight(jnp.asarray(weight), winograd_tile(name) or 0)
-            got = convolutions.forward_transformed(jnp.asarray(data), factors, g, name)
+            factors = winograd_weight(jnp.asarray(weight), winograd_tile(name) or 0)
+            got = TRANSFORMED[name](jnp.asarray(data), factors, g)
             np.testing.assert_allclose(got, expected(g)["forward"], atol=1e-12)
 
 

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering import convolutions
-from lowering.convolutions import onednn
+from lowering.convolutions import directions
+from lowering.convolutions.backends import onednn
+from lowering.convolutions.geometry import LIBRARY, Direction, Epilogue, Geometry, applies
+from lowering.convolutions.layouts import Blocks
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applies
-from symjax_nnvm.ops.nn.fused_convolution import blocks_of
+from symjax_nnvm.errors import InferenceError, ParamError
 from tests.lowering.convolutions.test_convolutions import GEOMETRIES
 from tests.support.comparison import assert_close
 
@@ -37,7 +37,7 @@ needs_onednn = pytest.mark.skipif(
 
 def both(data: np.ndarray, ograd: np.ndarray) -> list[tuple[Direction, Any, np.ndarray]]:
     """Directions, their rules, and what these take first."""
-    return [("forward", convolutions.forward, data), ("data", convolutions.data_gradient, ograd)]
+    return [("forward", directions.forward, data), ("data", directions.data_gradient, ograd)]
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_every_geometry_equals_xla(name: str):
     operands = [bias] * epilogue.bias + [addend] * epilogue.addend
     laid = Blocks.of(block, g).lay(weight, np).ravel()
     found = onednn.convolve(jnp.asarray(data), laid, g, epilogue, [jnp.asarray(a) for a in operands])
-    expected = np.asarray(convolutions.forward(jnp.asarray(data), jnp.asarray(weight), g, "xla")) + sum(operands)
+    expected = np.asarray(directions.forward(jnp.asarray(data), jnp.asarray(weight), g, "xla")) + sum(operands)
     if epilogue.act_type:
         expected = np.clip(expected, 0, 6 if epilogue.act_type == "relu6" else None)
     assert_close(np.asarray(found), expected, 1e-5, name)
@@ -71,7 +71,7 @@ def test_both_directions_that_call_it_equal_xla(name: str):
     data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
     ograd = numbers(g.batch, *g.out_size, g.filters)
     for direction, rule, first in both(data, ograd):
-        if not applies(LIBRARY, direction, g) or not onednn.Cores().computes(direction, g):
+        if not applies(LIBRARY, direction, g) or not onednn.OneDnn("cpu").computes(direction, g):
             continue
         found, expected = (np.asarray(rule(jnp.asarray(first), jnp.asarray(weight), g, by)) for by in (LIBRARY, "xla"))
         assert_close(found, expected, 1e-5, f"{name}, {direction}")
@@ -182,6 +182,16 @@ def test_blocks_hold_the_weight(block: int, channels: int, filters: int, groups:
     assert np.count_nonzero(laid) == weight.size
 
 
+@pytest.mark.parametrize("layout", ["b0c8", "b16", "16", "b16c8 ", "b16c0"])
+def test_a_word_that_is_no_layout_is_told(layout: str):
+    with pytest.raises(ParamError, match="layout=.*expected such as 'b16c64'"):
+        sym._blocked_weight(sym.Variable("w"), layout=layout)
+    with pytest.raises(ParamError, match="layout=.*expected such as 'b16c64'"):
+        sym._fused_fully_connected(sym.Variable("x"), num_hidden=4, layout=layout)
+    with pytest.raises(ParamError, match="layout=.*expected such as 'b16c64'"):
+        sym._fused_convolution(sym.Variable("x"), kernel=(3, 3), num_filter=4, layout=layout)
+
+
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "0")
     assert onednn.block.__wrapped__(FEW_IN_A_GROUP, Epilogue()) is None
@@ -250,7 +260,7 @@ def test_dense_layers_of_many_rows_call_it_with_what_follows():
     predict = lowering.Predictor(net, args, platform="cpu")
     nodes = [n for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
     dense = [n.attrs.parsed for n in nodes if n.op is not None and n.op.name == "_fused_fully_connected"]
-    found = {(p.num_hidden, p.act_type, p.with_addend, p.block > 0) for p in dense}
+    found = {(p.num_hidden, p.act_type, p.with_addend, bool(p.layout)) for p in dense}
     assert found == {
         (320, "gelu", False, True),
         (96, "", True, True),
@@ -295,7 +305,7 @@ def test_a_folder_of_a_machine_whose_library_wants_other_blocks_is_made_anew(
 @pytest.mark.parametrize("dtype", ["float16", "int8", "bool"])
 def test_weights_of_another_dtype_are_told_before_it_is_called(dtype: str):
     """Of a file that has the operator itself; oneDNN would end the process."""
-    parameters = {"kernel": "(3, 3)", "num_filter": "16", "no_bias": "True", "block": "16", "channels": "8"}
+    parameters = {"kernel": "(3, 3)", "num_filter": "16", "no_bias": "True", "layout": "b16c8"}
     nodes = [{"op": "null", "name": name, "inputs": []} for name in ("data", "w")]
     nodes += [{"op": "_fused_convolution", "name": "c", "attrs": parameters, "inputs": [[0, 0, 0], [1, 0, 0]]}]
     net = sym.load_json(json.dumps({"nodes": nodes, "arg_nodes": [0, 1], "heads": [[2, 0, 0]]}))
@@ -344,16 +354,16 @@ def test_a_weight_that_lies_in_blocks_in_a_file_keeps_them():
     """It was laid in blocks once more, and refused as no weight of a convolution."""
     weight = np.random.default_rng(0).standard_normal((3, 3, 8, 8)).astype("float32")
     node = {"op": "_fused_convolution", "name": "n", "inputs": [[0, 0, 0], [1, 0, 0]]}
-    attrs = {"kernel": "(3,3)", "num_filter": "8", "no_bias": "True", "block": "8", "channels": "8"}
+    attrs = {"kernel": "(3,3)", "num_filter": "8", "no_bias": "True", "layout": "b8c8"}
     variables = [{"op": "null", "name": name, "inputs": []} for name in ("x", "w")]
     text = {"nodes": [*variables, node | {"attrs": attrs}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]}
     net = sym.load_json(json.dumps(text))
     x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype("float32")
-    laid = blocks_of(weight.shape, 1, 8).lay(weight, np).ravel()
+    laid = Blocks(8, (3, 3), 8, 8, 1).lay(weight, np).ravel()
     plain = sym._channels_last_convolution(
         sym.Variable("x"), sym.Variable("w"), kernel=(3, 3), num_filter=8, no_bias=True
     )
     expected = lowering.to_jax(plain)({"x": x, "w": weight})[0][0]
     np.testing.assert_allclose(lowering.Predictor(net, {"w": laid})(x=x)[0], expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(InferenceError, match="the pipeline writes.*Convolution.*'n'"):
-        sym._blocked_weight(sym.Variable("w"), block=8, name="n").infer_shape(w=(576,))
+        sym._blocked_weight(sym.Variable("w"), layout="b8c64", name="n").infer_shape(w=(576,))

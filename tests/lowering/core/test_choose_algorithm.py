@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering import convolutions
-from lowering.convolutions import onednn, pointwise
+from lowering.convolutions import directions, pointwise
+from lowering.convolutions.backends import Backend, onednn
 from lowering.core.cache import Programs
 from lowering.ops.nn import convolution as rules
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
-from symjax_nnvm.geometry import Machine
 from symjax_nnvm.ir.attributes import FAlgorithm
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.choose_algorithm import choose_algorithm
@@ -56,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     found: Counter[str] = Counter()
     with monkeypatch.context() as patch:
         for name in DIRECTIONS:
-            last, first = getattr(convolutions, name), getattr(pointwise, name)
+            last, first = getattr(directions, name), getattr(pointwise, name)
 
             def by_name(*given: Any, of: Any = last) -> Any:
                 found[given[3]] += 1
@@ -66,7 +65,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
                 found["product"] += 1
                 return of(*given)
 
-            patch.setattr(convolutions, name, by_name)
+            patch.setattr(directions, name, by_name)
             patch.setattr(pointwise, name, product)
         by_rows = rules.by_rows
 
@@ -141,7 +140,7 @@ def test_bodies_of_loops_and_their_gradients_are_named():
 def test_shapes_that_contradict_each_other_are_told_when_it_is_lowered():
     graph = Graph(branches().outputs)
     known = Known(shapes=(("data", (2, 8, 16, 16)), ("dense_weight", (1, 1, 1, 1))))
-    assert choose_algorithm(graph, Machine("cpu"), known).attrs["algorithm"] == {}
+    assert choose_algorithm(graph, Backend("cpu"), known).attrs["algorithm"] == {}
 
 
 @pytest.mark.skipif(onednn.why_not() is not None, reason="jaxlib has no oneDNN on this platform")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.convolutions.backends import Backend
 from lowering.core.cache import Programs
 from lowering.core.program import Program
 from symjax_nnvm import pipeline
@@ -118,8 +119,10 @@ def test_a_plan_tells_what_each_stage_did():
 def test_a_plan_says_what_is_missing_and_nothing_else():
     """The words come from what decides: what is there is not asked for."""
     net = network()
-    told = {r.name: r.missing for r in Pipeline(net.outputs).plan(Options(platform="cpu")).records if not r.ran}
+    there = Options(platform="cpu", backend=Backend("cpu"))
+    told = {r.name: r.missing for r in Pipeline(net.outputs).plan(there).records if not r.ran}
     assert told["TransformWeights"] == ("constants", "shapes")
+    assert told["FuseConvolution"] == ("a backend that fuses", "constants", "shapes")
     told = {r.name: r.missing for r in Pipeline(net.outputs).plan(Options(wrt=WRT, constants=frozenset())).records}
     assert told["FoldScaleAxis"] == ("no gradients",)
 

@@ -14,6 +14,8 @@ import pytest
 from lowering import mx
 from lowering.mx.ndarray import storage
 
+optimizers: Any = mx.optimizer
+
 
 def test_a_seed_reaches_executors_and_modules_that_are_bound():
     executor = mx.sym.Dropout(mx.sym.Variable("x")).bind(mx.cpu(), {"x": mx.nd.ones(64)})
@@ -76,14 +78,15 @@ def test_initializers_fill_arrays_by_their_methods():
 def test_numpys_functions_take_arrays():
     x = mx.nd.array([4, 9])
     assert isinstance(np.sqrt(x), mx.nd.NDArray)
-    assert np.sqrt(x).asnumpy().tolist() == [2, 3]
+    root: Any = np.sqrt(x)
+    assert root.asnumpy().tolist() == [2, 3]
     assert np.all(x == x)
     assert not np.any(x != x)
     for product in (np.float32(2) * x, x * np.float32(2)):
         assert isinstance(product, mx.nd.NDArray)
         assert product.asnumpy().tolist() == [8, 18]
     with pytest.raises(TypeError, match=r"type <class 'numpy.ndarray'> not supported"):
-        np.ones(2) + x
+        _ = np.ones(2) + x
     total = np.zeros(2)
     np.add(total, x, out=total)
     assert total.tolist() == [4, 9]
@@ -118,14 +121,14 @@ def test_metrics_by_their_configuration_and_before_an_update():
 def test_rates_are_pythons_numbers():
     schedule = mx.lr_scheduler.FactorScheduler(step=5, base_lr=0.1)
     assert schedule(0) == 0.1
-    optimizer = mx.optimizer.SGD(learning_rate=0.3, lr_scheduler=schedule)
+    optimizer = optimizers.SGD(learning_rate=0.3, lr_scheduler=schedule)
     assert optimizer.learning_rate == 0.3
     with pytest.raises(UserWarning, match="has already been defined"):
         optimizer.set_learning_rate(1)
 
 
 def test_optimizers_update_lists_and_arrange_states_as_mxnet():
-    optimizer = mx.optimizer.SGD(learning_rate=0.1, momentum=0.9)
+    optimizer = optimizers.SGD(learning_rate=0.1, momentum=0.9)
     weights = [mx.nd.ones(2), mx.nd.ones(2)]
     states = [optimizer.create_state(i, weight) for i, weight in enumerate(weights)]
     optimizer.update([0, 1], weights, [mx.nd.ones(2)] * 2, states)
@@ -133,11 +136,11 @@ def test_optimizers_update_lists_and_arrange_states_as_mxnet():
     np.testing.assert_allclose(states[1].asnumpy(), -0.1)
     assert optimizer._index_update_count == {0: 1, 1: 1}
     half = mx.nd.ones(2, dtype="float16")
-    momentum, wide = mx.optimizer.SGD(momentum=0.9, multi_precision=True).create_state_multi_precision(0, half)
+    momentum, wide = optimizers.SGD(momentum=0.9, multi_precision=True).create_state_multi_precision(0, half)
     assert (momentum.dtype, wide.asnumpy().tolist()) == (np.float32, [1, 1])
-    wide, (mean, _) = mx.optimizer.Adam(multi_precision=True).create_state_multi_precision(0, half)
+    wide, (mean, _) = optimizers.Adam(multi_precision=True).create_state_multi_precision(0, half)
     assert (wide.asnumpy().tolist(), mean.asnumpy().tolist()) == ([1, 1], [0, 0])
-    assert mx.optimizer.SGD().create_state(0, half) is None
+    assert optimizers.SGD().create_state(0, half) is None
 
 
 def test_iterators_hold_arrays_and_any_object_with_data_is_a_batch():
@@ -149,7 +152,8 @@ def test_iterators_hold_arrays_and_any_object_with_data_is_a_batch():
     module = mx.mod.Module(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2), label_names=None)
     module.bind([("data", (2, 3))], for_training=False, label_shapes=module._label_shapes)
     module.init_params()
-    module.forward(namedtuple("Batch", ["data"])([mx.nd.ones((2, 3))]))
+    batch: Any = namedtuple("Batch", ["data"])([mx.nd.ones((2, 3))])
+    module.forward(batch)
     assert module.get_outputs()[0].shape == (2, 2)
 
 
@@ -188,7 +192,8 @@ def test_sparse_arrays_are_dense_with_one_warning():
     assert csr.asnumpy().tolist() == [[0, 7, 0], [8, 0, 9]]
     assert mx.nd.sparse.csr_matrix(([1.0, 1], ([0, 1], [1, 2]))).asnumpy().tolist() == [[0, 1, 0], [0, 0, 1]]
     assert mx.nd.sparse.zeros("csr", (2, 2)).tostype("row_sparse").shape == (2, 2)
-    assert not isinstance(csr, mx.nd.sparse.CSRNDArray)
+    sparse: Any = mx.nd.sparse
+    assert not isinstance(csr, sparse.CSRNDArray)
     with pytest.raises(mx.MXNetError, match="No such storage type"):
         csr.tostype("dense")
     with pytest.raises(mx.MXNetError, match="do not fit a sparse array"):

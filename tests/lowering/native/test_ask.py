@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import onednn
+from lowering.convolutions.geometry import Epilogue, Geometry
 from lowering.native import ask as asking
 from lowering.native import trials
-from symjax_nnvm.geometry import Epilogue, Geometry
 
 G = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
 MAKES = "onednn_verbose,v1,primitive,create:cache_miss,cpu,convolution,{},forward_inference,0.3"

@@ -14,7 +14,7 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import onednn
 from lowering.xla.options import options_for
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
@@ -50,12 +50,12 @@ def fast(program: Any) -> Any:
 
 def test_numbers_for_sizes_equal_a_predictor_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Without oneDNN, and with a convolution that Winograd's algorithm computes; what is left open is XLA's choice."""
-    monkeypatch.setattr(onednn.Cores, "block", lambda *_: None)
+    monkeypatch.setattr(onednn.OneDnn, "layout", lambda *_: None)
 
     def by_winograd(*_: object, constant: bool = False, **__: object) -> str:
         return "winograd4" if constant else "xla"
 
-    monkeypatch.setattr("symjax_nnvm.ops.nn.convolution_algorithms.choose", by_winograd)
+    monkeypatch.setattr("lowering.convolutions.backends.backend.choose", by_winograd)
     rng = np.random.default_rng(0)
     hidden = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
     net = sym.FullyConnected(sym.relu(hidden), num_hidden=5, name="fc")

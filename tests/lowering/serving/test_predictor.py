@@ -14,10 +14,12 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from lowering.convolutions import choose
+from lowering.convolutions import table as table_module
+from lowering.convolutions.geometry import Geometry
+from lowering.convolutions.table import Measured, Table
 from lowering.serving import constants
-from symjax_nnvm import algorithms
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.algorithms import Geometry, Measured, Table
 from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError, SymbolValueError
 from tests.support.comparison import assert_close
 
@@ -96,10 +98,10 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
         geometry = Geometry(batch, (12, 12), 32, 32, (3, 3), (1, 1), (1, 1), (1, 1))
         times = {"xla": 3.0, "winograd4": 4.0, "winograd2": 5.0}
         rows.append(Measured("forward", geometry, times, {f"winograd{tile}": 1.0, "library": 2.0} if tile else {}))
-    table = algorithms.user_table("cpu")
+    table = table_module.user_table("cpu")
     table.parent.mkdir()
-    algorithms.write_table(table, Table("cpu", {}, rows))
-    algorithms.forget()
+    table_module.write_table(table, Table("cpu", {}, rows))
+    choose.forget()
     data = sym.Variable("data")
     net = sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
     args = {"conv_weight": RNG.standard_normal((32, 32, 3, 3), "float32"), "conv_bias": np.ones(32, "float32")}
@@ -118,7 +120,7 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     assert "TransformWeights" in [r.name for r in predict.plan_of(data=(1, 32, 12, 12)).records if r.ran]
     explained = str(lowering.explain(net, platform="cpu", constants=list(args), data=(1, 32, 12, 12)))
     assert "weights transformed before" in explained
-    algorithms.forget()
+    choose.forget()
 
 
 def test_arrays_may_change_once_they_were_given():
@@ -221,7 +223,7 @@ def test_what_is_made_for_a_signature_goes_with_it():
     assert_close(np.asarray(output), np.full((1, 1, 3), 4, "float32"), 1e-6, "output")
     assert len(predict._programs._programs) < 20
     assert len(predict._programs.pipeline._made) < 70
-    assert algorithms.choose.cache_parameters()["maxsize"] == 4096
+    assert choose.choose.cache_parameters()["maxsize"] == 4096
     del first, value
     gc.collect()
     assert executable() is None

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.convolutions import onednn
+from lowering.convolutions.backends import onednn
+from lowering.convolutions.geometry import Epilogue, Geometry
 from lowering.serving import constants
 from lowering.xla import cpu_streams
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.geometry import Epilogue, Geometry
 from tests.support.comparison import assert_close
 
 CALLED = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))

@@ -1,30 +1,32 @@
-"""A convolution's geometry, and which algorithms can compute it.
+"""A convolution's geometry, what may follow it, and which algorithms can compute it.
 
-For `algorithms.choose` and `lowering/convolutions`, which says what each algorithm does.
+A dense layer is a convolution with a window of one place, whose rows are side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-import numpy as np
+from symjax_nnvm.ir.types import DType
+from symjax_nnvm.ops.nn.channels_last import MAX_PRODUCTS, ChannelsLastGeometry
+from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
+from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams
+from symjax_nnvm.passes.choose_algorithm import UNCHOSEN
 
 __all__ = [
     "ALGORITHMS",
     "LIBRARY",
     "MAX_PRODUCTS",
     "XLA",
-    "Blocks",
     "Direction",
     "Epilogue",
     "Geometry",
-    "Library",
-    "Machine",
     "applicable",
     "applies",
+    "geometry_of",
     "strip",
     "turned",
     "winograd_tile",
@@ -32,10 +34,6 @@ __all__ = [
 
 Direction = Literal["forward", "data", "weight"]
 """What is computed: the convolution, the gradient of its data, or the gradient of its weight."""
-
-MAX_PRODUCTS = 64
-"""Grouped convolutions with more products than this in an output element are left to XLA: each is an operation of its
-own in the program."""
 
 CHUNKS = "_chunks"
 """Ends the name of an algorithm that takes one sample, or a strip of it, after the other: what is made stays in the
@@ -79,6 +77,28 @@ class Geometry:
     def macs(self) -> int:
         """Multiplications of the convolution, and of each of its gradients."""
         return self.batch * prod(self.out_size) * prod(self.kernel) * self.channels // self.groups * self.filters
+
+
+class Epilogue(NamedTuple):
+    """What is done with a convolution's result before it is written: a bias is added, an array of its shape is added,
+    and then "relu", "relu6" or "gelu" is applied."""
+
+    bias: bool = False
+    addend: bool = False
+    act_type: str = ""
+
+
+def geometry_of(
+    p: ConvolutionGeometry | ChannelsLastGeometry | FullyConnectedParams, data: Sequence[int], dtype: DType
+) -> Geometry:
+    """The geometry of an operator with these parameters. data: the shape of its first input, (n, *size, c) of a
+    convolution in any layout."""
+    if isinstance(p, FullyConnectedParams):
+        depth, count = (prod(data[1:]), data[0]) if p.flatten else (data[-1], prod(data[:-1]))
+        return Geometry(1, (count,), depth, p.num_hidden, (1,), (1,), (1,), (0,), dtype=dtype)
+    _, strides, dilations, pads = zip(*p.steps, strict=True)
+    batch, *size, channels = data
+    return Geometry(batch, tuple(size), channels, p.num_filter, p.kernel, strides, dilations, pads, p.num_group, dtype)
 
 
 # -- where each can be used ------------------------------------------------------------------------------------------
@@ -138,11 +158,11 @@ def _by_library(direction: Direction, g: Geometry) -> bool:
     return direction == "data" and inside and (g.groups > 1 or _has_stride_1(g))
 
 
-XLA = "xla"
+XLA = UNCHOSEN
 """The name of what XLA computes as it is asked to."""
 
 LIBRARY = "library"
-"""The name of what a library of the platform computes (`lowering/convolutions/onednn.py`)."""
+"""The name of what a library of the platform computes (`lowering/convolutions/backends`)."""
 
 ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "xla": lambda direction, g: True,
@@ -156,7 +176,7 @@ ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "phases": _by_phases,
     LIBRARY: _by_library,
 }
-"""Name → whether it can compute a direction of a geometry. `lowering/convolutions` says what each does."""
+"""Name → whether it can compute a direction of a geometry. `lowering/convolutions/directions.py` has what each does."""
 
 
 def applies(algorithm: str, direction: Direction, geometry: Geometry) -> bool:
@@ -180,7 +200,7 @@ def strip(g: Geometry) -> int:
 
 
 def winograd_tile(algorithm: str) -> int | None:
-    """The tile of an algorithm that can take a weight of `lowering.convolutions.winograd_weight`; None of others."""
+    """The tile of an algorithm that can take a weight of `winograd.winograd_weight`; None of others."""
     name = algorithm.removesuffix(CHUNKS)
     return int(name.removeprefix("winograd")) if name.startswith("winograd") else None
 
@@ -189,112 +209,3 @@ def applicable(direction: Direction, geometry: Geometry) -> list[str]:
     """All algorithms that can compute a convolution or a gradient of one."""
     names = [*ALGORITHMS, *(name + CHUNKS for name in ALGORITHMS)]
     return [name for name in names if applies(name, direction, geometry)]
-
-
-# -- weights in blocks of filters, and what follows a convolution ----------------------------------------------------
-
-
-class Epilogue(NamedTuple):
-    """What a library does with a convolution's result before it is written: adds a bias, adds an array of its shape,
-    and then "relu", "relu6" or "gelu"."""
-
-    bias: bool = False
-    addend: bool = False
-    act_type: str = ""
-
-
-class Library(Protocol):
-    """A platform's library of convolutions. Two that are equal answer alike."""
-
-    def block(self, geometry: Geometry, epilogue: Epilogue) -> int | None:
-        """How many filters are in a block of the weight that it takes; None where it does not compute a geometry with
-        what follows."""
-        ...
-
-    def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Whether it computes a direction with a plain weight, where `applies` says that it might."""
-        ...
-
-
-class Machine(NamedTuple):
-    """Where convolutions run.
-
-    platform: "cpu", "gpu", "tpu" or "any". library: what may be called there. precise: in float32 no algorithm whose
-    errors exceed 1e-6 of scale, as in training.
-    """
-
-    platform: str
-    library: Library | None = None
-    precise: bool = False
-
-    def takes(self, block: int, geometry: Geometry, epilogue: Epilogue) -> bool:
-        """Whether the library computes a geometry with what follows, from a weight in blocks of so many filters."""
-        return block > 0 and self.library is not None and self.library.block(geometry, epilogue) == block
-
-
-class Blocks(NamedTuple):
-    """A weight in blocks of filters: (groups, f / block, *kernel, c / groups, block), the filters of a group filled up
-    with zeros; where each channel is a group with one filter, (*kernel, f), filled up to a multiple of the block."""
-
-    block: int
-    kernel: tuple[int, ...]
-    channels: int
-    filters: int
-    groups: int
-
-    @classmethod
-    def of(cls, block: int, g: Geometry) -> Blocks:
-        """Of a geometry's weight."""
-        return cls(block, g.kernel, g.channels, g.filters, g.groups)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the weight in blocks."""
-        if self._is_depthwise:
-            return (*self.kernel, self._filled(self.filters))
-        blocks = self._filled(self.filters // self.groups) // self.block
-        return (self.groups, blocks, *self.kernel, self.channels // self.groups, self.block)
-
-    @property
-    def length(self) -> int:
-        """How many numbers the weight in blocks has."""
-        return prod(self.shape)
-
-    def lay(self, weight: Any, numpy: Any) -> Any:
-        """A weight (*kernel, c / groups, f) in blocks. numpy: the module of its arrays."""
-        rank = len(self.kernel)
-        if self._is_depthwise:
-            flat = weight.reshape(*self.kernel, self.filters)
-            return numpy.pad(flat, [*[(0, 0)] * rank, (0, self.shape[-1] - self.filters)])
-        filters = self.filters // self.groups
-        grouped = weight.reshape(*self.kernel, self.channels // self.groups, self.groups, filters)
-        filled = numpy.pad(grouped, [*[(0, 0)] * (rank + 2), (0, self._filled(filters) - filters)])
-        blocks = filled.reshape(*filled.shape[:-1], -1, self.block)
-        return blocks.transpose(rank + 1, rank + 2, *range(rank + 1), rank + 3)
-
-    def unlay(self, blocks: Any) -> Any:
-        """What `lay` made, as it was before."""
-        rank = len(self.kernel)
-        whole = (*self.kernel, self.channels // self.groups, self.filters)
-        if self._is_depthwise:
-            return blocks[..., : self.filters].reshape(whole)
-        rows = blocks.transpose(*range(2, rank + 3), 0, 1, rank + 3)
-        filled = rows.reshape(*rows.shape[:-2], -1)[..., : self.filters // self.groups]
-        return filled.reshape(whole)
-
-    def where(self, filter: int) -> Any:
-        """Where in the flat blocks a filter's numbers (taps, c / groups) are."""
-        taps, share = prod(self.kernel), self.channels // self.groups
-        tap, channel = np.arange(taps)[:, None], np.arange(share)
-        if self._is_depthwise:
-            return tap * self.shape[-1] + filter
-        group, inside = divmod(filter, self.filters // self.groups)
-        first = group * self.shape[1] + inside // self.block
-        return ((first * taps + tap) * share + channel) * self.block + inside % self.block
-
-    @property
-    def _is_depthwise(self) -> bool:
-        return self.groups == self.channels == self.filters > 1
-
-    def _filled(self, filters: int) -> int:
-        return -(-filters // self.block) * self.block

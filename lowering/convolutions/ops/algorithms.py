@@ -10,36 +10,51 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.algorithms import choose
-from symjax_nnvm.geometry import LIBRARY, XLA, Direction, Geometry, Library, Machine, applies, winograd_tile
+from lowering.convolutions.backends import Backend
+from lowering.convolutions.choose import SMALL, choose
+from lowering.convolutions.geometry import LIBRARY, XLA, Direction, applies, geometry_of, winograd_tile
+from lowering.convolutions.ops.fused import AnyParams, epilogue_of, in_layout, taken_apart, uses_layout
+from lowering.convolutions.ops.winograd import by_winograd
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn import deconvolution, up_sampling
-from symjax_nnvm.ops.nn.channels_last import geometry
 from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry, is_pointwise
-from symjax_nnvm.ops.nn.fused_convolution import FusedConvolutionParams, blocked, epilogue_of, taken_apart
-from symjax_nnvm.ops.nn.winograd import by_winograd
+from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams
 
 Sizes = Sequence[tuple[int, ...]]
-Rule = Callable[[NodeAttrs, Sizes, DType, Machine], str | None]
+Rule = Callable[[NodeAttrs, Sizes, DType, Backend], str | None]
+
+MEASURED = frozenset({Op.get("_channels_last_convolution")})
+"""The operators whose algorithm is chosen by the table, which `lowering.tune` measures for."""
 
 # -- constant weights ------------------------------------------------------------------------------------------------
 
+FEW_ROWS = 16
+"""Below, reading the weight of a dense layer is what takes time, and nothing reads it faster: VGG-16's three products
+of one image take 10.5 ms in XLA, and 13.8 in oneDNN on two cores."""
 
-def _transform(
-    node: Node, shape: tuple[int, ...], dtype: DType, platform: str, library: Library | None
-) -> NodeEntry | None:
+MAX_WEIGHT = 1 << 24
+"""Numbers of a dense layer's weight: laying a larger one in blocks, and trying the product, takes seconds (those of
+4096 × 25088, 4)."""
+
+
+def _transform(node: Node, shape: tuple[int, ...], dtype: DType, backend: Backend) -> NodeEntry | None:
     """FTransformWeight: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms that
-    make nothing of a constant weight are left to FAlgorithm: None. So is that of a weight in blocks, as a file may have
+    make nothing of a constant weight are left to FAlgorithm: None. So is a weight in a layout, as a file may have
     it."""
-    if isinstance(node.attrs.parsed, FusedConvolutionParams) and node.attrs.parsed.block:
+    if uses_layout(node):
         return None
-    g, epilogue = geometry(node.attrs.parsed, shape, dtype), epilogue_of(node)
-    block = None if library is None else library.block(g, epilogue)
-    algorithm = choose("forward", g, platform, constant=True, library=block is not None)
-    if block is not None and algorithm == LIBRARY:
-        return blocked(node, block, g.channels)
+    p = node.attrs.parsed
+    g, epilogue = geometry_of(p, shape, dtype), epilogue_of(p)
+    if isinstance(p, FullyConnectedParams):
+        worth = g.macs > SMALL and g.size[0] >= FEW_ROWS and g.channels * g.filters <= MAX_WEIGHT
+        layout = backend.layout(g, epilogue) if worth else None
+        return None if layout is None else in_layout(node, layout)
+    layout = backend.layout(g, epilogue)
+    algorithm = backend.algorithm_of_constant(g, layout)
+    if layout is not None and algorithm == LIBRARY:
+        return in_layout(node, layout)
     tile = winograd_tile(algorithm)
     if not (tile or epilogue.addend or epilogue.act_type):
         return None
@@ -47,34 +62,27 @@ def _transform(
     return taken_apart(node, by_winograd(plain, algorithm, tile) if tile else NodeEntry(plain))
 
 
-for _name in ("_channels_last_convolution", "_fused_convolution"):
+for _name in ("_channels_last_convolution", "_fused_convolution", "FullyConnected", "_fused_fully_connected"):
     Op.get(_name).set_attr("FTransformWeight", _transform)
+
+
+def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str:
+    """FAlgorithm of a product with what follows it, whose weight may be in a layout."""
+    p: AnyParams = attrs.parsed
+    g = geometry_of(p, shapes[0], dtype)
+    if p.layout and backend.layout(g, epilogue_of(p)) == p.layout:
+        return LIBRARY
+    return XLA if isinstance(p, FullyConnectedParams) else choose("forward", g, backend.platform)
+
 
 # -- channels last ---------------------------------------------------------------------------------------------------
 
 
-def _channels_last(direction: Direction, g: Geometry, machine: Machine) -> str:
-    """By the table; a library that the machine has is one of the algorithms, where it computes the geometry."""
-    precise = machine.precise if direction == "forward" else direction == "data"
-    platform, library = machine.platform, machine.library
-    name = choose(direction, g, platform, precise=precise, library=library is not None and direction != "weight")
-    if name == LIBRARY and library is not None and not library.computes(direction, g):
-        return choose(direction, g, platform, precise=precise)
-    return name
-
-
-def _with_channels_last(direction: Direction, data: int) -> Rule:
+def _channels_last(direction: Direction, data: int) -> Rule:
     """FAlgorithm of an operator whose input number `data` is the convolution's."""
-    return lambda attrs, shapes, dtype, machine: _channels_last(
-        direction, geometry(attrs.parsed, shapes[data], dtype), machine
+    return lambda attrs, shapes, dtype, backend: backend.algorithm(
+        direction, geometry_of(attrs.parsed, shapes[data], dtype)
     )
-
-
-def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, machine: Machine) -> str:
-    """FAlgorithm of a convolution with what follows it, whose weight may lie in blocks."""
-    p: FusedConvolutionParams = attrs.parsed
-    g = geometry(p, shapes[0], dtype)
-    return LIBRARY if machine.takes(p.block, g, p.epilogue) else choose("forward", g, machine.platform)
 
 
 # -- channels first --------------------------------------------------------------------------------------------------
@@ -88,7 +96,7 @@ def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int],
         return "product"
     if p.num_group == 1:
         return XLA
-    g = geometry(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
+    g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
     if applies("shifts", direction, g):
         return "rows" if applies("rows", direction, g) else "shifts"
     return choose(direction, g, platform)
@@ -102,9 +110,9 @@ def _in_any_layout(direction: Direction, of: Callable[[Any, Sizes], Convolution 
     """FAlgorithm of an operator that is a direction of a convolution. of: its parameters and the shapes of its inputs →
     that convolution."""
 
-    def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, machine: Machine) -> str | None:
+    def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str | None:
         found = of(attrs.parsed, shapes)
-        return found and of_layout(direction, *found, dtype, machine.platform)
+        return found and of_layout(direction, *found, dtype, backend.platform)
 
     return algorithm
 
@@ -133,16 +141,14 @@ def _of_bilinear(p: up_sampling.FilterParams, shapes: Sizes) -> Convolution:
     return up_sampling.convolution_of(p, shapes[0][1]), shapes[0]
 
 
-of_convolution = _in_any_layout("forward", _data_is(0))
-"""FAlgorithm of a convolution in the layout that it says."""
-
 for _name, _rule in {
-    "_channels_last_convolution": _with_channels_last("forward", 0),
-    "_backward_channels_last_convolution_data": _with_channels_last("data", 2),
-    "_backward_channels_last_convolution_weight": _with_channels_last("weight", 1),
+    "_channels_last_convolution": _channels_last("forward", 0),
+    "_backward_channels_last_convolution_data": _channels_last("data", 2),
+    "_backward_channels_last_convolution_weight": _channels_last("weight", 1),
     "_fused_convolution": _fused,
-    "_winograd_convolution": lambda attrs, shapes, dtype, machine: attrs.parsed.algorithm,
-    "Convolution": of_convolution,
+    "_fused_fully_connected": _fused,
+    "_winograd_convolution": lambda attrs, shapes, dtype, backend: attrs.parsed.algorithm,
+    **dict.fromkeys(("Convolution", "Convolution_v1"), _in_any_layout("forward", _data_is(0))),
     "_backward_Convolution_data": _in_any_layout("data", _data_is(2)),
     "_backward_Convolution_weight": _in_any_layout("weight", _data_is(1)),
     "Deconvolution": _in_any_layout("data", _deconvolution),

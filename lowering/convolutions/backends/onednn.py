@@ -3,37 +3,36 @@
 jaxlib's wheels for x86 hold oneDNN and its caller (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
 only where it is asked to (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is no promised
 interface, and some of the code behind it ends the process or waits for ever: each geometry is computed in a child
-process first (`lowering/native/ask.py`), and XLA computes those that are not right there. SYMJAX_NNVM_ONEDNN=0 turns it
-off.
+process first (`lowering/native/ask.py`), and XLA computes those that are not right there.
 
-The weight comes in blocks of filters, as oneDNN would otherwise arrange it in every call: (groups, f / block, *kernel,
-c, block), with zeros for filters that do not exist; where each channel is a group of its own (*kernel, f), f a
-multiple of the block. How long a block is follows from the geometry and the machine, and a trial finds it.
+The weight comes in blocks of filters (`lowering/convolutions/layouts.py`), as oneDNN would otherwise arrange it in
+every call. How long a block is follows from the geometry and the machine, and a trial finds it.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.export
 from jax import Array
 
+from lowering.convolutions.backends.backend import Backend
+from lowering.convolutions.geometry import Direction, Epilogue, Geometry, turned
+from lowering.convolutions.layouts import Blocks
 from lowering.native.ask import ask, trouble
 from lowering.native.onednn_call import CHANNELS_FIRST, FILTERS_FIRST, TARGET, Order, call
 from lowering.xla import cpu_streams
 from lowering.xla.library_call import exporting_calls
-from symjax_nnvm.geometry import Direction, Epilogue, Geometry, turned
+from lowering.xla.switches import ALONE, SWITCH, onednn_calls
 
 __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
-
-_SWITCH = "SYMJAX_NNVM_ONEDNN"
 
 
 def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
@@ -69,7 +68,7 @@ def compiling() -> Iterator[None]:
         yield
 
 
-def exported(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
+def for_this_machine(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
     """Export a jitted function with its calls, for machines of one kind: others misread the blocks without error."""
     ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     with exporting_calls():
@@ -102,28 +101,41 @@ def computes(geometry: Geometry) -> bool:
     return _may_be_asked(geometry) and bool(ask("computes", geometry))
 
 
-class Cores(NamedTuple):
-    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core, not on all of the machine
-    (`lowering/xla/cpu_streams.py`)."""
+def computes_direction(direction: Direction, geometry: Geometry) -> bool:
+    """Whether it computes a convolution, or the one that a data gradient of stride 1 is."""
+    return computes(turned(geometry) if direction == "data" else geometry)
 
-    one: bool = False
 
-    def block(self, geometry: Geometry, epilogue: Epilogue) -> int | None:
-        """How many filters a block of the weight has; None where oneDNN does not compute it."""
-        return (block_of_a_core if self.one else block)(geometry, epilogue)
+@dataclass(frozen=True)
+class OneDnn(Backend):
+    """oneDNN by our calls."""
+
+    @property
+    def calls(self) -> bool:
+        """It has a library."""
+        return True
+
+    @property
+    def fuses(self) -> bool:
+        """It does what follows a product in the same pass."""
+        return True
+
+    def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
+        """The layout of the weight that it takes; None where it does not compute the geometry with what follows."""
+        found = (block_of_a_core if self.one_core else block)(geometry, epilogue)
+        return None if found is None else Blocks.of(found, geometry).layout
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
         """Whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are computed
         otherwise."""
-        if direction == "data" and any(stride > 1 for stride in geometry.stride):
-            return True
-        return computes(turned(geometry) if direction == "data" else geometry)
+        strided = any(stride > 1 for stride in geometry.stride)
+        return (direction == "data" and strided) or computes_direction(direction, geometry)
 
 
 def why_not() -> str | None:
     """Why no convolution is computed by oneDNN in this process; None where some are."""
-    if os.environ.get(_SWITCH) == "0":
-        return f"{_SWITCH}=0 in the environment"
+    if onednn_calls() == ALONE:
+        return f"{SWITCH}={ALONE} in the environment"
     if platform.machine() not in _X86:
         return f"jaxlib has it for x86 processors, this is {platform.machine() or 'unknown'}"
     if _small() is not None:
@@ -143,7 +155,7 @@ def _may_be_asked(g: Geometry) -> bool:
     """Whether the child may be asked about a geometry: the call takes float32 in up to three dimensions, with numbers
     that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is
     asked."""
-    if os.environ.get(_SWITCH) == "0" or platform.machine() not in _X86 or _small() is None:
+    if onednn_calls() == ALONE or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)
     return g.dtype == "float32" and 1 <= len(g.kernel) <= 3 and min(sizes) >= 1 and min(g.pad) >= 0

@@ -1,6 +1,6 @@
 """Convolution by Winograd's algorithm, in two operators: the first depends on the weight alone, perhaps a constant.
 
-TransformWeights makes both of `_channels_last_convolution`; in files there are none.
+TransformWeights makes both of `_channels_last_convolution`.
 `lowering/convolutions/winograd.py` says what the numbers are.
 """
 
@@ -9,12 +9,16 @@ from __future__ import annotations
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.geometry import winograd_tile
+from jax import Array
+
+from lowering.convolutions import winograd
+from lowering.convolutions.directions import TRANSFORMED
+from lowering.convolutions.geometry import geometry_of, winograd_tile
+from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
-from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes
 
@@ -29,7 +33,7 @@ class WinogradWeightParams(Params):
 
 
 def _weight_shapes(p: WinogradWeightParams, ins: Shapes, outs: Shapes):
-    """weight (3, 3, c, f) ↔ ((tile + 2)², c, f)."""
+    """weight (3, 3, c, f) → ((tile + 2)², c, f)."""
     weight = of_rank(ins[0], 4, "Input weight should be 4D: (3, 3, channels, filters)", param="tile")
     factors = of_rank(outs[0], 3, "The output should be 3D: (factors, channels, filters)", param="tile")
     ends = [a if b is None else b for a, b in zip(weight[2:], factors[1:], strict=True)]
@@ -37,7 +41,7 @@ def _weight_shapes(p: WinogradWeightParams, ins: Shapes, outs: Shapes):
 
 
 def _weight_flops(p: WinogradWeightParams, ins: Sizes, outs: Sizes) -> Flops:
-    """Columns, and then rows, of three numbers become tile + 2: or the other way in the adjoint."""
+    """Columns, and then rows, of three numbers become tile + 2."""
     *_, channels, filters = outs[0]
     return Flops(3 * (p.tile + 2) * (3 + p.tile + 2) * channels * filters)
 
@@ -50,13 +54,18 @@ register_op(
     infer_type=float_type,
     flops=_weight_flops,
     drawing="convolution",
+    TMadeBy="TransformWeights",
     doc="What Winograd's algorithm multiplies with: weight (3, 3, c, f) → ((tile + 2)², c, f), for tiles of tile².",
 )
-linear("_winograd_weight", of="weight", adjoint="_backward_winograd_weight", inputs=("ograd",), flops=_weight_flops)
+
+
+@lowers("_winograd_weight")
+def _weight(p: WinogradWeightParams, weight: Array) -> Array:
+    return winograd.winograd_weight(weight, p.tile)
 
 
 class WinogradParams(ChannelsLastParams):
-    algorithm: Literal["winograd2", "winograd4"] = param(doc="its name, as `symjax_nnvm.algorithms` has it")
+    algorithm: Literal["winograd2", "winograd4"] = param(doc="its name")
 
     def check(self) -> str | None:
         problem = super().check()
@@ -104,8 +113,15 @@ register_op(
     workspace=_workspace,
     recompute="if forced",
     drawing="convolution",
+    TMadeBy="TransformWeights",
     doc="Convolution of data (n, h, w, c) with what `_winograd_weight` makes of a weight, plus a bias: (n, h, w, f).",
 )
+
+
+@lowers("_winograd_convolution", by_part=ByPart((0,)))
+def _convolution(p: WinogradParams, data: Array, weight: Array, bias: Array | None = None) -> Array:
+    out = TRANSFORMED[p.algorithm](data, weight, geometry_of(p, data.shape, data.dtype.name))
+    return out if bias is None else out + bias
 
 
 def by_winograd(node: Node, algorithm: str, tile: int) -> NodeEntry:

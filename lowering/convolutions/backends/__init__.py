@@ -1,0 +1,63 @@
+"""What computes convolutions and dense layers: which there is, and the token by which options and plans know it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import jax
+
+from lowering.convolutions.backends.backend import Backend
+from lowering.convolutions.backends.onednn import OneDnn, compiling, for_this_machine, why_not
+from lowering.convolutions.backends.xla_onednn import XlaOneDnn
+from lowering.native import unpromised
+from lowering.xla.options import options_for
+from lowering.xla.platforms import here
+from lowering.xla.switches import OURS, SWITCH, XLAS, onednn_calls
+from symjax_nnvm.pipeline import Options
+
+__all__ = ["ONE_CORE", "OWNED", "Backend", "compiling", "described", "for_this_machine", "placed", "xla_makes_calls"]
+
+OWNED = Backend(owned=True)
+"""For options of a program that is compiled as it is: weights may be stored in a library's layout."""
+
+ONE_CORE = Backend(owned=True, one_core=True)
+"""For options of such a program for one core."""
+
+
+def placed(options: Options) -> Options:
+    """Options that name the platform on which the program runs, and the backend that it has there."""
+    platform = options.platform or here(options.mesh)
+    wish = options.backend if isinstance(options.backend, Backend) else Backend()
+    alone = options.mesh is None or options.mesh.size == 1
+    kind = _kind(wish, options) if platform == "cpu" and alone else Backend
+    return replace(options, platform=platform, backend=kind(platform, options.is_train, wish.owned, wish.one_core))
+
+
+def _kind(wish: Backend, options: Options) -> type[Backend]:
+    """The backend of one CPU. XLA makes its calls where this library compiles, which gives the option for it."""
+    word = onednn_calls()
+    if word == OURS and (wish.owned or _may_be_undone(options)):
+        return OneDnn
+    return XlaOneDnn if word == XLAS and wish.owned and xla_makes_calls() else Backend
+
+
+@cache
+def xla_makes_calls() -> bool:
+    """Whether XLA makes calls of oneDNN itself where it is asked to."""
+    return unpromised.makes_onednn_calls({**(options_for("cpu") or {}), **dict.fromkeys(unpromised.OURS_ALONE, "True")})
+
+
+def described() -> str:
+    """What computes convolutions in this process, or why no library does, in words."""
+    if onednn_calls() == XLAS and why_not() is None:
+        made = "made" if xla_makes_calls() else "asked for, but this jaxlib makes none"
+        return f"XLA's own calls ({SWITCH}={XLAS} in the environment), {made}"
+    return why_not() or "in use for convolutions and dense layers"
+
+
+def _may_be_undone(options: Options) -> bool:
+    """Whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights in a
+    library's layout cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
+    cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
+    return options.constants is None and not options.witness and not cached
