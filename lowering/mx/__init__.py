@@ -24,6 +24,7 @@ from lowering.mx import ndarray as ndarray
 from lowering.mx import operator as operator
 from lowering.mx import optimizer as optimizer
 from lowering.mx import random as random
+from lowering.mx import recordio as recordio
 from lowering.mx import rnn as rnn
 from lowering.mx import symbol as symbol
 from lowering.mx import test_utils as test_utils
