@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.mx import autograd as autograd
 from lowering.mx import callback as callback
+from lowering.mx import image as image
 from lowering.mx import init as init
 from lowering.mx import io as io
 from lowering.mx import kv as kv
@@ -42,6 +43,7 @@ from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 nd = ndarray
 mod = module
 mon = monitor
+img = image
 kvstore = kv
 sym = symbol
 initializer = init

@@ -104,6 +104,8 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
     image, operations = _pillow()
     try:
         with image.open(io.BytesIO(data)) as opened:
+            if flag == 0:
+                opened.draft("L", opened.size)  # a JPEG's own grey, which OpenCV takes
             found = operations.exif_transpose(opened) if turned and flag >= 0 else opened
             own = {"1": "L", "L": "L", "RGBA": "RGBA", "LA": "RGBA"}.get(opened.mode, "RGB")
             pixels = np.asarray(found.convert("L" if flag == 0 else "RGB" if flag > 0 else own))
