@@ -1138,14 +1138,14 @@ def _image_normalize(data: Symbol, mean: Sequence[float] | float = (0.0, 0.0, 0.
     std: tuple of float, optional, default=(1.0, 1.0, 1.0, 1.0). what each channel is divided by; one number: all."""
 _npx__image_normalize = _image_normalize
 def _image_random_brightness(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) with brightness times a factor. Whole numbers are cut off, bytes at 0 and 255, too. Its gradient is that of an image that stayed as it was, as in MXNet.
+    """An image (h, w, c) with brightness times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
     min_factor: float ≥ 0, required. smallest factor.
 
     max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_brightness = _image_random_brightness
 def _image_random_color_jitter(data: Symbol, brightness: float, contrast: float, saturation: float, hue: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) with brightness, contrast, saturation and hue changed, in any order. Whole numbers are cut off, bytes at 0 and 255, too. Its gradient is that of an image that stayed as it was, as in MXNet.
+    """An image (h, w, c) with brightness, contrast, saturation and hue changed, in any order. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
     brightness: float, required. the factor of brightness is at most so far from 1; none is drawn for 0 or less.
 
@@ -1156,7 +1156,7 @@ def _image_random_color_jitter(data: Symbol, brightness: float, contrast: float,
     hue: float, required. hue turns by at most so much of the circle, to either side; not at all for 0 or less."""
 _npx__image_random_color_jitter = _image_random_color_jitter
 def _image_random_contrast(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) with the distance of each value from the mean grey times a factor. Whole numbers are cut off, bytes at 0 and 255, too. Its gradient is that of an image that stayed as it was, as in MXNet.
+    """An image (h, w, c) with the distance of each value from the mean grey times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
     min_factor: float ≥ 0, required. smallest factor.
 
@@ -1169,19 +1169,19 @@ def _image_random_flip_top_bottom(data: Symbol, name: str | None = None, attr: _
     """An image (h, w, c) of 1 channel or 3, one time in two with top and bottom exchanged. Its gradient is that of an image that stayed as it was, as in MXNet."""
 _npx__image_random_flip_top_bottom = _image_random_flip_top_bottom
 def _image_random_hue(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) with hue, between lightness and saturation, turned by a part of the circle. Whole numbers are cut off, bytes at 0 and 255, too. Its gradient is that of an image that stayed as it was, as in MXNet.
+    """An image (h, w, c) with hue, between lightness and saturation, turned by a part of the circle. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
     min_factor: float ≥ 0, required. smallest factor.
 
     max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_hue = _image_random_hue
 def _image_random_lighting(data: Symbol, alpha_std: float = 0.05, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) with what adjust_lighting adds for three numbers drawn around 0. Whole numbers are cut off, bytes at 0 and 255, too. Its gradient is that of an image that stayed as it was, as in MXNet.
+    """An image (h, w, c) with what adjust_lighting adds for three numbers drawn around 0. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
     alpha_std: float, optional, default=0.05. standard deviation of the three numbers, around 0."""
 _npx__image_random_lighting = _image_random_lighting
 def _image_random_saturation(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) with the distance of each pixel from a grey times a factor; that is 0.114 of its blue, as MXNet computes it. Whole numbers are cut off, bytes at 0 and 255, too. Its gradient is that of an image that stayed as it was, as in MXNet.
+    """An image (h, w, c) with the distance of each pixel from 0.114 of its blue, MXNet's grey, times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
     min_factor: float ≥ 0, required. smallest factor.
 
