@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
+import jax
 import numpy as np
 
 from lowering.mx.image.augmenters import CreateAugmenter
@@ -188,7 +189,10 @@ class ImageIter(DataIter):
     # -- one sample ----------------------------------------------------------------------------------------------------
 
     def next_sample(self) -> tuple[Any, bytes]:
-        """The label of the next image, and its file's bytes. Raises StopIteration at the end of the epoch."""
+        """The label of the next image, and its file's bytes. Raises StopIteration at the end of the epoch.
+
+        A label of a list is an NDArray; one of a record a number, or an array in NumPy's memory.
+        """
         if self._at_end:
             raise StopIteration
         if self.seq is None:
@@ -209,10 +213,10 @@ class ImageIter(DataIter):
         if self.imgrec is None:
             assert self.imglist is not None
             label, path = self.imglist[key]
-            return label, self.read_image(path)
+            return _as_label(label), self.read_image(path)
         assert isinstance(self.imgrec, MXIndexedRecordIO)
         header, encoded = unpack(self.imgrec.read_idx(key) or b"")
-        return header.label if self.imglist is None else self.imglist[key][0], encoded
+        return header.label if self.imglist is None else _as_label(self.imglist[key][0]), encoded
 
     def read_image(self, fname: str) -> bytes:
         """The bytes of a file below path_root."""
@@ -250,6 +254,11 @@ class ImageIter(DataIter):
         """Raise BrokenImageError, a RuntimeError, for a list of what is no image."""
         if len(data[0].shape) == 0:
             raise BrokenImageError("Data shape is wrong")
+
+
+def _as_label(numbers: np.ndarray) -> NDArray:
+    """A label as MXNet's iterators hand it on; 64 bits are what JAX makes of them, without a warning for each image."""
+    return array(numbers, dtype=jax.dtypes.canonicalize_dtype(numbers.dtype))
 
 
 def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:

@@ -253,6 +253,14 @@ def test_an_iterator_is_changed_by_its_subclass(tmp_path: Path):
     assert len(list(iterator)) == 1
 
 
+def test_labels_of_lists_are_ndarrays(tmp_path: Path):
+    for dtype, held in (("float64", np.float32), ("int64", np.int32), ("int32", np.int32)):
+        given = {"imglist": rows(tmp_path, range(4)), "path_root": str(tmp_path), "dtype": dtype}
+        label, data = mx.image.ImageIter(1, (3, 4, 4), **given).next_sample()
+        assert isinstance(label, mx.nd.NDArray)
+        assert (label.dtype, label.asnumpy().tolist(), data) == (held, [0], IMAGES["wide.jpg"])
+
+
 def test_what_rolled_over_is_forgotten_by_a_hard_reset(tmp_path: Path):
     given = {"imglist": rows(tmp_path, range(4)), "path_root": str(tmp_path)}
     iterator = mx.image.ImageIter(3, (3, 4, 4), **given, last_batch_handle="roll_over")
