@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.ndarray.array import NDArray, invoke
+from lowering.mx import ndarray
+from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import CallError, ParamError
-from symjax_nnvm.symbol import function_named
 
 __all__ = ["imrotate", "random_rotate"]
 
@@ -39,7 +39,7 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
         problem = "The number of images must be equal to the number of rotation angles"
         raise ParamError(problem, expected=count, got=len(degrees))
     grid = _grid(np.deg2rad(degrees), src.shape[2], src.shape[3], -1 if zoom_in else int(zoom_out))
-    return invoke(function_named("BilinearSampler"), src, array(grid, src.context))
+    return ndarray.BilinearSampler(src, array(grid, src.context))
 
 
 def _grid(angles: np.ndarray, height: int, width: int, zoom: int) -> np.ndarray:
