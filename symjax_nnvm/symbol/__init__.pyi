@@ -1188,7 +1188,7 @@ def _image_random_saturation(data: Symbol, min_factor: float, max_factor: float,
     max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_saturation = _image_random_saturation
 def _image_resize(data: Symbol, size: Sequence[int] | int = (), keep_ratio: bool = False, interp: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c), or a batch (n, h, w, c), in another size, as OpenCV resizes: without smoothing before it shrinks, but for the means of areas. Bytes are rounded.
+    """An image (h, w, c), or a batch (n, h, w, c), in another size, as OpenCV resizes: without smoothing before it shrinks, but for the means of areas; bytes are its bytes.
 
     size: tuple of int ≥ 1, optional, default=(). (width, height) of the result; one number: of both, or with keep_ratio of the shorter edge.
 

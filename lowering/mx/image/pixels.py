@@ -78,7 +78,7 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = No
     """An image (height, width, channels) of another size, in its dtype.
 
     interp: 0 takes the nearest pixel, 1 is linear, 2 cubic, 3 the mean of areas, 4 Lanczos'. out: an array that is
-    written. Without OpenCV values of bytes differ by 1 at most. Raises ParamError, CallError.
+    written. Raises ParamError, CallError.
     """
     if w < 1 or h < 1:
         raise ParamError("An image has a pixel at least", param="w, h", expected="numbers from 1 on", got=(w, h))

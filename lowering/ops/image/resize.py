@@ -42,6 +42,8 @@ def _resize(p: ops.ResizeParams, data: Array) -> Array:
     assert height is not None
     assert width is not None
     whole = not jnp.issubdtype(data.dtype, jnp.floating)
+    if whole and data.size and ops.by_whole_numbers(data.shape[-3:-1], (height, width), p.interp):
+        return ops.resized_bytes(data.astype(np.int32), height, width, p.interp).astype(data.dtype)
     image = _channels_first(data.astype(np.float32) if whole else data)
     shrinks = _shrinks(data.shape, (height, width, 0))
     matrix = partial(_matrix, interp=p.interp, shrinks=shrinks)

@@ -33,7 +33,7 @@ def taps(new: int, old: int, interp: int, shrinks: bool) -> tuple[np.ndarray, np
     Those are OpenCV's of an axis with `old` pixels; pixels beyond its ends are the last ones. interp: 0 to 4. shrinks:
     whether neither axis of the image becomes longer, of which the means of areas are made; else they are interpolated.
     """
-    scale, number = old / new, np.arange(new)
+    scale, number = _scale(new, old), np.arange(new)
     if interp == NEAREST:
         return np.minimum((number * scale).astype(np.int64), old - 1)[:, None], np.ones((new, 1), np.float32)
     if interp == AREA and shrinks:
@@ -43,7 +43,7 @@ def taps(new: int, old: int, interp: int, shrinks: bool) -> tuple[np.ndarray, np
         return np.minimum(places, old - 1), (weights / weights.sum(1, keepdims=True)).astype(np.float32)
     if interp == AREA:
         low = np.floor(number * scale).astype(np.int64)
-        part = number + 1 - (low + 1) / scale
+        part = (number + 1 - (low + 1) * (new / old)).astype(np.float32)
         part = np.where(part <= 0, 0, part - np.floor(part))
     else:
         place = ((number + 0.5) * scale - 0.5).astype(np.float32)
@@ -59,6 +59,11 @@ def taps(new: int, old: int, interp: int, shrinks: bool) -> tuple[np.ndarray, np
         first, weights = 0, np.stack([1 - part, part], 1)
     places = low[:, None] + first + np.arange(weights.shape[1])
     return np.clip(places, 0, old - 1), weights.astype(np.float32)
+
+
+def _scale(new: int, old: int) -> float:
+    """Old pixels for each new one, rounded as OpenCV rounds it: a pixel at a whole number is another one else."""
+    return 1 / (new / old)
 
 
 def _cubic(part: np.ndarray) -> np.ndarray:
@@ -81,14 +86,70 @@ def _lanczos(part: np.ndarray) -> np.ndarray:
     return weights / weights.sum(1, keepdims=True)
 
 
+# -- bytes -----------------------------------------------------------------------------------------------------------
+
+_BITS = 11
+"""Bits of OpenCV's weights of bytes behind the point."""
+
+
+def is_halved(old: tuple[int, ...], new: tuple[int, ...], interp: int) -> bool:
+    """Whether each pixel (height, width) is the mean of four."""
+    return interp in (LINEAR, AREA) and tuple(old) == (2 * new[0], 2 * new[1])
+
+
+def by_whole_numbers(old: tuple[int, ...], new: tuple[int, ...], interp: int) -> bool:
+    """Whether OpenCV computes bytes of these sizes (height, width) with weights of 11 bits: `resized_bytes`."""
+    if is_halved(old, new, interp):
+        return True
+    shrinks = new[0] <= old[0] and new[1] <= old[1]
+    return interp in (LINEAR, CUBIC, LANCZOS) or (interp == AREA and not shrinks)
+
+
+def _byte_taps(new: int, old: int, interp: int, *, rows: bool) -> tuple[np.ndarray, np.ndarray]:
+    """As `taps`, the weights int32 in units of 2⁻¹¹. Beyond the ends of a column the last pixel is taken twice."""
+    if rows and interp == LINEAR:
+        place = ((np.arange(new) + 0.5) * _scale(new, old) - 0.5).astype(np.float32)
+        low = np.floor(place)
+        places = np.clip(low.astype(np.int64)[:, None] + [0, 1], 0, old - 1)
+        weights = np.stack([1 - (place - low), place - low], 1)
+    else:
+        places, weights = taps(new, old, interp, shrinks=False)
+    return places, np.rint(weights * np.float32(1 << _BITS)).astype(np.int32)
+
+
+def _terms(values: Any, places: np.ndarray, weights: np.ndarray, after: int) -> list[Any]:
+    """The weighted pixels that are added up along an axis with so many axes after it."""
+    rest = [slice(None)] * after
+    return [
+        values[(..., places[:, i], *rest)] * weights[:, i].reshape(-1, *[1] * after) for i in range(weights.shape[1])
+    ]
+
+
+def resized_bytes(image: Any, height: int, width: int, interp: int) -> Any:
+    """Bytes (…, h, w, c) of another size, as OpenCV computes them by whole numbers.
+
+    image: int32, an array of NumPy's or of JAX's; so is the result. Only for what `by_whole_numbers` says.
+    """
+    old = image.shape[-3:-1]
+    if is_halved(old, (height, width), interp):
+        rows = image[..., ::2, :, :] + image[..., 1::2, :, :]
+        return (rows[..., ::2, :] + rows[..., 1::2, :] + 2) >> 2
+    wide: Any = sum(_terms(image, *_byte_taps(width, old[1], interp, rows=False), 1))
+    places, weights = _byte_taps(height, old[0], interp, rows=True)
+    if weights.shape[1] == 2:  # a sum of two that OpenCV cuts off on the way, so that 16 bits are enough
+        return (sum(term >> 16 for term in _terms(wide >> 4, places, weights, 2)) + 2) >> 2
+    found: Any = sum(_terms(wide, places, weights, 2))
+    return ((found + (1 << (2 * _BITS - 1))) >> 2 * _BITS).clip(0, 255)
+
+
 def resized(image: np.ndarray, height: int, width: int, interp: int) -> np.ndarray:
     """An image (h, w, c) of another size, by NumPy; whole numbers are rounded and stay in the range of their dtype."""
+    if image.dtype == np.uint8 and by_whole_numbers(image.shape[:2], (height, width), interp):
+        return resized_bytes(image.astype(np.int32), height, width, interp).astype(np.uint8)
     shrinks = height <= image.shape[0] and width <= image.shape[1]
     values = image.astype(np.float32)
-    places, weights = taps(width, image.shape[1], interp, shrinks)
-    values = np.asarray(sum(values[:, places[:, i]] * weights[:, i, None] for i in range(weights.shape[1])))
-    places, weights = taps(height, image.shape[0], interp, shrinks)
-    values = np.asarray(sum(values[places[:, i]] * weights[:, i, None, None] for i in range(weights.shape[1])))
+    values = np.asarray(sum(_terms(values, *taps(width, image.shape[1], interp, shrinks), 1)))
+    values = np.asarray(sum(_terms(values, *taps(height, image.shape[0], interp, shrinks), 2)))
     if image.dtype.kind in "iu":
         info = np.iinfo(image.dtype)
         values = np.clip(np.rint(values), info.min, info.max)
@@ -176,15 +237,9 @@ register_op(
     infer_type=_resize_types,
     flops=_resize_flops,
     workspace=_resize_workspace,
-    deviation=(
-        Deviation(
-            "bytes are rounded to the nearest; OpenCV, which computes them with 11 bits, gives 1 more or less",
-            when=lambda p: p.interp != NEAREST,
-        ),
-        Deviation("has a gradient, where MXNet's stops with an error", "training"),
-    ),
+    deviation=Deviation("has a gradient, where MXNet's stops with an error", "training"),
     doc="An image (h, w, c), or a batch (n, h, w, c), in another size, as OpenCV resizes: without smoothing before it "
-    "shrinks, but for the means of areas. Bytes are rounded.",
+    "shrinks, but for the means of areas; bytes are its bytes.",
 )
 linear(
     "_image_resize",

@@ -14,6 +14,8 @@ from lowering import mx
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.image.resize import resized
+from tests.cases import families
+from tests.support import ladder
 
 X = sym.Variable("x")
 OPS: Any = sym.image
@@ -85,7 +87,45 @@ def test_numpy_and_the_rule_resize_alike(interp: int, size: tuple[int, int], dty
     net = OPS.resize(X, size=size, interp=interp)
     (found,), _ = lowering.to_jax(net, is_train=False)({"x": image})
     assert found.dtype == image.dtype
-    assert np.allclose(found, resized(image, size[1], size[0], interp), atol=1 if dtype == "uint8" else 1e-3)
+    assert np.allclose(found, resized(image, size[1], size[0], interp), atol=0 if dtype == "uint8" else 1e-3)
+
+
+def test_resized_bytes_are_mxnets_bytes():
+    from_mxnet = 0
+    for case in families()["image.resize"]:
+        if case.op == "_image_resize" and case.inputs[0].dtype == "uint8":
+            (image,) = case.values()
+            (found,), _ = lowering.to_jax(ladder.build(case), is_train=False)({"in0": image})
+            expected = ladder.golden("image.resize", case)["out0"]
+            assert np.array_equal(found, expected), case.id
+            width, height = case.params["size"]
+            assert np.array_equal(resized(image, height, width, case.params["interp"]), expected), case.id
+            from_mxnet += 1
+    assert from_mxnet == 10
+
+
+@pytest.mark.parametrize("interp", [0, 1, 3, 4])
+def test_resized_bytes_are_opencvs_bytes(interp: int):
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(9)
+    different = total = 0
+    for _ in range(200):
+        image = rng.integers(0, 256, (*rng.integers(1, 40, 2), 3)).astype(np.uint8)
+        height, width = (int(size) for size in rng.integers(1, 60, 2))
+        found = resized(image, height, width, interp)
+        expected = cv2.resize(image, (width, height), interpolation=interp)
+        apart = np.abs(found.astype(int) - expected)
+        assert apart.max() <= (interp in (3, 4))
+        different, total = different + np.count_nonzero(apart), total + apart.size
+    assert different <= total * (1e-4 if interp in (3, 4) else 0)
+
+
+def test_a_batch_of_bytes_is_resized_as_its_images():
+    batch = np.random.default_rng(8).integers(0, 256, (2, 4, 6, 3)).astype(np.uint8)
+    for interp in range(5):
+        for size in ((3, 2), (5, 7)):
+            (found,), _ = lowering.to_jax(OPS.resize(X, size=size, interp=interp), is_train=False)({"x": batch})
+            assert np.array_equal(found, [resized(image, size[1], size[0], interp) for image in batch])
 
 
 def test_bytes_stay_bytes():
