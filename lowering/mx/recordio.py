@@ -6,6 +6,7 @@ The bytes are MXNet's. What is written takes its place, whole, when the file is 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, BinaryIO
@@ -38,11 +39,19 @@ class RecordProcessError(NNVMError, RuntimeError):
     """A record file that is closed, or was opened by another process."""
 
 
+def _finish(files: ExitStack, pid: int) -> None:
+    """Let files that were written take their places, in the process that wrote them."""
+    if os.getpid() == pid:
+        files.close()
+    else:
+        _KEPT.append(files)
+
+
 class MXRecordIO:
     """A record file, read or written from its first record to its last.
 
-    uri: the path. flag: "r" to read, "w" to write; what is written replaces the file when it is closed, and `del` and a
-    collected object close it. Pickling closes it; the copy opens the file anew where this one was open.
+    uri: the path. flag: "r" to read, "w" to write; what is written replaces the file when it is closed, which `del` and
+    the end of the process do, too. Pickling closes it; the copy opens the file anew where this one was open.
 
     Raises CallError, RecordFormatError, MissingFolderError, FileError, OSError; ModelNotFoundError for no file;
     RecordModeError, RecordProcessError for use of a file that is open otherwise, or in another process.
@@ -72,20 +81,22 @@ class MXRecordIO:
 
     def _open_files(self) -> None:
         """Open what is written to."""
-        self._files = ExitStack()
-        (self._records,) = self._files.enter_context(atomic_writes(*self._paths()))
+        (self._records,) = self._entered()
+
+    def _entered(self) -> tuple[BinaryIO, ...]:
+        """Files that take their places at `close`, or when this object is collected or the process ends."""
+        files = ExitStack()
+        entered = files.enter_context(atomic_writes(*self._paths()))
+        self._finish = weakref.finalize(self, _finish, files, os.getpid())
+        return entered
 
     def _paths(self) -> tuple[StrPath, ...]:
         return (self.uri,)
 
-    def __del__(self) -> None:
-        if getattr(self, "is_open", False):
-            self.close()
-
     def __getstate__(self) -> dict[str, Any]:
         was_open = self.is_open
         self.close()
-        hidden = {"_files", "_records", "_source", "fidx"}
+        hidden = {"_finish", "_records", "_source"}
         return {name: value for name, value in self.__dict__.items() if name not in hidden} | {"is_open": was_open}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,13 +117,11 @@ class MXRecordIO:
         """Close the file; what was written takes its place. A process that has not opened it leaves it as it is."""
         if not self.is_open:
             return
-        own, self.is_open, self.pid = self.pid == os.getpid(), False, None
-        if not self.writable:
-            self._source.close()
-        elif own:
-            self._files.close()
+        self.is_open, self.pid = False, None
+        if self.writable:
+            self._finish()
         else:
-            _KEPT.append(self._files)
+            self._source.close()
 
     def reset(self) -> None:
         """Go back to the first record; a file that is written is empty again."""
@@ -180,12 +189,14 @@ class MXIndexedRecordIO(MXRecordIO):
                 self.idx[key] = offset
                 self.keys.append(key)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "fidx": None}
+
     def _paths(self) -> tuple[StrPath, ...]:
         return self.uri, self.idx_path
 
     def _open_files(self) -> None:
-        self._files = ExitStack()
-        self._records, self.fidx = self._files.enter_context(atomic_writes(*self._paths()))
+        self._records, self.fidx = self._entered()
 
     def seek(self, idx: Any) -> None:
         """Go to the record of a key: `read()` reads it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,20 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.rec"]
 
 
+def test_a_file_that_was_not_closed_is_there_when_the_process_has_ended(tmp_path: Path):
+    script = """
+import sys
+from lowering import mx
+record = mx.recordio.MXIndexedRecordIO(sys.argv[1] + ".idx", sys.argv[1] + ".rec", "w")
+record.write_idx(5, b"last")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""
+    assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").read_idx(5) == b"last"
+
+
 def test_a_pickled_file_is_closed_and_its_copy_open():
     reader = mx.recordio.MXIndexedRecordIO(GOLDENS / "payloads.idx", GOLDENS / "payloads.rec", "r")
     reader.read()
@@ -78,7 +94,18 @@ def test_a_pickled_file_is_closed_and_its_copy_open():
     assert copy.read() == PAYLOADS[0]
     with pytest.raises(RuntimeError, match="The record file is closed"):
         reader.read()
-    assert not pickle.loads(pickle.dumps(reader)).is_open
+    closed = pickle.loads(pickle.dumps(reader))
+    assert (closed.is_open, closed.fidx) == (False, None)
+
+
+def test_a_writer_is_pickled_closed_and_its_copy_begins_anew(tmp_path: Path):
+    writer = mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "w")
+    writer.write_idx(1, b"one")
+    copy = pickle.loads(pickle.dumps(writer))
+    assert mx.recordio.MXRecordIO(tmp_path / "a.rec", "r").read() == b"one"
+    copy.write_idx(2, b"two")
+    copy.close()
+    assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").keys == [2]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
