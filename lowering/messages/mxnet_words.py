@@ -208,8 +208,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "its save_parameters files by symjax_nnvm.load_model",
         "np": "mx.nd, or jax.numpy: the NumPy dialect is not here",
         "npx": "mx.nd: the NumPy dialect is not here",
-        "image": "any library that reads images, such as Pillow",
-        "img": "any library that reads images, such as Pillow",
         "rtc": "jax.experimental.pallas, for kernels of one's own",
         "contrib": "mx.nd.contrib and mx.sym.contrib for operators",
         "onnx": "symjax-nnvm convert MODEL out.onnx",

@@ -15,6 +15,7 @@ from lowering.mx import base as base
 from lowering.mx import callback as callback
 from lowering.mx import engine as engine
 from lowering.mx import error as error
+from lowering.mx import image as image
 from lowering.mx import init as init
 from lowering.mx import io as io
 from lowering.mx import kv as kv
@@ -31,6 +32,7 @@ from lowering.mx import operator as operator
 from lowering.mx import optimizer as optimizer
 from lowering.mx import profiler as profiler
 from lowering.mx import random as random
+from lowering.mx import recordio as recordio
 from lowering.mx import registry as registry
 from lowering.mx import rnn as rnn
 from lowering.mx import runtime as runtime
@@ -62,6 +64,7 @@ from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 nd = ndarray
 mod = module
 mon = monitor
+img = image
 kvstore = kv
 sym = symbol
 initializer = init

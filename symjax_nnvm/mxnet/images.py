@@ -55,7 +55,7 @@ def decode_image(
     if channels not in _MODES:
         raise RecordFormatError(f"{where} has no such channels", expected="1, 3 or 4", got=channels)
     if _chosen(decoder) == "opencv":
-        return _rgb(decode_bgr(data, channels, where))
+        return swap_red_and_blue(decode_bgr(data, channels, where))
     image, operations = _pillow()
     try:
         with image.open(io.BytesIO(data)) as opened:
@@ -85,6 +85,35 @@ def decode_bgr(data: bytes, channels: int, where: str) -> np.ndarray:
     return image
 
 
+def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -> np.ndarray:
+    """An image as `cv2.imdecode(data, flag)` gives it: uint8 in blue, green, red, and of grey (height, width).
+
+    flag: 0 for grey, a positive number for 3 channels, a negative one for the file's own channels. turned: whether it
+    is turned as its EXIF orientation says, unless flag is negative. Raises RecordFormatError, MissingExtraError.
+    """
+    if _chosen(None) == "opencv":
+        cv2 = opencv()
+        kept = 0 if turned or flag < 0 else cv2.IMREAD_IGNORE_ORIENTATION
+        try:
+            decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flag | kept) if data else None
+        except cv2.error as error:
+            raise _undecodable(where, data, error.err) from None
+        if decoded is None:
+            raise _undecodable(where, data, "it is damaged, or of no kind that OpenCV knows")
+        return decoded
+    image, operations = _pillow()
+    try:
+        with image.open(io.BytesIO(data)) as opened:
+            if flag == 0:
+                opened.draft("L", opened.size)  # a JPEG's own grey, which OpenCV takes
+            found = operations.exif_transpose(opened) if turned and flag >= 0 else opened
+            own = {"1": "L", "L": "L", "RGBA": "RGBA", "LA": "RGBA"}.get(opened.mode, "RGB")
+            pixels = np.asarray(found.convert("L" if flag == 0 else "RGB" if flag > 0 else own))
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
+        raise _undecodable(where, data, str(error)) from None
+    return pixels if pixels.ndim == 2 else np.ascontiguousarray(swap_red_and_blue(pixels))
+
+
 def encode_image(image: np.ndarray, format: str = ".jpg", quality: int = 95, decoder: Decoder | None = None) -> bytes:
     """The bytes of an image, uint8 (height, width, 3) in red, green, blue, or 1 or 4 channels.
 
@@ -102,7 +131,7 @@ def encode_image(image: np.ndarray, format: str = ".jpg", quality: int = 95, dec
     if _chosen(decoder) == "opencv":
         cv2 = opencv()
         option = cv2.IMWRITE_JPEG_QUALITY if format == ".jpg" else cv2.IMWRITE_PNG_COMPRESSION
-        return cv2.imencode(format, np.ascontiguousarray(_rgb(image)), [option, quality])[1].tobytes()
+        return cv2.imencode(format, np.ascontiguousarray(swap_red_and_blue(image)), [option, quality])[1].tobytes()
     pixels = _pillow()[0].fromarray(image[..., 0] if image.shape[2] == 1 else image)
     out = io.BytesIO()
     options: dict[str, Any] = {"quality": quality} if format == ".jpg" else {"compress_level": quality}
@@ -110,8 +139,8 @@ def encode_image(image: np.ndarray, format: str = ".jpg", quality: int = 95, dec
     return out.getvalue()
 
 
-def _rgb(image: np.ndarray) -> np.ndarray:
-    """Blue, green, red as red, green, blue, or the other way round; alpha stays the last."""
+def swap_red_and_blue(image: np.ndarray) -> np.ndarray:
+    """An image (height, width, 1, 3 or 4) with red and blue exchanged; alpha stays the last."""
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[image.shape[2]]
     return image[..., order]
 

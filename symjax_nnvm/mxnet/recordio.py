@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from numbers import Number
 from typing import NamedTuple
 
 import numpy as np
@@ -164,7 +165,7 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: byte
     """A record of a header and an image's bytes, as MXNet's `recordio.pack` makes it: several labels follow the header
     as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit."""
     flag, label, number, number2 = header
-    if np.ndim(label):
+    if not isinstance(label, Number):  # an array without axes is an array, as in MXNet
         labels = np.asarray(label, "<f4")
         flag, label, data = labels.size, 0.0, labels.tobytes() + data
     else:

@@ -20,12 +20,8 @@ LEFT_OUT: dict[str, str] = {
         _contrib_dgl_csr_neighbor_uniform_sample _contrib_dgl_graph_compact _contrib_dgl_subgraph
         _contrib_edge_id _contrib_getnnz
     """,
-    "it reads or augments images; use an image library (Pillow, OpenCV) before the model": """
-        _cvcopyMakeBorder _cvimdecode _cvimread _cvimresize _image_adjust_lighting _image_crop
-        _image_flip_left_right _image_flip_top_bottom _image_normalize _image_random_brightness
-        _image_random_color_jitter _image_random_contrast _image_random_flip_left_right
-        _image_random_flip_top_bottom _image_random_hue _image_random_lighting _image_random_saturation
-        _image_resize _image_to_tensor _imdecode
+    "it reads images, outside of graphs; mx.image of lowering.mx does: imdecode, imread, imresize, copyMakeBorder": """
+        _cvcopyMakeBorder _cvimdecode _cvimread _cvimresize _imdecode
     """,
     "8-bit quantised models are not supported yet; load the float32 model it was made from": """
         _contrib_calibrate_entropy _contrib_dequantize _contrib_quantize _contrib_quantize_asym

@@ -40,7 +40,7 @@ contrib = Namespace(
 linalg = Namespace("linalg", "_linalg_")
 random = Namespace("random", "_random_", random_functions.FUNCTIONS)
 sparse = Namespace("sparse", "_sparse_")  # MXNet's names of operators that also take sparse arrays; here all are dense
-image = Namespace("image", "_image_")  # MXNet's image operators are left out; asking for one says why
+image = Namespace("image", "_image_")
 
 
 def __getattr__(name: str) -> OperatorFunction:

@@ -1062,6 +1062,97 @@ _HypotScalar = _hypot_scalar
 _npi_hypot_scalar = _hypot_scalar
 def _identity_with_attr_like_rhs(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs itself, which must have the shape and dtype of rhs."""
+def _image_adjust_lighting(data: Symbol, alpha: Sequence[float] | float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with a step along the directions in which ImageNet's colours vary added to each pixel. Whole numbers are cut off, bytes at 0 and 255, too.
+
+    alpha: tuple of float, required. how far along each of the 3 directions in which ImageNet's colours vary."""
+_npx__image_adjust_lighting = _image_adjust_lighting
+def _image_crop(data: Symbol, x: int, y: int, width: int, height: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A rectangle of an image (h, w, c), or of each of a batch (n, h, w, c). A first row or column below 0 is an error; MXNet reads the memory before the image.
+
+    x: int ≥ 0, required. first column.
+
+    y: int ≥ 0, required. first row.
+
+    width: int ≥ 1, required. number of columns.
+
+    height: int ≥ 1, required. number of rows."""
+_npx__image_crop = _image_crop
+def _image_flip_left_right(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) of 1 channel or 3 with left and right exchanged."""
+_npx__image_flip_left_right = _image_flip_left_right
+def _image_flip_top_bottom(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) of 1 channel or 3 with top and bottom exchanged."""
+_npx__image_flip_top_bottom = _image_flip_top_bottom
+def _image_normalize(data: Symbol, mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0), std: Sequence[float] | float = (1.0, 1.0, 1.0, 1.0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Tensors (c, h, w) or (n, c, h, w) of 1 channel or 3, less the mean of each channel, over its deviation. mean and std have one number, or one for each channel: their defaults, as MXNet's, fit none.
+
+    mean: tuple of float, optional, default=(0.0, 0.0, 0.0, 0.0). subtracted from each channel; one number: from all.
+
+    std: tuple of float, optional, default=(1.0, 1.0, 1.0, 1.0). what each channel is divided by; one number: all."""
+_npx__image_normalize = _image_normalize
+def _image_random_brightness(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with brightness times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
+
+    min_factor: float ≥ 0, required. smallest factor.
+
+    max_factor: float ≥ 0, required. largest factor."""
+_npx__image_random_brightness = _image_random_brightness
+def _image_random_color_jitter(data: Symbol, brightness: float, contrast: float, saturation: float, hue: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with brightness, contrast, saturation and hue changed, in any order. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
+
+    brightness: float, required. the factor of brightness is at most so far from 1; none is drawn for 0 or less.
+
+    contrast: float, required. the same of contrast.
+
+    saturation: float, required. the same of saturation.
+
+    hue: float, required. hue turns by at most so much of the circle, to either side; not at all for 0 or less."""
+_npx__image_random_color_jitter = _image_random_color_jitter
+def _image_random_contrast(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with the distance of each value from the mean grey times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
+
+    min_factor: float ≥ 0, required. smallest factor.
+
+    max_factor: float ≥ 0, required. largest factor."""
+_npx__image_random_contrast = _image_random_contrast
+def _image_random_flip_left_right(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) of 1 channel or 3, one time in two with left and right exchanged. Its gradient is that of an image that stayed as it was, as in MXNet."""
+_npx__image_random_flip_left_right = _image_random_flip_left_right
+def _image_random_flip_top_bottom(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) of 1 channel or 3, one time in two with top and bottom exchanged. Its gradient is that of an image that stayed as it was, as in MXNet."""
+_npx__image_random_flip_top_bottom = _image_random_flip_top_bottom
+def _image_random_hue(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with hue, between lightness and saturation, turned by a part of the circle. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
+
+    min_factor: float ≥ 0, required. smallest factor.
+
+    max_factor: float ≥ 0, required. largest factor."""
+_npx__image_random_hue = _image_random_hue
+def _image_random_lighting(data: Symbol, alpha_std: float = 0.05, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with what adjust_lighting adds for three numbers drawn around 0. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
+
+    alpha_std: float, optional, default=0.05. standard deviation of the three numbers, around 0."""
+_npx__image_random_lighting = _image_random_lighting
+def _image_random_saturation(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with the distance of each pixel from 0.114 of its blue, MXNet's grey, times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
+
+    min_factor: float ≥ 0, required. smallest factor.
+
+    max_factor: float ≥ 0, required. largest factor."""
+_npx__image_random_saturation = _image_random_saturation
+def _image_resize(data: Symbol, size: Sequence[int] | int = (), keep_ratio: bool = False, interp: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c), or a batch (n, h, w, c), in another size, as OpenCV resizes: without smoothing before it shrinks, but for the means of areas; bytes are its bytes.
+
+    size: tuple of int ≥ 1, optional, default=(). (width, height) of the result; one number: of both, or with keep_ratio of the shorter edge.
+
+    keep_ratio: boolean, optional, default=False. whether one number is the length of the shorter edge, and the other follows.
+
+    interp: int ≥ 0 ≤ 4, optional, default=1. 0: the nearest pixel, 1: linear, 2: cubic, 3: means of areas, 4: Lanczos'."""
+_npx__image_resize = _image_resize
+def _image_to_tensor(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An image (h, w, c) with values from 0 to 255 as a tensor (c, h, w), float32, with values from 0 to 1; or a batch (n, h, w, c) of them."""
+_npx__image_to_tensor = _image_to_tensor
 def _lesser(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs < rhs, else 0; of the dtype of lhs."""
 _Lesser = _lesser
@@ -3017,4 +3108,18 @@ class sparse:
     zeros_like = staticmethod(zeros_like)
 
 class image:
-    ...
+    adjust_lighting = staticmethod(_image_adjust_lighting)
+    crop = staticmethod(_image_crop)
+    flip_left_right = staticmethod(_image_flip_left_right)
+    flip_top_bottom = staticmethod(_image_flip_top_bottom)
+    normalize = staticmethod(_image_normalize)
+    random_brightness = staticmethod(_image_random_brightness)
+    random_color_jitter = staticmethod(_image_random_color_jitter)
+    random_contrast = staticmethod(_image_random_contrast)
+    random_flip_left_right = staticmethod(_image_random_flip_left_right)
+    random_flip_top_bottom = staticmethod(_image_random_flip_top_bottom)
+    random_hue = staticmethod(_image_random_hue)
+    random_lighting = staticmethod(_image_random_lighting)
+    random_saturation = staticmethod(_image_random_saturation)
+    resize = staticmethod(_image_resize)
+    to_tensor = staticmethod(_image_to_tensor)

@@ -39,6 +39,7 @@ MODULES = (
     (mx.sym._internal, ""),
     (mx.sym.contrib, "_contrib_"),
     (mx.sym.linalg, "_linalg_"),
+    (mx.sym.image, "_image_"),
 )
 """MXNet's modules of symbol functions, and the prefix that operators' names lose there."""
 
@@ -141,6 +142,7 @@ def main(chosen: list[str]) -> int:
                 refused += 1
                 print(f"REFUSED {case.id}: {str(error).strip().splitlines()[-1][:200]}", file=sys.stderr)
         path = HERE / "operators" / f"{family.replace('.', '/')}.npz"
+        path.parent.mkdir(exist_ok=True)
         save(path, arrays)
         print(f"{family}: {len(cases)} cases, {len(arrays)} arrays, {path.stat().st_size} bytes")
     return refused

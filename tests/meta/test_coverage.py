@@ -75,7 +75,7 @@ LEFT_OUT: dict[str, str] = {
         ("_contrib_dgl_*", "_contrib_edge_id", "_contrib_getnnz"), "graphs as sparse arrays, which are dense here"
     ),
     **dict.fromkeys(("_contrib_group_adagrad_update", "_sparse_adagrad_update"), "updates of sparse rows"),
-    **dict.fromkeys(("_cv*", "_image_*", "_imdecode"), "images, before they are a network's data: lowering.data"),
+    **dict.fromkeys(("_cv*", "_imdecode"), "images, before they are a network's data: mx.image, lowering.data"),
     **dict.fromkeys(("_onehot_encode", "_set_value"), "functions of arrays, which write into one"),
 }
 

@@ -11,13 +11,13 @@ from lowering.mx.io.desc import as_desc as as_desc
 from lowering.mx.io.epochs import EpochsIter as EpochsIter
 from lowering.mx.io.files import ImageRecordIter as ImageRecordIter
 from lowering.mx.io.files import LibSVMIter as LibSVMIter
+from lowering.mx.io.mnist import MNISTIter as MNISTIter
 from lowering.mx.io.wrapped import PrefetchingIter as PrefetchingIter
 from lowering.mx.io.wrapped import ResizeIter as ResizeIter
 from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
 
 _ELSEWHERE = {
-    "MNISTIter": "numpy reads the files: mx.io.NDArrayIter(images, labels, batch_size)",
-    "ImageDetRecordIter": "an iterator of one's own, a subclass of mx.io.DataIter",
+    "ImageDetRecordIter": "mx.image.ImageDetIter(batch_size, data_shape, path_imgrec=...)",
 }
 
 

@@ -22,7 +22,7 @@ from symjax_nnvm.ops.vision import resize as ops
 
 
 @dataclass(frozen=True)
-class _Matrix:
+class Matrix:
     """The elements of a matrix (new, old) that are not zero: weights (k,) float64 at rows and columns (k,)."""
 
     new: int
@@ -32,9 +32,9 @@ class _Matrix:
     weights: np.ndarray
 
     @property
-    def T(self) -> _Matrix:
+    def T(self) -> Matrix:
         """The transpose."""
-        return _Matrix(self.old, self.new, self.columns, self.rows, self.weights)
+        return Matrix(self.old, self.new, self.columns, self.rows, self.weights)
 
     @property
     def is_identity(self) -> bool:
@@ -57,10 +57,10 @@ class _Matrix:
         return jnp.moveaxis(lax.full((self.new, *x.shape[1:]), 0, x.dtype).at[self.rows].add(terms), 0, axis)
 
 
-def _along_axes(
+def along_axes(
     x: Array,
     sizes: Sequence[int],
-    matrix: Callable[[int, int], _Matrix],
+    matrix: Callable[[int, int], Matrix],
     of_open_sizes: Callable[[Array, int, int], Array],
 ) -> Array:
     """x (n, c, h, w) → (n, c, *sizes): `matrix(new, old)` applied to each of the last axes, the cheaper order first.
@@ -84,7 +84,7 @@ def _along_axes(
     return wide.astype(x.dtype)
 
 
-def _cost(shape: tuple[int, ...], steps: list[tuple[int, _Matrix]]) -> int:
+def _cost(shape: tuple[int, ...], steps: list[tuple[int, Matrix]]) -> int:
     """Multiplications of one image channel by dense matrices."""
     sizes = {2: shape[2], 3: shape[3]}
     total = 0
@@ -94,14 +94,15 @@ def _cost(shape: tuple[int, ...], steps: list[tuple[int, _Matrix]]) -> int:
     return total
 
 
-def _not_transposed(x: Array, axis: int, new: int) -> Array:
-    raise TypeError("the transpose of a resizing is made for sizes that are numbers")
+def no_open_sizes(x: Array, axis: int, new: int) -> Array:
+    """What `along_axes` is given where nothing is made of open sizes. Raises TypeError."""
+    raise TypeError("this resizing is made for sizes that are numbers")
 
 
 # -- bilinear resizing -----------------------------------------------------------------------------------------------
 
 
-def _interpolation(new: int, size: int, *, align_corners: bool) -> _Matrix:
+def _interpolation(new: int, size: int, *, align_corners: bool) -> Matrix:
     """Weights of the old elements in each new one: two neighbours at most are not 0."""
     place = np.arange(new, dtype=np.float64)
     if align_corners:
@@ -113,7 +114,7 @@ def _interpolation(new: int, size: int, *, align_corners: bool) -> _Matrix:
     weights = np.stack([1 - (place - low), place - low], 1)
     rows = np.broadcast_to(np.arange(new)[:, None], (new, 2))
     used = weights != 0
-    return _Matrix(new, size, rows[used], columns[used], weights[used])
+    return Matrix(new, size, rows[used], columns[used], weights[used])
 
 
 def _interpolated(x: Array, axis: int, new: int, *, align_corners: bool) -> Array:
@@ -136,7 +137,7 @@ def _interpolated(x: Array, axis: int, new: int, *, align_corners: bool) -> Arra
 def _bilinear_resize(p: ops.BilinearResizeParams, data: Array, like: Array | None = None) -> Array:
     sizes = ops.bilinear_sizes(p, data.shape, None if like is None else like.shape)
     known = [size for size in sizes if size is not None]  # of known sizes come known ones
-    return _along_axes(
+    return along_axes(
         *(data, known, lambda new, old: _interpolation(new, old, align_corners=p.align_corners)),
         partial(_interpolated, align_corners=p.align_corners),
     )
@@ -145,22 +146,22 @@ def _bilinear_resize(p: ops.BilinearResizeParams, data: Array, like: Array | Non
 @lowers("_backward_contrib_BilinearResize2D")
 def _bilinear_resize_gradient(p: ops.BilinearResizeParams, ograd: Array, data: Array) -> Array:
     sizes = data.shape[2:]
-    return _along_axes(
-        *(ograd, sizes, lambda new, old: _interpolation(old, new, align_corners=p.align_corners).T), _not_transposed
+    return along_axes(
+        *(ograd, sizes, lambda new, old: _interpolation(old, new, align_corners=p.align_corners).T), no_open_sizes
     )
 
 
 # -- adaptive average pooling ----------------------------------------------------------------------------------------
 
 
-def _means(new: int, size: int) -> _Matrix:
+def _means(new: int, size: int) -> Matrix:
     """Each new element is the mean of a window of old ones."""
     number = np.arange(new)
     begin, end = number * size // new, -(-(number + 1) * size // new)
     lengths = end - begin
     rows = np.repeat(number, lengths)
     columns = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths - begin, lengths)
-    return _Matrix(new, size, rows, columns, 1 / lengths[rows])
+    return Matrix(new, size, rows, columns, 1 / lengths[rows])
 
 
 def _averaged(x: Array, axis: int, new: int) -> Array:
@@ -178,14 +179,14 @@ def _averaged(x: Array, axis: int, new: int) -> Array:
 def _adaptive_avg_pooling(p: ops.AdaptiveAvgPoolingParams, data: Array) -> Array:
     if p.sizes == (1, 1):
         return jnp.mean(data, (2, 3), keepdims=True)
-    return _along_axes(data, p.sizes, _means, _averaged)
+    return along_axes(data, p.sizes, _means, _averaged)
 
 
 @lowers("_backward_contrib_AdaptiveAvgPooling2D")
 def _adaptive_avg_pooling_gradient(p: ops.AdaptiveAvgPoolingParams, ograd: Array, data: Array) -> Array:
     if p.sizes == (1, 1):
         return jnp.broadcast_to(ograd / math.prod(data.shape[2:]), data.shape)
-    return _along_axes(ograd, data.shape[2:], lambda new, old: _means(old, new).T, _not_transposed)
+    return along_axes(ograd, data.shape[2:], lambda new, old: _means(old, new).T, no_open_sizes)
 
 
 # -- Crop ------------------------------------------------------------------------------------------------------------

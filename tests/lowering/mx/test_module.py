@@ -213,8 +213,8 @@ def test_what_the_trainer_takes_is_an_iterator_here():
         assert [labels for labels, _ in found] == [b["softmax_label"].tolist() for b in source.epoch(epoch)]
         assert [pad for _, pad in found] == [0, 0, 1]
         it.reset()
-    with pytest.raises(AttributeError, match="mx.io.NDArrayIter"):
-        mx.io.MNISTIter  # noqa: B018
+    with pytest.raises(AttributeError, match="mx.image.ImageDetIter"):
+        mx.io.ImageDetRecordIter  # noqa: B018
 
 
 def test_files_are_read_by_the_data_sets_of_the_library(tmp_path: Path):
@@ -315,7 +315,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         r"value of fc_bias does not fit",
     ),
     "old states": (lambda: mx.mod.SequentialModule, "one Module of the networks composed"),
-    "an iterator that is not here": (lambda: mx.io.MNISTIter, "mx.io.NDArrayIter"),
+    "an iterator that is not here": (lambda: mx.io.ImageDetRecordIter, "mx.image.ImageDetIter"),
     "a cell that is not here": (lambda: mx.rnn.ConvLSTMCell, "mx.sym.Convolution"),
     "a cell's input": (lambda: mx.rnn.RNNCell(2).unroll(3, [mx.sym.Variable("x")]), "an input for each step"),
     "predict": (lambda: _bound().predict([1]), "mx.io.NDArrayIter"),

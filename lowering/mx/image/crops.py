@@ -1,0 +1,133 @@
+"""Parts of images, and images in the sizes that networks take. What is drawn, Python's `random` draws, as in MXNet."""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.image.pixels import as_image, imresize, pixels
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import CallError, ParamError
+
+__all__ = [
+    "center_crop",
+    "color_normalize",
+    "fixed_crop",
+    "random_crop",
+    "random_size_crop",
+    "resize_short",
+    "scale_down",
+]
+
+Size = tuple[int, int]
+"""(width, height)."""
+
+Place = tuple[int, int, int, int]
+"""(x, y, width, height) of a part of an image."""
+
+_AUTOMATIC, _ANY = 9, 10
+_ATTEMPTS = 10
+"""At a random crop that is within the image."""
+
+
+def interpolation(interp: int, sizes: tuple[int, ...] = ()) -> int:
+    """The method, 0 to 4: of 9 cubic to enlarge, areas to shrink, else linear; of 10 any.
+
+    sizes: height and width before, and after; without them 9 is cubic. Raises ParamError for other numbers.
+    """
+    if interp == _AUTOMATIC:
+        if not sizes:
+            return 2
+        old_height, old_width, height, width = sizes
+        if height > old_height and width > old_width:
+            return 2
+        return 3 if height < old_height and width < old_width else 1
+    if interp == _ANY:
+        return random.randint(0, 4)
+    if interp not in range(5):
+        expected = "0 to 4, 9 for one that fits the sizes, 10 for any"
+        raise ParamError(f"Unknown interp method {interp}", expected=expected, got=interp)
+    return interp
+
+
+def scale_down(src_size: Size, size: Size) -> Size:
+    """The size (width, height), made smaller in its proportions until it is within an image of another size."""
+    width, height = map(float, size)
+    if src_size[1] < height:
+        width, height = width * src_size[1] / height, src_size[1]
+    if src_size[0] < width:
+        width, height = src_size[0], height * src_size[0] / width
+    return int(width), int(height)
+
+
+def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
+    """An image (h, w, c) whose shorter edge has `size` pixels. interp: 0 to 4, 9 for what fits, 10 for any."""
+    height, width, _ = src.shape
+    new = (size * height // width, size) if height > width else (size, size * width // height)
+    return imresize(src, new[1], new[0], interp=interpolation(interp, (height, width, *new)))
+
+
+def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
+    """The part of an image (h, w, c) at a place, resized where `size` (width, height) is another one."""
+    part = as_image(np.ascontiguousarray(pixels(src)[y0 : y0 + h, x0 : x0 + w]), src)
+    if size is None or (w, h) == tuple(size):
+        return part
+    return imresize(part, *size, interp=interpolation(interp, (h, w, size[1], size[0])))
+
+
+def _part(src: Any, size: Size, place: tuple[int, int, Any], interp: int) -> tuple[NDArray, Place]:
+    x, y, (width, height) = place
+    return fixed_crop(src, x, y, width, height, size, interp), (x, y, width, height)
+
+
+def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
+    """A part of an image anywhere in it, of a size (width, height), and its place. A smaller image is enlarged."""
+    height, width, _ = src.shape
+    part = scale_down((width, height), size)
+    x = random.randint(0, width - part[0])
+    return _part(src, size, (x, random.randint(0, height - part[1]), part), interp)
+
+
+def center_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
+    """The middle of an image, of a size (width, height), and its place. A smaller image is enlarged."""
+    height, width, _ = src.shape
+    part = scale_down((width, height), size)
+    return _part(src, size, (int((width - part[0]) / 2), int((height - part[1]) / 2), part), interp)
+
+
+def random_size_crop(
+    src: Any, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
+) -> tuple[NDArray, Place]:
+    """A part of an image of random area and shape anywhere in it, resized to `size` (width, height), and its place.
+
+    area: smallest and largest part of the image, or the smallest. ratio: smallest and largest width for a height of 1.
+    Where no part that was drawn is within the image it is the middle. Raises CallError.
+    """
+    if "min_area" in kwargs:
+        warnings.warn("`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2)
+        area = kwargs.pop("min_area")
+    if kwargs:
+        raise CallError("unexpected keyword arguments for `random_size_crop`.", got=", ".join(kwargs))
+    height, width, _ = src.shape
+    least, most = area if isinstance(area, list | tuple) else (area, 1.0)
+    for _ in range(_ATTEMPTS):
+        pixel_count = random.uniform(least, most) * height * width
+        shape = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        part = round(math.sqrt(pixel_count * shape)), round(math.sqrt(pixel_count / shape))
+        if part[0] <= width and part[1] <= height:
+            x = random.randint(0, width - part[0])
+            return _part(src, size, (x, random.randint(0, height - part[1]), part), interp)
+    return center_crop(src, size, interp)
+
+
+def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
+    """The image less a mean, over a deviation, each a number for each channel or None; src is written."""
+    if mean is not None:
+        src -= mean
+    if std is not None:
+        src /= std
+    return src

@@ -1,0 +1,80 @@
+"""MNISTIter: batches of the images and labels in MNIST's files."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from lowering.data.mnist import read_idx
+from lowering.data.parameters import part_of
+from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.mx.ndarray.creation import array
+from symjax_nnvm.errors import TrainingError
+from symjax_nnvm.io.files import StrPath
+
+
+class MNISTIter(DataIter):
+    """Batches (n, 1, height, width) of values from 0 to 255 / 256, and labels (n,); flat: batches (n, height · width).
+
+    image, label: idx files, as they are or packed by gzip (`.gz`). shuffle: another order than the files', the same in
+    every epoch, drawn from seed: MXNet's numbers are others. num_parts, part_index: only a part of the images. silent:
+    say nothing of what was read. dtype: of data and labels, default float32. A last batch that is not full is left out.
+    input_shape, prefetch_buffer and ctx mean nothing. Raises TrainingError, ModelNotFoundError, FileError, OSError.
+    """
+
+    def __init__(
+        self,
+        image: StrPath = "./train-images-idx3-ubyte",
+        label: StrPath = "./train-labels-idx1-ubyte",
+        batch_size: int = 128,
+        shuffle: bool = True,
+        flat: bool = False,
+        seed: int = 0,
+        silent: bool = False,
+        num_parts: int = 1,
+        part_index: int = 0,
+        prefetch_buffer: int = 4,
+        ctx: str = "gpu",
+        dtype: Any = None,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        input_shape: Any = None,
+    ):
+        super().__init__(batch_size)
+        if batch_size < 1:
+            raise TrainingError(
+                "A batch has a sample at least", param="batch_size", expected="a number ≥ 1", got=batch_size
+            )
+        images, labels = read_idx(image, 3), read_idx(label, 1)
+        if len(images) != len(labels):
+            raise TrainingError("Labels that do not fit", expected=f"{len(images)}", got=len(labels))
+        part_of(len(images), num_parts, part_index)  # is there such a part? Those of MNISTIter are cut otherwise
+        begin, end = (len(images) * part // num_parts for part in (part_index, part_index + 1))
+        rows = np.arange(begin, end)
+        if shuffle:
+            rows = rows[np.random.RandomState(seed % (1 << 32)).permutation(len(rows))]
+        self._images = images.reshape(len(images), -1) if flat else images[:, None]
+        self._labels, self._rows = labels, rows
+        self._dtype = np.dtype(np.float32 if dtype is None else dtype)
+        shape = (batch_size, *self._images.shape[1:])
+        self.provide_data = [DataDesc(data_name, shape, self._dtype.type)]
+        self.provide_label = [DataDesc(label_name, (batch_size,), self._dtype.type)]
+        self._next = 0
+        if not silent:
+            logging.info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(rows), shuffle, shape)
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._next = 0
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration where no full one is left."""
+        rows = self._rows[self._next : self._next + self.batch_size]
+        if len(rows) < self.batch_size:
+            raise StopIteration
+        self._next += self.batch_size
+        values = self._images[rows] * np.float32(1 / 256)
+        data, label = (array(part.astype(self._dtype), dtype=self._dtype) for part in (values, self._labels[rows]))
+        return DataBatch([data], [label], 0, np.zeros(self.batch_size, np.uint64))

@@ -1,0 +1,248 @@
+"""`mx.recordio`: record files written and read one record after another, or by the keys of an index.
+
+The bytes are MXNet's. What is written takes its place, whole, when the file is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError
+from symjax_nnvm.io.files import PositionedFile, StrPath, atomic_writes, bounded_lines, open_regular
+from symjax_nnvm.io.guess import require_file
+from symjax_nnvm.mxnet.images import decode_flagged, encode_image, swap_red_and_blue
+from symjax_nnvm.mxnet.recordio import IRHeader as IRHeader
+from symjax_nnvm.mxnet.recordio import end_of_record, frame, read_record
+from symjax_nnvm.mxnet.recordio import pack as pack
+from symjax_nnvm.mxnet.recordio import unpack as unpack
+
+_LONGEST_LINE = 4096
+"""Bytes of a line of an index, at most: keys may be text."""
+
+_KEPT: list[ExitStack] = []
+"""What a process has of files that another process writes: a collected one would remove the other's unfinished file."""
+
+_FORMATS = {".jpg": ".jpg", ".jpeg": ".jpg", ".png": ".png"}
+
+
+class RecordModeError(NNVMError, AssertionError):
+    """A record file that is written to while it is open for reading, or the other way round."""
+
+
+class RecordProcessError(NNVMError, RuntimeError):
+    """A record file that is closed, or was opened by another process."""
+
+
+def _finish(files: ExitStack, pid: int) -> None:
+    """Let files that were written take their places, in the process that wrote them."""
+    if os.getpid() == pid:
+        files.close()
+    else:
+        _KEPT.append(files)
+
+
+class MXRecordIO:
+    """A record file, read or written from its first record to its last.
+
+    uri: the path. flag: "r" to read, "w" to write; what is written replaces the file when it is closed, which `del` and
+    the end of the process do, too. Pickling closes it; the copy opens the file anew where this one was open.
+
+    Raises CallError, RecordFormatError, MissingFolderError, FileError, OSError; ModelNotFoundError for no file;
+    RecordModeError, RecordProcessError for use of a file that is open otherwise, or in another process.
+    """
+
+    def __init__(self, uri: StrPath, flag: str):
+        self.uri = os.fspath(uri)
+        self.flag = flag
+        self.pid: int | None = None
+        self.is_open = False
+        self.open()
+
+    def open(self) -> None:
+        """Open the file, at its first record; one that is written is empty."""
+        if self.flag not in ("w", "r"):
+            raise ParamError(f"Invalid flag {self.flag}", expected="'r' or 'w'", got=repr(self.flag))
+        self.writable = self.flag == "w"
+        self._at = 0
+        if self.writable:
+            self._open_files()
+        else:
+            require_file(self.uri)
+            self._source = PositionedFile(self.uri)
+            _ = self._source.size  # an error now, and not at the first record
+        self.pid = os.getpid()
+        self.is_open = True
+
+    def _open_files(self) -> None:
+        """Open what is written to."""
+        (self._records,) = self._entered()
+
+    def _entered(self) -> tuple[BinaryIO, ...]:
+        """Files that take their places at `close`, or when this object is collected or the process ends."""
+        files = ExitStack()
+        entered = files.enter_context(atomic_writes(*self._paths()))
+        self._finish = weakref.finalize(self, _finish, files, os.getpid())
+        return entered
+
+    def _paths(self) -> tuple[StrPath, ...]:
+        return (self.uri,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        was_open = self.is_open
+        self.close()
+        hidden = {"_finish", "_records", "_source"}
+        return {name: value for name, value in self.__dict__.items() if name not in hidden} | {"is_open": was_open}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, is_open=False)
+        if state["is_open"]:
+            self.open()
+
+    def _check_process(self, *, reset: bool = False) -> None:
+        """Raise RecordProcessError in a process that has not opened the file, or open it there."""
+        if self.pid == os.getpid():
+            return
+        if not reset:
+            problem = "Forbidden operation in multiple processes" if self.is_open else "The record file is closed"
+            raise RecordProcessError(problem, fix="reset() opens the file in this process, at its first record.")
+        self.reset()
+
+    def close(self) -> None:
+        """Close the file; what was written takes its place. A process that has not opened it leaves it as it is."""
+        if not self.is_open:
+            return
+        self.is_open, self.pid = False, None
+        if self.writable:
+            self._finish()
+        else:
+            self._source.close()
+
+    def reset(self) -> None:
+        """Go back to the first record; a file that is written is empty again."""
+        self.close()
+        self.open()
+
+    def write(self, buf: bytes) -> None:
+        """Write a record."""
+        if not self.writable:
+            raise RecordModeError(f"{self.uri} is open for reading", fix="MXRecordIO(path, 'w') opens it for writing.")
+        self._check_process()
+        if not isinstance(buf, bytes | bytearray | memoryview):
+            raise CallError("A record is written from bytes", got=type(buf).__name__, fix="text.encode() gives bytes.")
+        framed = frame(bytes(buf))
+        self._records.write(framed)
+        self._at += len(framed)
+
+    def read(self) -> bytes | None:
+        """The next record; None at the end of the file."""
+        if self.writable:
+            raise RecordModeError(f"{self.uri} is open for writing", fix="MXRecordIO(path, 'r') opens it for reading.")
+        self._check_process()
+        if self._at >= self._source.size:
+            return None
+        record = read_record(self._source, self._at)
+        self._at = end_of_record(self._source, self._at)
+        return record
+
+
+class MXIndexedRecordIO(MXRecordIO):
+    """A record file with an index, whose records are read in any order.
+
+    idx_path: the path of the index: lines of a key, a tab and the byte at which the key's record begins. uri, flag: as
+    of MXRecordIO. key_type: what makes a key of the text in the index. A process that was forked opens the file for
+    itself when it reads a record by its key. Raises as MXRecordIO does; KeyError for a key that the index lacks.
+    """
+
+    def __init__(self, idx_path: StrPath, uri: StrPath, flag: str, key_type: Callable[[Any], Any] = int):
+        self.idx_path = os.fspath(idx_path)
+        self.idx: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.key_type = key_type
+        self.fidx: BinaryIO | None = None
+        super().__init__(uri, flag)
+
+    def open(self) -> None:
+        """Open both files; the index is read, or empty."""
+        self.idx, self.keys, self.fidx = {}, [], None
+        super().open()
+        if self.writable:
+            return
+        with open_regular(self.idx_path) as file:
+            for number, line in enumerate(bounded_lines(file, _LONGEST_LINE, RecordFormatError), 1):
+                fields = line.decode("utf-8", "surrogateescape").strip().split("\t")
+                try:
+                    key, offset = self.key_type(fields[0]), int(fields[1])
+                    if not 0 <= offset < 1 << 63:
+                        raise ValueError
+                except (ValueError, IndexError):
+                    raise RecordFormatError(
+                        f"{self.idx_path}: line {number} is not a key, a tab and the byte of a record",
+                        got=repr(line[:64]),
+                        fix="Remove it; lowering.data.RecordFile(uri, idx_path) then makes one, with keys from 0.",
+                    ) from None
+                self.idx[key] = offset
+                self.keys.append(key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "fidx": None}
+
+    def _paths(self) -> tuple[StrPath, ...]:
+        return self.uri, self.idx_path
+
+    def _open_files(self) -> None:
+        self._records, self.fidx = self._entered()
+
+    def seek(self, idx: Any) -> None:
+        """Go to the record of a key: `read()` reads it."""
+        if self.writable:
+            raise RecordModeError(f"{self.uri} is open for writing", fix="A record is read where it is open for 'r'.")
+        self._check_process(reset=True)
+        self._at = self.idx[idx]
+
+    def tell(self) -> int:
+        """The byte at which the next record will be written."""
+        if not self.writable:
+            raise RecordModeError(f"{self.uri} is open for reading", fix="idx has the bytes of all records, by key.")
+        return self._at
+
+    def read_idx(self, idx: Any) -> bytes | None:
+        """The record of a key."""
+        self.seek(idx)
+        return self.read()
+
+    def write_idx(self, idx: Any, buf: bytes) -> None:
+        """Write a record under a key."""
+        key, position = self.key_type(idx), self.tell()
+        self.write(buf)
+        assert self.fidx is not None
+        self.fidx.write(f"{key}\t{position}\n".encode("utf-8", "surrogateescape"))
+        self.idx[key] = position
+        self.keys.append(key)
+
+
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
+    """The header and the image of a record: uint8 (height, width, 3 or 4) in blue, green, red, or (height, width).
+
+    iscolor: 0 for grey, 1 for 3 channels, -1 for the channels that the image has. Raises RecordFormatError for a record
+    that is no image, MissingExtraError.
+    """
+    header, data = unpack(s)
+    return header, decode_flagged(data, iscolor, "The image of a record")
+
+
+def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+    """A record of a header and an image, uint8 (height, width, 3) in blue, green, red, or (height, width) grey.
+
+    quality: of a JPEG, 1 to 100; of a PNG, how hard it is compressed, 1 to 9. img_fmt: ".jpg" or ".png". Raises
+    RecordFormatError, MissingExtraError.
+    """
+    image = np.asarray(img)
+    image = image[..., None] if image.ndim == 2 else image
+    image = swap_red_and_blue(image) if image.ndim == 3 and image.shape[2] in (3, 4) else image
+    return pack(header, encode_image(image, _FORMATS.get(img_fmt.lower(), img_fmt), quality))

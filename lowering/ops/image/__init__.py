@@ -1,0 +1,1 @@
+"""JAX rules: image."""

@@ -1,0 +1,201 @@
+"""`mx.recordio`: MXNet's files both ways, by order and by key, in other processes, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+from symjax_nnvm.errors import CallError, RecordFormatError
+from symjax_nnvm.mxnet import images
+from tests.goldens.records.scenarios import KEYS, PAYLOADS
+
+GOLDENS = Path(__file__).parents[2] / "goldens" / "records"
+
+IMAGE = np.kron(np.arange(24).reshape(2, 4, 3) * 10, np.ones((8, 8, 1))).astype(np.uint8)
+
+
+def test_files_have_mxnets_bytes(tmp_path: Path):
+    record = mx.recordio.MXIndexedRecordIO(str(tmp_path / "a.idx"), str(tmp_path / "a.rec"), "w")
+    places = []
+    for key, payload in zip(KEYS, PAYLOADS, strict=True):
+        places.append(record.tell())
+        record.write_idx(key, payload)
+    assert record.keys == KEYS
+    assert record.idx == dict(zip(KEYS, places, strict=True))
+    record.close()
+    for suffix in (".rec", ".idx"):
+        assert (tmp_path / f"a{suffix}").read_bytes() == (GOLDENS / f"payloads{suffix}").read_bytes()
+
+
+def test_records_are_read_in_order_and_by_key():
+    reader = mx.recordio.MXRecordIO(GOLDENS / "payloads.rec", "r")
+    assert [reader.read() for _ in range(len(PAYLOADS) + 2)] == [*PAYLOADS, None, None]
+    reader.reset()
+    assert reader.read() == PAYLOADS[0]
+    indexed = mx.recordio.MXIndexedRecordIO(GOLDENS / "payloads.idx", GOLDENS / "payloads.rec", "r")
+    assert indexed.keys == KEYS
+    assert [indexed.read_idx(key) for key in reversed(KEYS)] == PAYLOADS[::-1]
+    indexed.seek(KEYS[1])
+    assert [indexed.read(), indexed.read()] == PAYLOADS[1:3]
+    with pytest.raises(KeyError):
+        indexed.read_idx(-7)
+
+
+def test_keys_have_any_type(tmp_path: Path):
+    paths = str(tmp_path / "a.idx"), str(tmp_path / "a.rec")
+    record = mx.recordio.MXIndexedRecordIO(*paths, "w", key_type=str)
+    record.write_idx("zwölf", b"12")
+    record.write_idx(7, b"")
+    record.close()
+    assert (tmp_path / "a.idx").read_text(encoding="utf-8") == "zwölf\t0\n7\t12\n"
+    record = mx.recordio.MXIndexedRecordIO(*paths, "r", str)
+    assert (record.keys, record.read_idx("7"), record.read_idx("zwölf")) == (["zwölf", "7"], b"", b"12")
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Path):
+    path = tmp_path / "a.rec"
+    writer = mx.recordio.MXRecordIO(path, "w")
+    writer.write(b"one")
+    assert not path.exists()
+    writer.reset()  # as if nothing had been written
+    writer.write(b"two")
+    del writer
+    assert mx.recordio.MXRecordIO(path, "r").read() == b"two"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.rec"]
+
+
+def test_a_file_that_was_not_closed_is_there_when_the_process_has_ended(tmp_path: Path):
+    script = """
+import sys
+from lowering import mx
+record = mx.recordio.MXIndexedRecordIO(sys.argv[1] + ".idx", sys.argv[1] + ".rec", "w")
+record.write_idx(5, b"last")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""
+    assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").read_idx(5) == b"last"
+
+
+def test_a_pickled_file_is_closed_and_its_copy_open():
+    reader = mx.recordio.MXIndexedRecordIO(GOLDENS / "payloads.idx", GOLDENS / "payloads.rec", "r")
+    reader.read()
+    copy = pickle.loads(pickle.dumps(reader))
+    assert (reader.is_open, copy.is_open, copy.keys) == (False, True, KEYS)
+    assert copy.read() == PAYLOADS[0]
+    with pytest.raises(RuntimeError, match="The record file is closed"):
+        reader.read()
+    closed = pickle.loads(pickle.dumps(reader))
+    assert (closed.is_open, closed.fidx) == (False, None)
+
+
+def test_a_writer_is_pickled_closed_and_its_copy_begins_anew(tmp_path: Path):
+    writer = mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "w")
+    writer.write_idx(1, b"one")
+    copy = pickle.loads(pickle.dumps(writer))
+    assert mx.recordio.MXRecordIO(tmp_path / "a.rec", "r").read() == b"one"
+    copy.write_idx(2, b"two")
+    copy.close()
+    assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").keys == [2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+def test_another_process_reads_by_key_and_writes_nothing(tmp_path: Path):
+    reader = mx.recordio.MXIndexedRecordIO(GOLDENS / "payloads.idx", GOLDENS / "payloads.rec", "r")
+    plain = mx.recordio.MXRecordIO(GOLDENS / "payloads.rec", "r")
+    writer = mx.recordio.MXRecordIO(tmp_path / "a.rec", "w")
+    writer.write(b"parent")
+    child = os.fork()
+    if not child:
+        told = []
+        for call in (plain.read, lambda: writer.write(b"child")):
+            try:
+                call()
+            except RuntimeError as error:
+                told.append("Forbidden operation in multiple processes" in str(error))
+        writer.close()
+        right = told == [True, True] and reader.read_idx(KEYS[2]) == PAYLOADS[2] and reader.read() == PAYLOADS[3]
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    writer.close()
+    assert mx.recordio.MXRecordIO(tmp_path / "a.rec", "r").read() == b"parent"
+
+
+def test_misuse_is_told(tmp_path: Path):
+    with pytest.raises(mx.MXNetError, match="nowhere"):
+        mx.recordio.MXRecordIO(tmp_path / "nowhere.rec", "r")
+    with pytest.raises(mx.MXNetError, match="no folder"):
+        mx.recordio.MXRecordIO(tmp_path / "no" / "a.rec", "w")
+    with pytest.raises(ValueError, match="Invalid flag a"):
+        mx.recordio.MXRecordIO(tmp_path / "a.rec", "a")
+    writer = mx.recordio.MXRecordIO(tmp_path / "a.rec", "w")
+    with pytest.raises(CallError, match="from bytes"):
+        writer.write("text")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(AssertionError, match="open for writing"):
+        writer.read()
+    writer.close()
+    with pytest.raises(AssertionError, match="open for reading"):
+        mx.recordio.MXRecordIO(tmp_path / "a.rec", "r").write(b"")
+    with pytest.raises(FileNotFoundError):
+        mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r")
+    indexed = mx.recordio.MXIndexedRecordIO(GOLDENS / "payloads.idx", GOLDENS / "payloads.rec", "r")
+    with pytest.raises(AssertionError, match="open for reading"):
+        indexed.tell()
+
+
+@pytest.mark.parametrize("line", ["a\t0", "0", "0\t-4", "0\t99999999999999999999", "0" * 5000])
+def test_a_damaged_index_is_told(line: str, tmp_path: Path):
+    (tmp_path / "a.idx").write_text(f"3\t0\n{line}\n")
+    with pytest.raises(RecordFormatError, match=r"line 2"):
+        mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", GOLDENS / "payloads.rec", "r")
+
+
+def test_headers_are_mxnets():
+    header = mx.recordio.IRHeader(0, 4, 2574, 0)
+    assert mx.recordio.pack(header, b"abc") == bytes.fromhex("00000000000080400e0a000000000000" + "00" * 8) + b"abc"
+    unpacked, data = again([1, 2, 3], b"abc")
+    assert (unpacked.flag, unpacked.label.tolist(), unpacked.id, data) == (3, [1, 2, 3], 5, b"abc")
+    # An array without axes is written as an array, a NumPy number as a number.
+    assert again(np.array(7.0))[0].flag == 1
+    assert again(np.float32(7))[0] == (0, 7.0, 5, 0)
+    assert again(mx.nd.array([1, 2]))[0].label.tolist() == [1, 2]
+
+
+def again(label: Any, data: bytes = b"") -> Any:
+    """What is read of a record that was written with a label."""
+    return mx.recordio.unpack(mx.recordio.pack((3, label, 5, 0), data))
+
+
+@pytest.mark.parametrize("decoder", ["opencv", "pillow"])
+def test_images_are_blue_green_red(decoder: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(images, "_chosen", lambda given: given or decoder)
+    header = mx.recordio.IRHeader(0, 1.0, 2, 0)
+    record = mx.recordio.pack_img(header, IMAGE, quality=3, img_fmt=".PNG")
+    unpacked, image = mx.recordio.unpack_img(record)
+    assert unpacked == header
+    assert np.array_equal(image, IMAGE)
+    assert np.array_equal(images.decode_image(mx.recordio.unpack(record)[1]), IMAGE[..., ::-1])
+    assert mx.recordio.unpack_img(record, 0)[1].shape == IMAGE.shape[:2]
+    jpeg = mx.recordio.unpack_img(mx.recordio.pack_img(header, IMAGE, 100, ".jpeg"))[1]
+    assert np.abs(jpeg.astype(int) - IMAGE).mean() < 2
+    grey = mx.recordio.pack_img(header, IMAGE[..., 0], 9, ".png")
+    assert np.array_equal(mx.recordio.unpack_img(grey)[1], IMAGE[..., 0])
+    assert np.array_equal(mx.recordio.unpack_img(grey, 1)[1], np.repeat(IMAGE[..., :1], 3, 2))
+    alpha = np.dstack([IMAGE, IMAGE[..., 0]])
+    packed = mx.recordio.pack_img(header, alpha, 9, ".png")
+    assert np.array_equal(mx.recordio.unpack_img(packed)[1], alpha)
+    assert np.array_equal(mx.recordio.unpack_img(packed, 1)[1], IMAGE)
+    with pytest.raises(RecordFormatError, match="cannot be decoded"):
+        mx.recordio.unpack_img(mx.recordio.pack(header, b"no image"))
+    with pytest.raises(RecordFormatError, match="Unknown format"):
+        mx.recordio.pack_img(header, IMAGE, img_fmt=".bmp")
