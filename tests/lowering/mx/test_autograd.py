@@ -265,3 +265,14 @@ def test_an_index_has_a_gradient_of_zeros():
     taken.backward()
     assert np.asarray(rows.grad).tolist() == [[1, 1], [1, 1], [0, 0]]
     assert np.asarray(at.grad).tolist() == [0, 0]
+
+
+def test_a_mode_inside_a_record_keeps_what_it_does_not_say():
+    with autograd.record(train_mode=False):
+        with autograd.train_mode():
+            assert (autograd.is_recording(), autograd.is_training()) == (True, True)
+        assert (autograd.is_recording(), autograd.is_training()) == (True, False)
+        with autograd.pause(train_mode=True):
+            assert (autograd.is_recording(), autograd.is_training()) == (False, True)
+    with autograd.train_mode():
+        assert not autograd.is_recording()
