@@ -223,8 +223,16 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "th": "torch itself",
         "tvmop": "XLA, which compiles every operator",
         "library": "symjax_nnvm.register_op and lowering.lowers, for operators of one's own",
-        "FeedForward": "mx.mod.Module",
+        "FeedForward": "mx.model.FeedForward",
         "test": "mx.test_utils",
+    },
+    "mx.test_utils": {
+        **dict.fromkeys(
+            ("rand_sparse_ndarray", "create_sparse_array", "create_sparse_array_zd", "shuffle_csr_column_indices"),
+            "mx.test_utils.rand_ndarray: arrays are dense here",
+        ),
+        "check_gluon_hybridize_consistency": "a comparison of one's own: Gluon is not here",
+        "get_im2rec_path": "symjax-nnvm records make FILE SOURCE",
     },
     "lowering": {
         "Module": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",

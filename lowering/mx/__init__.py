@@ -6,6 +6,7 @@ are the library's. What is not here says what to use instead.
 
 from __future__ import annotations
 
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
@@ -66,6 +67,8 @@ sym = symbol
 initializer = init
 visualization = viz
 rnd = random
+# Scripts have mx of `from mxnet.test_utils import *`.
+test_utils.mx = _sys.modules[__name__]  # pyright: ignore[reportAttributeAccessIssue]
 
 if not _TYPE_CHECKING:  # so that checkers still know which names there are
 

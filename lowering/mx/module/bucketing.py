@@ -6,10 +6,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lowering.mx import model
+import numpy as np
+
+from lowering.mx import checkpoints
 from lowering.mx.io.desc import DataBatch
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
+from lowering.mx.ndarray.creation import array
+from lowering.mx.ndarray.files import load, save
+from lowering.mx.symbol import load as load_symbol
 from lowering.mx.symbol.bound import Symbol
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.recent import Recent
@@ -179,17 +184,6 @@ class BucketingModule(BaseModule):
             module.params_initialized = True
         self.params_initialized = True
 
-    def set_params(
-        self,
-        arg_params: Mapping[str, Any],
-        aux_params: Mapping[str, Any],
-        allow_missing: bool = False,
-        force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:
-        """Copy values into the parameters."""
-        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
-
     def get_params(self) -> tuple[Params, Params]:
         """(parameters, states) by name: copies."""
         self._require()
@@ -267,6 +261,51 @@ class BucketingModule(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, and the network of each key as `prefix-{key}-symbol.json`."""
-        model.save_checkpoint(prefix, epoch, None, *self.get_params())
+        checkpoints.save_checkpoint(prefix, epoch, None, *self.get_params())
         for key in self._keys:
             self._module(key).symbol.save(f"{prefix}-{key}-symbol.json")
+        if all(isinstance(key, int | np.integer) for key in self._keys):
+            save(f"{prefix}.buckets", array(list(self._keys), dtype="int32"))
+
+    @staticmethod
+    def load(
+        prefix: str, epoch: int, sym_gen: SymGen | None = None, default_bucket_key: Any = None, **kwargs: Any
+    ) -> BucketingModule:
+        """A module of what `save_checkpoint` wrote of keys that are whole numbers. Bind it before it runs.
+
+        sym_gen, default_bucket_key: those of the module that was saved. kwargs: other arguments of the class. Raises
+        AssertionError without them, ParamsFormatError, OSError.
+        """
+        assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
+        assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
+        keys = [int(key) for each in load(f"{prefix}.buckets") for key in np.ravel(each)]
+        symbols = {key: load_symbol(f"{prefix}-{key}-symbol.json") for key in keys}
+        args, states = checkpoints.load_params(prefix, epoch)
+        return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, args, states, **kwargs)
+
+    @staticmethod
+    def load_dict(
+        sym_dict: Mapping[Any, Symbol] | None = None,
+        sym_gen: SymGen | None = None,
+        default_bucket_key: Any = None,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> BucketingModule:
+        """A module of networks by key and of parameters. sym_gen: makes those of other keys, and says the names of data
+        and labels. Raises AssertionError where one is missing."""
+        assert sym_dict is not None, "sym_dict is required for loading BucketingModule"
+        assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
+        assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
+        assert arg_params is not None, "arg_params is required for loading BucketingModule"
+        assert aux_params is not None, "aux_params is required for loading BucketingModule"
+        known, generate = dict(sym_dict), sym_gen
+        module = BucketingModule(
+            lambda key: (known[key], *generate(key)[1:]) if key in known else generate(key),
+            default_bucket_key,
+            **kwargs,
+        )
+        module._keys |= dict.fromkeys(known)
+        module._main.take_params(arg_params, aux_params)
+        module.params_initialized = True
+        return module

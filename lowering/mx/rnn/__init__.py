@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.mx.model import Params, load_checkpoint, save_checkpoint
+from lowering.mx.checkpoints import Params, load_checkpoint, save_checkpoint
 from lowering.mx.rnn.cells import BaseRNNCell as BaseRNNCell
 from lowering.mx.rnn.cells import GRUCell as GRUCell
 from lowering.mx.rnn.cells import LSTMCell as LSTMCell

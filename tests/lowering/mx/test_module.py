@@ -314,7 +314,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda: _bound().set_params(_params() | {"fc_bias": mx.nd.ones(3)}, {}),
         r"value of fc_bias does not fit",
     ),
-    "old states": (lambda: mx.mod.SequentialModule, "one Module of the networks composed"),
+    "another module": (lambda: mx.mod.SequentalModule, "Did you mean 'SequentialModule'"),
     "an iterator that is not here": (lambda: mx.io.MNISTIter, "mx.io.NDArrayIter"),
     "a cell that is not here": (lambda: mx.rnn.ConvLSTMCell, "mx.sym.Convolution"),
     "a cell's input": (lambda: mx.rnn.RNNCell(2).unroll(3, [mx.sym.Variable("x")]), "an input for each step"),
