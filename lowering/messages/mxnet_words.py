@@ -218,7 +218,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "image": "any library that reads images, such as Pillow",
         "img": "any library that reads images, such as Pillow",
         "rtc": "jax.experimental.pallas, for kernels of one's own",
-        "contrib": "mx.nd.contrib and mx.sym.contrib for operators",
         "onnx": "symjax-nnvm convert MODEL out.onnx",
         "th": "torch itself",
         "tvmop": "XLA, which compiles every operator",
@@ -226,6 +225,23 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "FeedForward": "mx.model.FeedForward",
         "test": "mx.test_utils",
     },
+    "mx.contrib": {"onnx": "symjax-nnvm convert MODEL out.onnx", "tensorrt": "XLA, which compiles networks"},
+    "mx.contrib.quantization": dict.fromkeys(
+        (
+            "quantize_model",
+            "quantize_model_mkldnn",
+            "quantize_net",
+            "quantize_net_v2",
+            "quantize_graph",
+            "calib_graph",
+            "combine_histogram",
+        ),
+        "the float32 network itself, or one in half precision by mx.contrib.amp.convert_model: 8-bit ones are not here",
+    ),
+    "mx.contrib.amp": dict.fromkeys(
+        ("convert_hybrid_block", "init_trainer", "scale_loss", "unscale"),
+        "mx.contrib.amp.convert_symbol(net, 'bfloat16'), whose gradients need no scaling: Gluon is not here",
+    ),
     "mx.test_utils": {
         **dict.fromkeys(
             ("rand_sparse_ndarray", "create_sparse_array", "create_sparse_array_zd", "shuffle_csr_column_indices"),

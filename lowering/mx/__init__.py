@@ -14,6 +14,7 @@ from lowering.mx import attribute as attribute
 from lowering.mx import autograd as autograd
 from lowering.mx import base as base
 from lowering.mx import callback as callback
+from lowering.mx import contrib as contrib
 from lowering.mx import engine as engine
 from lowering.mx import error as error
 from lowering.mx import init as init

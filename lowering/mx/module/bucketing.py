@@ -115,6 +115,20 @@ class BucketingModule(BaseModule):
         """(name, shape) of its outputs."""
         return self._current.output_shapes
 
+    def converted(self, convert: Callable[[Symbol], Symbol]) -> BucketingModule:
+        """A module of the same networks, converted, with the same parameters, not bound."""
+        generate = self._sym_gen
+
+        def sym_gen(key: Any) -> Any:
+            symbol, *names = generate(key)
+            return convert(symbol), *names
+
+        made = BucketingModule(sym_gen, self._default, **self._options)
+        if self.params_initialized:
+            made._main.take_params(*self.get_params())
+            made.params_initialized = True
+        return made
+
     # -- binding -----------------------------------------------------------------------------------------------------
 
     def bind(

@@ -391,8 +391,7 @@ class Module(BaseModule):
         if not isinstance(store, KVStore):
             raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
         self._store = store
-        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
-        rescale_grad = 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
+        rescale_grad = self._rescale_grad(store)
         self._optimizer = make_optimizer(
             optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
         )
@@ -405,6 +404,12 @@ class Module(BaseModule):
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)
             self._states_file = None
+
+    def _rescale_grad(self, kvstore: Any) -> float:
+        """1 / the size of all workers' batches."""
+        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
+        store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
+        return 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Update with another module's optimiser, whose states it shares."""
