@@ -32,18 +32,18 @@ def test_a_converted_network_trains():
     data = mx.io.NDArrayIter(x, (x[:, 0] > 0).astype(np.float32), 8)
     outputs = []
     weights = {"fc1_weight": (8, 4), "fc1_bias": (8,), "fc2_weight": (3, 8), "fc2_bias": (3,)}
-    args = {name: mx.nd.array(RNG.standard_normal(shape)) for name, shape in weights.items()}
+    args = {name: mx.nd.array(RNG.standard_normal(shape) / 2) for name, shape in weights.items()}
     for kind in (None, "bfloat16", np.float16):
         symbol, given, states = (network(), args, {}) if kind is None else amp.convert_model(network(), args, {}, kind)
         assert (symbol.list_arguments(), states) == (network().list_arguments(), {})
         assert isinstance(symbol, mx.sym.Symbol)
         module = mx.mod.Module(symbol)
-        module.fit(data, num_epoch=3, arg_params=given, aux_params=states, optimizer_params={"learning_rate": 0.1})
+        module.fit(data, num_epoch=1, arg_params=given, aux_params=states, optimizer_params={"learning_rate": 0.05})
         assert module.get_params()[0]["fc1_weight"].dtype == np.float32
         outputs.append(module.predict(data).asnumpy())
     for found in outputs[1:]:
-        assert 0 < np.abs(found - outputs[0]).max() < 0.05
-    np.testing.assert_allclose(outputs[2], outputs[0], atol=0.01)
+        assert 0 < np.abs(found - outputs[0]).max() < 0.03
+    np.testing.assert_allclose(outputs[2], outputs[0], atol=3e-3)
 
 
 def test_what_is_cast():
