@@ -100,7 +100,7 @@ def grad(
     if not asked:
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
-    requests = lambda leaf: "write" if leaf in leaves else "null"
+    requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
     found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph)
     missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
     if missing:

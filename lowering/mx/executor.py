@@ -31,7 +31,7 @@ class Executor:
     @cached_property
     def _cells(self) -> tuple[dict[str, NDArray], dict[str, NDArray], dict[str, NDArray]]:
         args, grads, aux = self.held.cells()
-        wrap = lambda cells: {name: NDArray(cell, self._context) for name, cell in cells.items()}
+        wrap = lambda cells: {name: NDArray(cell, self._context) for name, cell in cells.items()}  # noqa: E731
         return wrap(args), wrap(grads), wrap(aux)
 
     @property

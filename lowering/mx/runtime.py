@@ -48,7 +48,7 @@ class Features(OrderedDict[str, Feature]):
 
     instance: ClassVar[Self | None] = None
 
-    def __new__(cls) -> Self:
+    def __new__(cls) -> Self:  # noqa: D102
         if cls.instance is None:
             cls.instance = super().__new__(cls)
         return cls.instance

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy import random as rnd
-from numpy import testing as npt
+from numpy import random as rnd  # noqa: F401
+from numpy import testing as npt  # noqa: F401
 
 from lowering.api.function import to_jax
 from lowering.api.gradient import grad_fn

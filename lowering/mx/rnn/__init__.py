@@ -8,7 +8,7 @@ from typing import Any
 from lowering.mx.checkpoints import Params
 from lowering.mx.checkpoints import load_checkpoint as load_checkpoint
 from lowering.mx.checkpoints import save_checkpoint as save_checkpoint
-from lowering.mx.rnn import sentences as io
+from lowering.mx.rnn import sentences as io  # noqa: F401
 from lowering.mx.rnn.cells import BaseRNNCell as BaseRNNCell
 from lowering.mx.rnn.cells import GRUCell as GRUCell
 from lowering.mx.rnn.cells import LSTMCell as LSTMCell

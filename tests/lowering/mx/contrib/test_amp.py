@@ -38,6 +38,7 @@ def test_a_converted_network_trains():
         assert (symbol.list_arguments(), states) == (network().list_arguments(), {})
         assert isinstance(symbol, mx.sym.Symbol)
         module = mx.mod.Module(symbol)
+        data.reset()
         module.fit(data, num_epoch=1, arg_params=given, aux_params=states, optimizer_params={"learning_rate": 0.05})
         assert module.get_params()[0]["fc1_weight"].dtype == np.float32
         outputs.append(module.predict(data).asnumpy())
