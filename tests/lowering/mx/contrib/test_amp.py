@@ -92,5 +92,6 @@ def test_lists():
     assert amp.list_conditional_fp32_ops("float16") == []
     assert "SoftmaxOutput" in amp.list_loss_output_functions("float16")
     assert amp.list_lp16_use_fp32_params("float16") is None
+    assert amp.amp.convert_symbol is amp.convert_symbol
     with pytest.warns(UserWarning, match="amp.init switches nothing on here. Convert networks by"):
         amp.init()

@@ -1,8 +1,4 @@
-"""`mx.contrib.amp`: networks with casts to half precision around products, by the pass ReducePrecision.
-
-MXNet decides by lists of operators; here the operators' cards do. Parameters, states and outputs stay float32: a
-converted network is bound and trained as it was. Half precision is float16, or bfloat16, which needs no scaled losses.
-"""
+"""Networks converted, and which operators run in half precision."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.module import BucketingModule
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.ir.attributes import FLossEquivalent, Precision, TPrecision
@@ -157,7 +152,3 @@ def list_loss_output_functions(target_dtype: Any) -> list[str]:
 
 def list_lp16_use_fp32_params(target_dtype: Any) -> None:
     """Operators in half precision whose parameters stay float32: all do."""
-
-
-def __getattr__(name: str) -> object:
-    unknown_attribute("mx.contrib.amp", name, sorted(globals()))
