@@ -56,7 +56,7 @@ class BucketingModule(BaseModule):
         }
         self._main = self._made(default_bucket_key)
         self._current = self._main
-        self._buckets: Recent[Any, Module] = Recent(KEPT)  # of other keys
+        self._others: Recent[Any, Module] = Recent(KEPT)  # of other keys
         self._keys: dict[Any, None] = {default_bucket_key: None}
         self._monitor: Any = None
         self._bound_as: dict[str, Any] = {}
@@ -70,15 +70,25 @@ class BucketingModule(BaseModule):
         """The module of a key, made when it is asked for; the default one and those used last are kept."""
         if key == self._default:
             return self._main
-        found = self._buckets.get(key)
+        found = self._others.get(key)
         if found is None:
-            found = self._buckets[key] = self._made(key)
+            found = self._others[key] = self._made(key)
             self._keys[key] = None
         return found
 
     @property
+    def _buckets(self) -> dict[Any, Module]:
+        """MXNet's: the modules by key."""
+        return {self._default: self._main, **dict(self._others.items())}
+
+    @property
+    def _default_bucket_key(self) -> Any:
+        """MXNet's: the key of the default one."""
+        return self._default
+
+    @property
     def _modules(self) -> list[Module]:
-        return [self._main, *(module for _, module in self._buckets.items())]
+        return [self._main, *(module for _, module in self._others.items())]
 
     @property
     def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -147,7 +157,7 @@ class BucketingModule(BaseModule):
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        self._buckets = Recent(KEPT)
+        self._others = Recent(KEPT)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._bound_as = {"for_training": for_training, "inputs_need_grad": inputs_need_grad, "grad_req": grad_req}
         self._main.bind(data_shapes, label_shapes, force_rebind=force_rebind, **self._bound_as)

@@ -191,6 +191,8 @@ def test_bucketing_modules_in_files(tmp_path: Path):
     module.bind([("data", (2, 6))], [("softmax_label", (2,))])
     module.init_params(mx.init.Uniform(1))
     module.switch_bucket(4, [("data", (2, 4))], [("softmax_label", (2,))])
+    assert list(module._buckets) == [6, 4]
+    assert module._buckets[module._default_bucket_key].symbol.tojson() == of_length(6)[0].tojson()
     prefix = str(tmp_path / "net")
     module.save_checkpoint(prefix, 3)
     assert [np.asarray(each).tolist() for each in mx.nd.load(f"{prefix}.buckets")] == [[6, 4]]
