@@ -6,6 +6,7 @@ are the library's. What is not here says what to use instead.
 
 from __future__ import annotations
 
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
@@ -13,6 +14,7 @@ from lowering.mx import attribute as attribute
 from lowering.mx import autograd as autograd
 from lowering.mx import base as base
 from lowering.mx import callback as callback
+from lowering.mx import contrib as contrib
 from lowering.mx import engine as engine
 from lowering.mx import error as error
 from lowering.mx import image as image
@@ -70,6 +72,8 @@ sym = symbol
 initializer = init
 visualization = viz
 rnd = random
+# Scripts have mx of `from mxnet.test_utils import *`.
+test_utils.mx = _sys.modules[__name__]  # pyright: ignore[reportAttributeAccessIssue]
 
 if not _TYPE_CHECKING:  # so that checkers still know which names there are
 

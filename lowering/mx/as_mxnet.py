@@ -20,8 +20,6 @@ _NAME, _OURS = "mxnet", "lowering.mx"
 _SUBMODULES = {
     "attribute": "attribute",
     "context": "context",
-    "contrib.ndarray": "nd.contrib",
-    "contrib.symbol": "sym.contrib",
     "executor": "executor",
     "io.io": "io",
     "io.utils": "io",
@@ -35,13 +33,16 @@ _SUBMODULES = {
     "module.sequential_module": "mod",
     "ndarray.ndarray": "nd",
     "ndarray.op": "nd",
+    "ndarray.register": "nd",
     "ndarray.utils": "nd",
     "numpy": "np",
     "numpy_extension": "npx",
+    "optimizer.contrib": "optimizer",
     "optimizer.optimizer": "optimizer",
     "rnn.rnn": "rnn",
     "rnn.rnn_cell": "rnn",
     "symbol.op": "sym",
+    "symbol.register": "sym",
     "symbol.symbol": "sym",
 }
 """MXNet's submodules that have another name here. The others have the same: `mxnet.ndarray.contrib` is
@@ -91,8 +92,15 @@ class _Given(Loader):
         self.module = module
 
     def exec_module(self, module: ModuleType) -> None:
-        """As `importlib.abc.Loader`: the import ends with what `sys.modules` has."""
+        """As `importlib.abc.Loader`: the import ends with what `sys.modules` has.
+
+        Submodules that have another name here are put there, too: Python asks for none below a module that is a file.
+        """
         sys.modules[module.__name__] = self.module
+        inside = module.__name__.removeprefix(f"{_NAME}.") + "."
+        for name in _SUBMODULES:
+            if name.startswith(inside):
+                sys.modules[f"{_NAME}.{name}"] = _submodule(name)
 
 
 def _submodule(name: str) -> Any:

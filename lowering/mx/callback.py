@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.mx.model import BatchEndParam, save_checkpoint
+from lowering.mx.checkpoints import BatchEndParam, save_checkpoint
 
 
 def module_checkpoint(

@@ -8,23 +8,27 @@ that `symjax_nnvm.register_custom` makes, and its gradient another one.
 from __future__ import annotations
 
 import itertools
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from lowering.core.python_calls import PythonCall, step_of_loops, telling
 from lowering.core.rules import lowers
-from lowering.mx import recording
+from lowering.mx import recording, symbol
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.cells import HostCell, host
+from lowering.mx.python_op import NDArrayOp as NDArrayOp
+from lowering.mx.python_op import NumpyOp as NumpyOp
+from lowering.mx.python_op import PythonOp as PythonOp
 from symjax_nnvm.errors import InferenceError, NNVMError, ParamError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.op import Op, list_all_names
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.ops.custom import custom_name, register_custom
@@ -376,3 +380,91 @@ def _declare(reg_name: str, name: str) -> None:
         FMutateInputs=lambda attrs: attrs.parsed.states_of_gradient,
     )
     lowers(f"{name}{_BACKWARD}", needs=("is_train", "attrs", "requests"), python=True)(_backward)
+
+
+# -- operators as objects, and what operators there are ----------------------------------------------------------------
+
+_numbers = itertools.count()
+
+
+class _AsCustom(CustomOp):
+    """A PythonOp as a CustomOp. own: an NDArray as an array of the kind that it writes, apart from it."""
+
+    def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
+        self._operator, self._own = operator, own
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        """Its forward."""
+        made = self._listed(out_data)
+        self._operator.forward(in_data=self._listed(in_data), out_data=made)
+        self._give(out_data, req, made)
+
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        """Its backward."""
+        made = self._listed(in_grad)
+        heads = self._listed(out_grad) if self._operator.need_top_grad() else []
+        self._operator.backward(
+            out_grad=heads, in_data=self._listed(in_data), out_data=self._listed(out_data), in_grad=made
+        )
+        self._give(in_grad, req, made)
+
+    def _listed(self, arrays: Sequence[NDArray]) -> list[Any]:
+        return [self._own(array) for array in arrays]
+
+    def _give(self, targets: Sequence[NDArray], req: Sequence[str], made: Sequence[Any]) -> None:
+        for target, request, value in zip(targets, req, made, strict=True):
+            self.assign(target, request, value)
+
+
+class _AsCustomProp(CustomOpProp):
+    """What a PythonOp is."""
+
+    def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
+        super().__init__(operator.need_top_grad())
+        self._operator, self._own = operator, own
+        self.list_arguments, self.list_outputs = operator.list_arguments, operator.list_outputs
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        """Its shapes, and no states."""
+        return *self._operator.infer_shape(in_shape), []
+
+    def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+        """What computes."""
+        return _AsCustom(self._operator, self._own)
+
+
+def _python_op(operator: PythonOp, args: Any, kwargs: Any, own: Callable[[NDArray], Any]) -> Any:
+    """The symbol of a PythonOp, each of which is an operator of its own."""
+    name = f"_python_op_{next(_numbers)}"
+    register(name)(lambda **_: _AsCustomProp(operator, own))
+    return symbol.Custom(*args, op_type=name, **kwargs)
+
+
+PythonOp.as_symbol = staticmethod(_python_op)
+
+
+class OperatorArguments(NamedTuple):
+    """The inputs and parameters of an operator: their number, names and types."""
+
+    narg: int
+    names: list[str]
+    types: list[str]
+
+
+def get_all_registered_operators() -> list[str]:
+    """The names of all operators."""
+    return list_all_names()
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """The inputs and parameters of an operator, in MXNet's words. Raises OpNotRegisteredError."""
+    arguments = Op.get(op_name).arguments
+    names, types = [each.name for each in arguments], [_words(each.type) for each in arguments]
+    return OperatorArguments(len(arguments), names, types)
+
+
+def _words(kind: str) -> str:
+    """A type in MXNet's words: choices in braces, no bounds."""
+    choices = re.match(r"one of ('[^']*'(?:, '[^']*')*)", kind)
+    found = kind if choices is None else f"{{{choices[1]}}}{kind[choices.end() :]}"
+    return re.sub(r" [≥≤<>] [^,]*", "", found)

@@ -1,115 +1,112 @@
-"""`mx.test_utils`: what scripts check operators and networks with, against NumPy and finite differences."""
+"""`mx.test_utils`: what scripts check operators and networks with, against NumPy and finite differences.
+
+`from mxnet.test_utils import *` gives scripts `mx`, `np`, `os`, `sys` and their like, too.
+"""
 
 from __future__ import annotations
 
+import logging as logging
+import os as os
+import sys as sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from numpy import random as rnd  # noqa: F401
+from numpy import testing as npt  # noqa: F401
 
 from lowering.api.function import to_jax
 from lowering.api.gradient import grad_fn
-from lowering.mx import context as contexts
-from lowering.mx.context import Context, current_context
+from lowering.messages.mxnet_words import unknown_attribute
+from lowering.mx.context import Context
+from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from lowering.mx.symbol import Symbol, make_loss
-from symjax_nnvm.errors import CallError
+from lowering.mx.testing.arrays import assign_each as assign_each
+from lowering.mx.testing.arrays import assign_each2 as assign_each2
+from lowering.mx.testing.arrays import collapse_sum_like as collapse_sum_like
+from lowering.mx.testing.arrays import create_2d_tensor as create_2d_tensor
+from lowering.mx.testing.arrays import create_vector as create_vector
+from lowering.mx.testing.arrays import default_dtype as default_dtype
+from lowering.mx.testing.arrays import get_identity_mat as get_identity_mat
+from lowering.mx.testing.arrays import get_identity_mat_batch as get_identity_mat_batch
+from lowering.mx.testing.arrays import new_matrix_with_real_eigvals_2d as new_matrix_with_real_eigvals_2d
+from lowering.mx.testing.arrays import new_matrix_with_real_eigvals_nd as new_matrix_with_real_eigvals_nd
+from lowering.mx.testing.arrays import new_orthonormal_matrix_2d as new_orthonormal_matrix_2d
+from lowering.mx.testing.arrays import new_sym_matrix_with_real_eigvals_2d as new_sym_matrix_with_real_eigvals_2d
+from lowering.mx.testing.arrays import new_sym_matrix_with_real_eigvals_nd as new_sym_matrix_with_real_eigvals_nd
+from lowering.mx.testing.arrays import np_reduce as np_reduce
+from lowering.mx.testing.arrays import rand_coord_2d as rand_coord_2d
+from lowering.mx.testing.arrays import rand_ndarray as rand_ndarray
+from lowering.mx.testing.arrays import rand_shape_2d as rand_shape_2d
+from lowering.mx.testing.arrays import rand_shape_3d as rand_shape_3d
+from lowering.mx.testing.arrays import rand_shape_nd as rand_shape_nd
+from lowering.mx.testing.arrays import random_arrays as random_arrays
+from lowering.mx.testing.arrays import random_sample as random_sample
+from lowering.mx.testing.arrays import random_uniform_arrays as random_uniform_arrays
+from lowering.mx.testing.comparisons import Tolerance
+from lowering.mx.testing.comparisons import almost_equal as almost_equal
+from lowering.mx.testing.comparisons import assert_allclose as assert_allclose
+from lowering.mx.testing.comparisons import assert_almost_equal as assert_almost_equal
+from lowering.mx.testing.comparisons import assert_almost_equal_ignore_nan as assert_almost_equal_ignore_nan
+from lowering.mx.testing.comparisons import assert_almost_equal_with_err as assert_almost_equal_with_err
+from lowering.mx.testing.comparisons import default_atols as default_atols
+from lowering.mx.testing.comparisons import default_numeric_eps as default_numeric_eps
+from lowering.mx.testing.comparisons import default_rtols as default_rtols
+from lowering.mx.testing.comparisons import effective_dtype as effective_dtype
+from lowering.mx.testing.comparisons import get_atol as get_atol
+from lowering.mx.testing.comparisons import get_etol as get_etol
+from lowering.mx.testing.comparisons import get_rtol as get_rtol
+from lowering.mx.testing.comparisons import get_tolerance as get_tolerance
+from lowering.mx.testing.comparisons import get_tols as get_tols
+from lowering.mx.testing.comparisons import same as same
+from lowering.mx.testing.comparisons import same_array as same_array
+from lowering.mx.testing.consistency import DummyIter as DummyIter
+from lowering.mx.testing.consistency import check_consistency as check_consistency
+from lowering.mx.testing.consistency import check_speed as check_speed
+from lowering.mx.testing.consistency import compare_ndarray_tuple as compare_ndarray_tuple
+from lowering.mx.testing.consistency import compare_optimizer as compare_optimizer
+from lowering.mx.testing.consistency import same_symbol_structure as same_symbol_structure
+from lowering.mx.testing.downloads import download as download
+from lowering.mx.testing.downloads import download_model as download_model
+from lowering.mx.testing.downloads import get_bz2_data as get_bz2_data
+from lowering.mx.testing.downloads import get_cifar10 as get_cifar10
+from lowering.mx.testing.downloads import get_mnist as get_mnist
+from lowering.mx.testing.downloads import get_mnist_iterator as get_mnist_iterator
+from lowering.mx.testing.downloads import get_mnist_pkl as get_mnist_pkl
+from lowering.mx.testing.downloads import get_mnist_ubyte as get_mnist_ubyte
+from lowering.mx.testing.downloads import get_zip_data as get_zip_data
+from lowering.mx.testing.statistics import chi_square_check as chi_square_check
+from lowering.mx.testing.statistics import gen_buckets_probs_with_ppf as gen_buckets_probs_with_ppf
+from lowering.mx.testing.statistics import mean_check as mean_check
+from lowering.mx.testing.statistics import var_check as var_check
+from lowering.mx.testing.statistics import verify_generator as verify_generator
+from lowering.mx.testing.surroundings import EnvManager as EnvManager
+from lowering.mx.testing.surroundings import assert_exception as assert_exception
+from lowering.mx.testing.surroundings import default_context as default_context
+from lowering.mx.testing.surroundings import discard_stderr as discard_stderr
+from lowering.mx.testing.surroundings import environment as environment
+from lowering.mx.testing.surroundings import has_tvm_ops as has_tvm_ops
+from lowering.mx.testing.surroundings import is_aarch64_run as is_aarch64_run
+from lowering.mx.testing.surroundings import is_cd_run as is_cd_run
+from lowering.mx.testing.surroundings import is_op_runnable as is_op_runnable
+from lowering.mx.testing.surroundings import list_gpus as list_gpus
+from lowering.mx.testing.surroundings import retry as retry
+from lowering.mx.testing.surroundings import set_default_context as set_default_context
+from lowering.mx.testing.surroundings import set_env_var as set_env_var
+from lowering.mx.util import getenv as getenv
+from lowering.mx.util import setenv as setenv
+from lowering.mx.util import use_np as use_np
+from symjax_nnvm.errors import InferenceError, SymbolValueError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 __test__ = False  # not for pytest
 
 Given = Mapping[str, Any] | Sequence[Any]
-
-_TOLERANCES = {"float16": (1e-2, 1e-1), "float32": (1e-4, 1e-3), "float64": (1e-5, 1e-20), "bfloat16": (1e-1, 1e-1)}
-"""MXNet's (rtol, atol) by the coarsest dtype."""
-
-
-def default_context() -> Context:
-    """The current context."""
-    return current_context()
-
-
-def set_default_context(ctx: Context) -> None:
-    """Make a context this thread's current one, outside of all blocks."""
-    contexts.set_outermost(ctx)
-
-
-def default_dtype() -> Any:
-    """The default dtype, float32."""
-    return np.float32
-
-
-# -- numbers by chance -----------------------------------------------------------------------------------------------
-
-
-def random_arrays(*shapes: Sequence[int]) -> Any:
-    """Normal numbers of NumPy's, float32; a list where there are several shapes."""
-    arrays = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
-    return arrays if len(arrays) != 1 else arrays[0]
-
-
-def rand_ndarray(shape: Sequence[int], stype: str = "default", dtype: Any = None, ctx: Any = None, **_: Any) -> NDArray:
-    """Normal numbers as an NDArray; dense; stype is ignored."""
-    return array(np.random.randn(*shape), ctx, dtype)
-
-
-def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """Sizes from 1 to dim."""
-    return tuple(int(size) for size in np.random.randint(0 if allow_zero_size else 1, dim + 1, size=num_dim))
-
-
-def rand_shape_2d(dim0: int = 10, dim1: int = 10) -> tuple[int, ...]:
-    """Two sizes."""
-    return tuple(int(np.random.randint(1, dim + 1)) for dim in (dim0, dim1))
-
-
-def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10) -> tuple[int, ...]:
-    """Three sizes."""
-    return tuple(int(np.random.randint(1, dim + 1)) for dim in (dim0, dim1, dim2))
-
-
-# -- comparisons -----------------------------------------------------------------------------------------------------
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two arrays are equal, in shape, too."""
-    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
-
-
-def _tolerances(a: Any, b: Any, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """The tolerances given, else those of the coarser dtype."""
-    names = [str(getattr(np.asarray(x), "dtype", "float64")) for x in (a, b)]
-    tolerances = [_TOLERANCES.get(name, _TOLERANCES["float64"]) for name in names]
-    coarse = max(tolerances, key=lambda pair: pair[0])
-    return coarse[0] if rtol is None else rtol, coarse[1] if atol is None else atol
-
-
-def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False) -> bool:
-    """Whether |a - b| ≤ atol + rtol |b| everywhere."""
-    rtol, atol = _tolerances(a, b, rtol, atol)
-    wide = [np.asarray(np.asarray(x), np.float64) for x in (a, b)]
-    return bool(np.allclose(*wide, rtol=rtol, atol=atol, equal_nan=equal_nan))
-
-
-def assert_almost_equal(
-    a: Any,
-    b: Any,
-    rtol: float | None = None,
-    atol: float | None = None,
-    names: tuple[str, str] = ("a", "b"),
-    equal_nan: bool = False,
-    use_broadcast: bool = True,
-    mismatches: Any = None,
-) -> None:
-    """Raises AssertionError, which says where two arrays differ most, unless |a - b| ≤ atol + rtol |b|."""
-    rtol, atol = _tolerances(a, b, rtol, atol)
-    left, right = (np.asarray(np.asarray(x), np.float64) for x in (a, b))
-    shown = f"{names[0]} and {names[1]}"
-    if not use_broadcast and left.shape != right.shape:
-        raise AssertionError(f"{shown} have shapes {left.shape} and {right.shape}")
-    np.testing.assert_allclose(left, right, rtol, atol, equal_nan, err_msg=f"{shown} differ", verbose=True)
 
 
 # -- networks --------------------------------------------------------------------------------------------------------
@@ -123,33 +120,39 @@ def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = Fal
 
 
 def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
-    return value if isinstance(value, NDArray) and dtype is None else array(value, ctx, dtype)
+    """An array of NumPy's as an NDArray: of dtype, or where that is "asnumpy" of its own. NDArrays are as they are."""
+    if isinstance(value, NDArray):
+        return value
+    return array(value, ctx, np.asarray(value).dtype if isinstance(dtype, str) else dtype)
 
 
 def _named(
     given: Given | None, names: Sequence[str], what: str, dtype: Any = None, ctx: Any = None
 ) -> dict[str, NDArray]:
-    """Arrays by name. Raises CallError for other names, or another number of them."""
+    """Arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
     if given is None:
         given = {}
-    arrays = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
-    if set(arrays) != set(names) or len(given) != len(names):
-        raise CallError(f"Symbol {what} do not match the names given", expected=list(names), got=list(arrays))
-    return {name: _asarray(value, dtype, ctx) for name, value in arrays.items()}
+    named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
+    if set(named) != set(names) or len(given) != len(names):
+        raise SymbolValueError(f"Symbol {what} do not match what is given", expected=list(names), got=list(named))
+    return {name: _asarray(value, dtype, ctx) for name, value in named.items()}
 
 
 def check_symbolic_forward(
     sym: Symbol,
     location: Given,
     expected: Given,
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
     aux_states: Given | None = None,
     ctx: Context | None = None,
     equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> list[NDArray]:
-    """Check the outputs in inference, and return them. Raises AssertionError."""
+    """Check the outputs in inference, and return them.
+
+    dtype: of the arrays that NumPy's are made; "asnumpy" for their own. Raises AssertionError, SymbolValueError.
+    """
     executor = sym.bind(
         ctx,
         _named(location, sym.list_arguments(), "arguments", dtype, ctx),
@@ -158,7 +161,7 @@ def check_symbolic_forward(
     )
     outputs = executor.forward(is_train=False)
     wanted = [expected[name] for name in sym.list_outputs()] if isinstance(expected, Mapping) else expected
-    for name, want, output in zip(sym.list_outputs(), wanted, outputs, strict=True):
+    for name, want, output in zip(sym.list_outputs(), wanted, outputs, strict=False):
         assert_almost_equal(want, output, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan)
     return outputs
 
@@ -168,27 +171,26 @@ def check_symbolic_backward(
     location: Given,
     out_grads: Any,
     expected: Given,
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
     aux_states: Given | None = None,
     grad_req: Any = "write",
     ctx: Context | None = None,
     grad_stypes: Any = None,
     equal_nan: bool = False,
     dtype: Any = np.float32,
-) -> list[NDArray]:
+) -> dict[str, NDArray]:
     """Check the gradients for head gradients, and return them; added to what was there where grad_req says "add".
 
-    expected: by name, or in the order of the arguments. Raises AssertionError.
+    expected: by name, or in the order of the arguments. dtype: as of `check_symbolic_forward`. Raises AssertionError,
+    SymbolValueError.
     """
     names = sym.list_arguments()
-    wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(names, expected, strict=True))
-    if isinstance(grad_req, str):
-        requests = dict.fromkeys(names, grad_req)
-    else:
-        requests = dict(grad_req if isinstance(grad_req, Mapping) else zip(names, grad_req, strict=True))
-    before = {name: np.random.normal(size=np.shape(np.asarray(value))) for name, value in wanted.items()}
-    grads = {name: array(value, ctx, dtype) for name, value in before.items()}
+    wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(names, expected, strict=False))
+    requests = _requests(grad_req, names)
+    before = {name: np.random.normal(size=np.shape(value)) for name, value in sorted(wanted.items())}
+    kinds = {name: np.asarray(wanted[name]).dtype if isinstance(dtype, str) else dtype for name in before}
+    grads = {name: array(value, ctx, kinds[name]) for name, value in before.items()}
     executor = sym.bind(
         ctx,
         _named(location, names, "arguments", dtype, ctx),
@@ -199,10 +201,25 @@ def check_symbolic_backward(
     executor.forward(is_train=True)
     executor.backward(_heads(out_grads, dtype, ctx))
     for name, want in wanted.items():
-        was = {"write": 0, "add": before[name], "null": before[name]}[requests[name]]
-        target = (0 if requests[name] == "null" else np.asarray(want)) + was
-        assert_almost_equal(target, grads[name], rtol, atol, (f"EXPECTED_{name}", f"BACKWARD_{name}"), equal_nan)
-    return list(grads.values())
+        _check(requests[name], want, grads[name], before[name], rtol, atol, name, "EXPECTED", equal_nan)
+    return grads
+
+
+def _requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
+    if isinstance(grad_req, str):
+        return dict.fromkeys(names, grad_req)
+    return dict(grad_req if isinstance(grad_req, Mapping) else zip(names, grad_req, strict=False))
+
+
+def _check(
+    request: str, want: Any, found: Any, before: Any, rtol: Tolerance, atol: Tolerance, name: str, what: str,
+    equal_nan: bool = False,
+) -> None:  # fmt: skip
+    """Check a gradient: written, added to what was there before, or left as it was."""
+    words = (f"{what}_{name}", f"BACKWARD_{name}")
+    if request == "add":
+        found = np.asarray(found) - np.asarray(before, np.asarray(found).dtype)
+    assert_almost_equal(before if request == "null" else want, found, rtol, atol, words, equal_nan)
 
 
 def _heads(out_grads: Any, dtype: Any, ctx: Any) -> Any:
@@ -216,55 +233,136 @@ def check_numeric_gradient(
     location: Given,
     aux_states: Given | None = None,
     numeric_eps: float | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
     grad_nodes: Any = None,
     use_forward_train: bool = True,
     ctx: Context | None = None,
     grad_stype_dict: Any = None,
     dtype: Any = np.float32,
 ) -> None:
-    """Check the gradients of a random projection of the first output against central differences, in float64.
+    """Check the gradients of a random projection of the first output against central differences.
 
-    grad_nodes: names of arguments; None: all. MXNet calculates in `dtype`, and needs wider tolerances for it. Raises
-    AssertionError.
+    grad_nodes: names of arguments, or requests by name, of which "null" is left out; None: all. All is calculated in
+    float64, where MXNet does so in `dtype`; so does this where an operator of the network says a narrower dtype.
+    Raises AssertionError, SymbolValueError.
     """
-    names = list(grad_nodes or sym.list_arguments())
-    args = _named(location, sym.list_arguments(), "arguments")
-    aux = _named(aux_states, sym.list_auxiliary_states(), "auxiliary states")
-    values, states = ({name: _wide(value) for name, value in given.items()} for given in (args, aux))
-    _, shapes, _ = sym.infer_shape(**{name: value.shape for name, value in values.items()})
+    requests = dict(grad_nodes) if isinstance(grad_nodes, Mapping) else {}
+    names = [name for name in grad_nodes or sym.list_arguments() if requests.get(name) != "null"]
+    args = _named(location, sym.list_arguments(), "arguments", dtype)
+    states = _named(aux_states, sym.list_auxiliary_states(), "auxiliary states", dtype)
+    _, shapes, _ = sym.infer_shape(**{name: value.shape for name, value in args.items()})
     projection = np.random.rand(*shapes[0]) + 0.1
-    with jax.enable_x64(True):
-        net = make_loss(Symbol(sym.outputs[:1]) * Symbol.create_variable("__random_proj"))
-        given = {**values, "__random_proj": projection}
-        run = jax.jit(to_jax(net, is_train=use_forward_train))
-        _, gradients, _ = grad_fn(net, names, is_train=use_forward_train)(given, states)
+    net = make_loss(Symbol(sym.outputs[:1]) * Symbol.create_variable(_PROJECTION))
+    if _is_wide(net, args):
+        numeric, found = _in_float64(net, args, states, projection, names, numeric_eps or 1e-4, use_forward_train)
+        rtol, atol = _of_dtype(rtol, dtype, 1e-4), _of_dtype(atol, dtype, 1e-5)
+    else:
+        given = {**args, _PROJECTION: array(projection, ctx, dtype)}
+        gradients = {name: array(np.zeros(args[name].shape), ctx, args[name].dtype) for name in names}
+        executor = net.bind(ctx, given, gradients, dict.fromkeys(names, "write"), states)
+        executor.forward(is_train=True)
+        executor.backward()
+        found = {name: executor.grad_dict[name].asnumpy() for name in names}
+        step = numeric_eps or default_numeric_eps()[np.dtype(executor.outputs[0].dtype)]
+        at = {name: args[name].asnumpy() for name in names}
+        numeric = numeric_grad(executor, at, states, step, use_forward_train, dtype)
+    for name in names:
+        assert_almost_equal(numeric[name], found[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
 
-        def total(changed: Mapping[str, np.ndarray]) -> float:
-            return float(run({**given, **changed}, states)[0][0].sum())
 
-        for name in names:
-            numeric = numeric_grad(lambda x, name=name: total({name: x}), values[name], numeric_eps or 1e-4)
-            tolerances = 1e-4 if rtol is None else rtol, 1e-5 if atol is None else atol
-            assert_almost_equal(numeric, gradients[name], *tolerances, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
+_PROJECTION = "__random_proj"
+
+
+def _of_dtype(given: Tolerance, dtype: Any, default: float) -> float:
+    """The tolerance that is given of a dtype, else the default."""
+    if isinstance(given, Mapping):
+        return {np.dtype(key): value for key, value in given.items()}.get(np.dtype(dtype), default)
+    return default if given is None else given
+
+
+def _is_wide(net: Symbol, args: Mapping[str, NDArray]) -> bool:
+    """Whether a network of float64 arguments has nothing in it that is narrower."""
+    wide = {name: np.float64 if _is_float(value) else value.dtype for name, value in args.items()}
+    try:
+        _, kinds, _ = net.get_internals().infer_type(**wide, **{_PROJECTION: np.float64})
+    except InferenceError:  # float64 does not go with a dtype that an operator says
+        return False
+    return all(kind is None or np.dtype(kind).kind != "f" or np.dtype(kind) == np.float64 for kind in kinds)
+
+
+def _is_float(value: NDArray) -> bool:
+    return jnp.issubdtype(value.dtype, jnp.floating)
 
 
 def _wide(value: NDArray) -> np.ndarray:
-    array = value.asnumpy()
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return value.asnumpy().astype(np.float64) if _is_float(value) else value.asnumpy()
 
 
-def numeric_grad(function: Callable[[np.ndarray], float], at: np.ndarray, eps: float = 1e-4) -> np.ndarray:
+def _in_float64(
+    net: Symbol,
+    args: Mapping[str, NDArray],
+    states: Mapping[str, NDArray],
+    projection: np.ndarray,
+    names: Sequence[str],
+    eps: float,
+    use_forward_train: bool,
+) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
+    """(gradients by central differences, by the network's own gradient)."""
+    values, aux = ({name: _wide(value) for name, value in each.items()} for each in (args, states))
+    with jax.enable_x64(True):
+        given = {**values, _PROJECTION: projection}
+        run = jax.jit(to_jax(net, is_train=use_forward_train))
+        _, found, _ = grad_fn(net, names, is_train=use_forward_train)(given, aux)
+
+        def total(name: str, value: np.ndarray) -> float:
+            return float(run({**given, name: value}, aux)[0][0].sum())
+
+        return {name: _differences(partial(total, name), values[name], eps) for name in names}, found
+
+
+def _differences(function: Callable[[np.ndarray], float], at: np.ndarray, eps: float) -> np.ndarray:
     """The gradient of a function of an array, by central differences."""
     gradient = np.zeros(at.shape)
     for index in np.ndindex(at.shape):
-        moved = np.zeros(at.shape)
-        moved[index] = eps / 2
-        gradient[index] = (function(at + moved) - function(at - moved)) / eps
+        ends = []
+        for step in (eps / 2, -eps / 2):
+            moved = at.copy()
+            moved[index] += step
+            ends.append(function(moved))
+        gradient[index] = (ends[0] - ends[1]) / eps
     return gradient
 
 
-def list_gpus() -> list[int]:
-    """The numbers of the GPUs."""
-    return list(range(contexts.num_gpus()))
+def numeric_grad(
+    executor: Executor,
+    location: Mapping[str, Any],
+    aux_states: Mapping[str, Any] | None = None,
+    eps: float = 1e-4,
+    use_forward_train: bool = True,
+    dtype: Any = np.float32,
+) -> dict[str, np.ndarray]:
+    """The gradients of the sum of an executor's first output, by central differences: zeros for whole numbers.
+
+    location: values of the arguments to move. aux_states: values that the states have before each run.
+    """
+
+    def total(name: str, value: np.ndarray) -> float:
+        executor.arg_dict[name][:] = value
+        for state, before in (aux_states or {}).items():
+            executor.aux_dict[state][:] = before
+        return executor.forward(is_train=use_forward_train)[0].asnumpy().astype(np.float64).sum()
+
+    found: dict[str, np.ndarray] = {}
+    for name, value in location.items():
+        executor.arg_dict[name][:] = value
+    for name, value in location.items():
+        at = np.asarray(value)
+        moves = at.dtype.kind == "f"
+        found[name] = _differences(partial(total, name), at, eps) if moves else np.zeros(at.shape)
+        executor.arg_dict[name][:] = at
+    return {name: gradient.astype(dtype) for name, gradient in found.items()}
+
+
+def __getattr__(name: str) -> NoReturn:
+    unknown_attribute("mx.test_utils", name, list(globals()))

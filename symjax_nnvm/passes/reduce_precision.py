@@ -7,7 +7,7 @@ of the graph; since the casts differentiate, gradients of arguments are float32,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from symjax_nnvm.errors import InferenceError, PassError
 from symjax_nnvm.ir.attributes import FInferDefaultType, FInferType, FMutateInputs, Precision, TPrecision
@@ -27,15 +27,26 @@ def _reduce_precision_pass(graph: Graph) -> Graph:
     return reduce_precision(graph.derive(attrs=rest), graph.attrs["compute_dtype"])
 
 
-def reduce_precision(graph: Graph, compute_dtype: DType, dtypes: Mapping[str, DType] | None = None) -> Graph:
+def precision_of(node: Node) -> Precision:
+    """How the node's operator runs, by its card."""
+    return TPrecision.get(node.op, "float32")
+
+
+def reduce_precision(
+    graph: Graph,
+    compute_dtype: DType,
+    dtypes: Mapping[str, DType] | None = None,
+    precision: Callable[[Node], Precision] = precision_of,
+) -> Graph:
     """The graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
-    dtypes: of variables by name; float32 where neither this nor the variable itself says another.
+    dtypes: of variables by name; float32 where neither this nor the variable itself says another. precision: how a
+    node of an operator runs.
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
     """
     if compute_dtype not in ("bfloat16", "float16"):
         raise PassError("No half precision", param="compute_dtype", expected="bfloat16 or float16", got=compute_dtype)
-    casts = _Casts(graph, compute_dtype, dtypes or {})
+    casts = _Casts(graph, compute_dtype, dtypes or {}, precision)
     reduced = rewrite(graph.outputs, casts.insert)
     return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
 
@@ -43,8 +54,10 @@ def reduce_precision(graph: Graph, compute_dtype: DType, dtypes: Mapping[str, DT
 class _Casts:
     """The rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
 
-    def __init__(self, graph: Graph, target: DType, dtypes: Mapping[str, DType]):
-        self._target = target
+    def __init__(
+        self, graph: Graph, target: DType, dtypes: Mapping[str, DType], precision: Callable[[Node], Precision]
+    ):
+        self._target, self._precision = target, precision
         self._dtypes: dict[tuple[Node, int], DType | None] = {}
         self._casts: dict[tuple[Node, int, int, DType], NodeEntry] = {}
         self._declared = variable_dtypes(graph, dtypes)
@@ -69,7 +82,7 @@ class _Casts:
         inputs = draft.inputs
         mutates = FMutateInputs.get(node.op)
         written = set() if mutates is None else set(mutates(node.attrs))
-        precision: Precision = TPrecision.get(node.op, "float32")
+        precision = self._precision(node)
         outputs = self._outputs(node, inputs) if precision == "either" else None
         if outputs is None:
             dtype = self._target if precision == "half" else "float32"

@@ -1,19 +1,15 @@
-"""`mx.mod`: Module and BucketingModule."""
+"""`mx.mod`: networks with their arrays and optimiser, trained and run over batches."""
 
 from __future__ import annotations
 
 from lowering.mx.module.base import BaseModule as BaseModule
 from lowering.mx.module.bucketing import BucketingModule as BucketingModule
 from lowering.mx.module.module import Module as Module
-from symjax_nnvm.errors import UnknownAttributeError
-
-_ELSEWHERE = {
-    "SequentialModule": "one Module of the networks composed: second(data=first)",
-    "PythonModule": "a subclass of mx.mod.BaseModule",
-    "PythonLossModule": "a loss head in the network, such as mx.sym.MakeLoss",
-}
+from lowering.mx.module.python import PythonLossModule as PythonLossModule
+from lowering.mx.module.python import PythonModule as PythonModule
+from lowering.mx.module.sequential import SequentialModule as SequentialModule
+from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
 
 
 def __getattr__(name: str) -> object:
-    way = f"Use {_ELSEWHERE[name]}." if name in _ELSEWHERE else "There are Module and BucketingModule."
-    raise UnknownAttributeError(f"mx.mod has no {name!r}. {way}", name=name)
+    raise UnknownAttributeError(f"mx.mod has no {name!r}. {did_you_mean(name, globals())}".rstrip(), name=name)

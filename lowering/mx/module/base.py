@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import metric as metrics
+from lowering.mx.checkpoints import BatchEndParam
 from lowering.mx.init import Uniform
 from lowering.mx.io.desc import DataBatch, DataIter
-from lowering.mx.model import BatchEndParam
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array, concatenate
 from lowering.mx.ndarray.files import load, save
@@ -38,7 +38,6 @@ class BaseModule:
     bind: Callable[..., None]
     init_params: Callable[..., None]
     init_optimizer: Callable[..., None]
-    set_params: Callable[..., None]
     get_params: Callable[..., tuple[Params, Params]]
     forward: Callable[..., None]
     backward: Callable[..., None]
@@ -65,6 +64,17 @@ class BaseModule:
         ]
         if missing:
             raise TrainingError("The module is not ready", fix=f"Call module.{', then module.'.join(missing)} first.")
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Copy values into parameters and states. Raises as `init_params` does."""
+        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
         """Both, in training."""

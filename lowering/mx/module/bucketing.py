@@ -6,10 +6,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lowering.mx import model
+import numpy as np
+
+from lowering.mx import checkpoints
 from lowering.mx.io.desc import DataBatch
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
+from lowering.mx.ndarray.creation import array
+from lowering.mx.ndarray.files import load, save
+from lowering.mx.symbol import load as load_symbol
 from lowering.mx.symbol.bound import Symbol
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.recent import Recent
@@ -51,7 +56,7 @@ class BucketingModule(BaseModule):
         }
         self._main = self._make_module(default_bucket_key)
         self._current = self._main
-        self._buckets: Recent[Any, Module] = Recent(KEPT)  # of other keys
+        self._others: Recent[Any, Module] = Recent(KEPT)  # of other keys
         self._keys: dict[Any, None] = {default_bucket_key: None}
         self._monitor: Any = None
         self._bound_as: dict[str, Any] = {}
@@ -70,15 +75,25 @@ class BucketingModule(BaseModule):
         """The module of a key, made when it is asked for; the default one and those used last are kept."""
         if key == self._default:
             return self._main
-        module = self._buckets.get(key)
+        module = self._others.get(key)
         if module is None:
-            module = self._buckets[key] = self._make_module(key)
+            module = self._others[key] = self._make_module(key)
             self._keys[key] = None
         return module
 
     @property
+    def _buckets(self) -> dict[Any, Module]:
+        """MXNet's: the modules by key."""
+        return {self._default: self._main, **dict(self._others.items())}
+
+    @property
+    def _default_bucket_key(self) -> Any:
+        """MXNet's: the key of the default one."""
+        return self._default
+
+    @property
     def _modules(self) -> list[Module]:
-        return [self._main, *(module for _, module in self._buckets.items())]
+        return [self._main, *(module for _, module in self._others.items())]
 
     @property
     def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -115,6 +130,20 @@ class BucketingModule(BaseModule):
         """(name, shape) of its outputs."""
         return self._current.output_shapes
 
+    def converted(self, convert: Callable[[Symbol], Symbol]) -> BucketingModule:
+        """A module of the same networks, converted, with the same parameters, not bound."""
+        generate = self._sym_gen
+
+        def sym_gen(key: Any) -> Any:
+            symbol, *names = generate(key)
+            return convert(symbol), *names
+
+        made = BucketingModule(sym_gen, self._default, **self._options)
+        if self.params_initialized:
+            made._main.take_params(*self.get_params())
+            made.params_initialized = True
+        return made
+
     # -- binding -----------------------------------------------------------------------------------------------------
 
     def bind(
@@ -133,7 +162,7 @@ class BucketingModule(BaseModule):
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        self._buckets = Recent(KEPT)
+        self._others = Recent(KEPT)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._bound_as = {"for_training": for_training, "inputs_need_grad": inputs_need_grad, "grad_req": grad_req}
         self._main.bind(data_shapes, label_shapes, force_rebind=force_rebind, **self._bound_as)
@@ -183,17 +212,6 @@ class BucketingModule(BaseModule):
         for module in self._modules:
             module.params_initialized = True
         self.params_initialized = True
-
-    def set_params(
-        self,
-        arg_params: Mapping[str, Any],
-        aux_params: Mapping[str, Any],
-        allow_missing: bool = False,
-        force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:
-        """Copy values into the parameters."""
-        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Params, Params]:
         """(parameters, states) by name: copies."""
@@ -272,6 +290,51 @@ class BucketingModule(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, and the network of each key as `prefix-{key}-symbol.json`."""
-        model.save_checkpoint(prefix, epoch, None, *self.get_params())
+        checkpoints.save_checkpoint(prefix, epoch, None, *self.get_params())
         for key in self._keys:
             self._module(key).symbol.save(f"{prefix}-{key}-symbol.json")
+        if all(isinstance(key, int | np.integer) for key in self._keys):
+            save(f"{prefix}.buckets", array(list(self._keys), dtype="int32"))
+
+    @staticmethod
+    def load(
+        prefix: str, epoch: int, sym_gen: SymGen | None = None, default_bucket_key: Any = None, **kwargs: Any
+    ) -> BucketingModule:
+        """A module of what `save_checkpoint` wrote of keys that are whole numbers. Bind it before it runs.
+
+        sym_gen, default_bucket_key: those of the module that was saved. kwargs: other arguments of the class. Raises
+        AssertionError without them, ParamsFormatError, OSError.
+        """
+        assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
+        assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
+        keys = [int(key) for each in load(f"{prefix}.buckets") for key in np.ravel(each)]
+        symbols = {key: load_symbol(f"{prefix}-{key}-symbol.json") for key in keys}
+        args, states = checkpoints.load_params(prefix, epoch)
+        return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, args, states, **kwargs)
+
+    @staticmethod
+    def load_dict(
+        sym_dict: Mapping[Any, Symbol] | None = None,
+        sym_gen: SymGen | None = None,
+        default_bucket_key: Any = None,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> BucketingModule:
+        """A module of networks by key and of parameters. sym_gen: makes those of other keys, and says the names of data
+        and labels. Raises AssertionError where one is missing."""
+        assert sym_dict is not None, "sym_dict is required for loading BucketingModule"
+        assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
+        assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
+        assert arg_params is not None, "arg_params is required for loading BucketingModule"
+        assert aux_params is not None, "aux_params is required for loading BucketingModule"
+        known, generate = dict(sym_dict), sym_gen
+        module = BucketingModule(
+            lambda key: (known[key], *generate(key)[1:]) if key in known else generate(key),
+            default_bucket_key,
+            **kwargs,
+        )
+        module._keys |= dict.fromkeys(known)
+        module._main.take_params(arg_params, aux_params)
+        module.params_initialized = True
+        return module

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.initializer.parameters import parameter_names
-from lowering.mx import model
+from lowering.mx import checkpoints
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
@@ -278,16 +278,10 @@ class Module(BaseModule):
             bound.share_states()
         self.params_initialized = True
 
-    def set_params(
-        self,
-        arg_params: Mapping[str, Any],
-        aux_params: Mapping[str, Any],
-        allow_missing: bool = False,
-        force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:
-        """Copy values into parameters and states. Raises TrainingError likewise."""
-        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+    def take_params(self, args: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+        """Have these parameters and states before there is an executor to hold them: `bind` copies them."""
+        self._params = dict(args), dict(states)
+        self.params_initialized = True
 
     def get_params(self) -> tuple[Params, Params]:
         """(parameters, states) by name: copies; of several contexts the states' mean."""
@@ -407,8 +401,7 @@ class Module(BaseModule):
         if not isinstance(store, KVStore):
             raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
         self._store = store
-        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
-        rescale_grad = 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
+        rescale_grad = self._rescale_grad(store)
         self._optimizer = make_optimizer(
             optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
         )
@@ -421,6 +414,12 @@ class Module(BaseModule):
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)
             self._states_file = None
+
+    def _rescale_grad(self, kvstore: Any) -> float:
+        """1 / the size of all workers' batches."""
+        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
+        store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
+        return 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Update with another module's optimiser, whose states it shares."""
@@ -444,17 +443,16 @@ class Module(BaseModule):
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
         """Write `prefix-symbol.json` and `prefix-0001.params`, and with save_optimizer_states `prefix-0001.states`."""
-        model.save_checkpoint(prefix, epoch, self._symbol, *self.get_params())
+        checkpoints.save_checkpoint(prefix, epoch, self._symbol, *self.get_params())
         if save_optimizer_states:
             self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """A module of a checkpoint; kwargs: those of Module. Bind it before it runs."""
-        symbol, args, aux = model.load_checkpoint(prefix, epoch)
+        symbol, args, aux = checkpoints.load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
-        module._params = args, aux
-        module.params_initialized = True
+        module.take_params(args, aux)
         module._states_file = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
         return module
 

@@ -16,7 +16,7 @@ import jax
 import symjax_nnvm.symbol as symbols
 from lowering.mx.functions import Internal, Wrapped, like
 from lowering.mx.keys import seed as seed
-from lowering.mx.ndarray import control_flow
+from lowering.mx.ndarray import contributed, control_flow
 from lowering.mx.ndarray import sparse as sparse_arrays
 from lowering.mx.ndarray.array import NDArray as NDArray
 from lowering.mx.ndarray.array import as_jax as as_jax
@@ -37,6 +37,10 @@ from lowering.mx.ndarray.creation import moveaxis as moveaxis
 from lowering.mx.ndarray.creation import onehot_encode as onehot_encode
 from lowering.mx.ndarray.creation import ones as ones
 from lowering.mx.ndarray.creation import zeros as zeros
+from lowering.mx.ndarray.exchange import from_dlpack as from_dlpack
+from lowering.mx.ndarray.exchange import load_frombuffer as load_frombuffer
+from lowering.mx.ndarray.exchange import to_dlpack_for_read as to_dlpack_for_read
+from lowering.mx.ndarray.exchange import to_dlpack_for_write as to_dlpack_for_write
 from lowering.mx.ndarray.files import as_ndarray as as_ndarray
 from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
@@ -127,6 +131,15 @@ contrib = Wrapped(
     foreach=control_flow.foreach,
     while_loop=control_flow.while_loop,
     cond=control_flow.cond,
+    isnan=contributed.isnan,
+    isinf=contributed.isinf,
+    isfinite=contributed.isfinite,
+    adamw_update=contributed.adamw_update,
+    mp_adamw_update=contributed.mp_adamw_update,
+    multi_adamw_update=contributed.multi_adamw_update,
+    multi_mp_adamw_update=contributed.multi_mp_adamw_update,
+    multi_lamb_update=contributed.multi_lamb_update,
+    multi_mp_lamb_update=contributed.multi_mp_lamb_update,
 )
 linalg = Wrapped(symbols.linalg, _eager)
 _internal = op = Internal(_eager)

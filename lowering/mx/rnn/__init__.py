@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.mx.model import Params, load_checkpoint, save_checkpoint
+from lowering.mx.checkpoints import Params
+from lowering.mx.checkpoints import load_checkpoint as load_checkpoint
+from lowering.mx.checkpoints import save_checkpoint as save_checkpoint
+from lowering.mx.rnn import sentences as io  # noqa: F401
 from lowering.mx.rnn.cells import BaseRNNCell as BaseRNNCell
 from lowering.mx.rnn.cells import GRUCell as GRUCell
 from lowering.mx.rnn.cells import LSTMCell as LSTMCell
@@ -17,6 +20,10 @@ from lowering.mx.rnn.composed import ModifierCell as ModifierCell
 from lowering.mx.rnn.composed import ResidualCell as ResidualCell
 from lowering.mx.rnn.composed import SequentialRNNCell as SequentialRNNCell
 from lowering.mx.rnn.composed import ZoneoutCell as ZoneoutCell
+from lowering.mx.rnn.convolutional import BaseConvRNNCell as BaseConvRNNCell
+from lowering.mx.rnn.convolutional import ConvGRUCell as ConvGRUCell
+from lowering.mx.rnn.convolutional import ConvLSTMCell as ConvLSTMCell
+from lowering.mx.rnn.convolutional import ConvRNNCell as ConvRNNCell
 from lowering.mx.rnn.fused import FusedRNNCell as FusedRNNCell
 from lowering.mx.rnn.sentences import BucketSentenceIter as BucketSentenceIter
 from lowering.mx.rnn.sentences import encode_sentences as encode_sentences
@@ -58,8 +65,4 @@ def _listed(cells: Any) -> list[BaseRNNCell]:
 
 
 def __getattr__(name: str) -> object:
-    if name.startswith("Conv"):
-        way = "Write its step with mx.sym.Convolution: a subclass of mx.rnn.BaseRNNCell."
-    else:
-        way = did_you_mean(name, globals())
-    raise UnknownAttributeError(f"mx.rnn has no {name!r}. {way}".rstrip(), name=name)
+    raise UnknownAttributeError(f"mx.rnn has no {name!r}. {did_you_mean(name, globals())}".rstrip(), name=name)

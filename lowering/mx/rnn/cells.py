@@ -23,14 +23,14 @@ class RNNParams:
 
     def __init__(self, prefix: str = ""):
         self.prefix = prefix
-        self.made: dict[str, Symbol] = {}
+        self._params: dict[str, Symbol] = {}
 
     def get(self, name: str, **kwargs: Any) -> Symbol:
         """A variable; kwargs: those of `Variable`."""
         name = self.prefix + name
-        if name not in self.made:
-            self.made[name] = sym.Variable(name, **kwargs)
-        return self.made[name]
+        if name not in self._params:
+            self._params[name] = sym.Variable(name, **kwargs)
+        return self._params[name]
 
 
 class BaseRNNCell:
@@ -111,6 +111,12 @@ class BaseRNNCell:
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
         """Arguments with the gates' weights in one, as the cell has them."""
         return self._exchanged(args, unpack=False)
+
+    def _get_activation(self, inputs: Symbol, activation: Any, **kwargs: Any) -> Symbol:
+        """An activation by its name, or a function of a symbol; kwargs: the node's name. For subclasses."""
+        if isinstance(activation, str):
+            return sym.Activation(inputs, act_type=activation, **kwargs)
+        return activation(inputs, **kwargs)
 
     def _exchanged(self, args: Mapping[str, NDArray], *, unpack: bool) -> Params:
         exchanged = dict(args)
@@ -193,10 +199,7 @@ class RNNCell(_Gated):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """One step."""
         name, i2h, h2h = self._products(inputs, states[0])
-        if isinstance(self._activation, str):
-            output = sym.Activation(i2h + h2h, act_type=self._activation, name=f"{name}out")
-        else:
-            output = self._activation(i2h + h2h, name=f"{name}out")
+        output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
         return output, [output]
 
 

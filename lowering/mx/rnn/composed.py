@@ -25,8 +25,8 @@ class _Several(BaseRNNCell):
         if self._overrides and not cell.own_params:
             raise ComposeError("Either specify params for the whole or for the cells in it, not both.")
         if self._overrides:
-            cell.params.made.update(self.params.made)
-        self.params.made.update(cell.params.made)
+            cell.params._params.update(self.params._params)
+        self.params._params.update(cell.params._params)
         self.cells.append(cell)
 
     def reset(self) -> None:

@@ -33,6 +33,9 @@ try:
 except ImportError as error:
     print(error)
 import mxnet.io as io
+import mxnet.kvstore.kvstore
+from mxnet.optimizer.optimizer import SGD
+from mxnet.contrib.ndarray import box_nms
 
 assert io is mx.io and sys.modules["mxnet.io"] is mx.io
 assert [name for name in sys.modules if name.startswith("lowering.mx.") and sys.modules[name].__name__ != name] == []

@@ -114,7 +114,7 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
         ("gluon", "mx.sym and mx.mod.Module"),
         ("np", "mx.nd"),
         ("sim", "Did you mean 'sym'"),
-        ("contrib", "mx.nd.contrib"),
+        ("rtc", "jax.experimental.pallas"),
     ],
 )
 def test_what_is_not_here_says_what_to_use(name: str, way: str):

@@ -1,0 +1,284 @@
+"""FeedForward: MXNet's first model class, over Module."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.mx import metric as metrics
+from lowering.mx.callback import LogValidationMetricsCallback
+from lowering.mx.checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
+from lowering.mx.io import DataIter, NDArrayIter, ResizeIter, as_desc
+from lowering.mx.module import BucketingModule, Module
+from lowering.mx.module.base import UNIFORM
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.symbol.bound import Symbol, as_symbol
+from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
+
+_LOG = LogValidationMetricsCallback()  # a module logs the same by itself
+
+
+class FeedForward:
+    """A network with its parameters, trained by `fit` over arrays or an iterator. Module has taken its place.
+
+    symbol: a network, or a function bucket's key → network. epoch_size: batches of an epoch, by default all.
+    numpy_batch_size: of batches of arrays. arg_params, aux_params: first values; the initializer makes those that are
+    missing. allow_extra_params: leave out those that the network has not. Other words are the optimiser's.
+    """
+
+    def __init__(
+        self,
+        symbol: GraphSymbol | Callable[[Any], GraphSymbol],
+        ctx: Any = None,
+        num_epoch: int | None = None,
+        epoch_size: int | None = None,
+        optimizer: Any = "sgd",
+        initializer: Any = UNIFORM,
+        numpy_batch_size: int = 128,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+        begin_epoch: int = 0,
+        **kwargs: Any,
+    ):
+        told = "mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module instead."
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        if isinstance(symbol, GraphSymbol):
+            self.symbol: Symbol | None = as_symbol(symbol)
+            self.sym_gen = None
+        else:
+            assert callable(symbol)
+            self.symbol, self.sym_gen = None, symbol
+        self.arg_params, self.aux_params = arg_params, aux_params
+        self.allow_extra_params = allow_extra_params
+        self.ctx, self.num_epoch, self.epoch_size, self.begin_epoch = ctx, num_epoch, epoch_size, begin_epoch
+        self.optimizer, self.initializer, self.numpy_batch_size = optimizer, initializer, numpy_batch_size
+        self.kwargs = dict(kwargs)
+        self._predictor: Module | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_predictor": None}
+
+    # -- what comes in -----------------------------------------------------------------------------------------------
+
+    def _iterator(self, X: Any, y: Any, is_train: bool) -> DataIter:
+        """An iterator over arrays, or the one given. Raises TrainingError, a ValueError, and CallError, a TypeError."""
+        if isinstance(X, DataIter):
+            return X
+        if not isinstance(X, np.ndarray | NDArray):
+            raise CallError("X must be DataIter, NDArray or numpy.ndarray", got=type(X).__name__)
+        if y is None:
+            if is_train:
+                raise TrainingError("y must be specified when X is numpy.ndarray")
+            y = np.zeros(X.shape[0])
+        if not isinstance(y, np.ndarray | NDArray):
+            raise CallError("y must be ndarray when X is numpy.ndarray", got=type(y).__name__)
+        if X.shape[0] != y.shape[0]:
+            raise TrainingError("The numbers of data points and labels not equal", expected=X.shape[0], got=y.shape[0])
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1:
+            problem = "Label must be 1D or 2D (with 2nd dimension being 1)"
+            raise TrainingError(problem, got=f"shape {labels.shape}")
+        rest = {"shuffle": True, "last_batch_handle": "roll_over"} if is_train else {}
+        return NDArrayIter(X, labels, min(X.shape[0], self.numpy_batch_size), **rest)
+
+    def _eval_iterator(self, eval_data: Any) -> DataIter | None:
+        if eval_data is None or isinstance(eval_data, DataIter):
+            return eval_data
+        if not isinstance(eval_data, list | tuple) or len(eval_data) != 2:
+            problem = "Eval data must be DataIter, or NDArray/numpy.ndarray/list pair"
+            raise CallError(problem, got=type(eval_data).__name__)
+        data, label = eval_data
+        if data is None:
+            raise TrainingError("Eval data is NONE")
+        if label is None and isinstance(data, DataIter):
+            return data
+        data, label = (np.array(each) if isinstance(each, list) else each for each in (data, label))
+        return self._iterator(data, label, True)
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        eval_data: Any = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Any = None,
+        batch_end_callback: Any = None,
+        kvstore: Any = "local",
+        logger: Any = None,
+        work_load_list: Any = None,
+        monitor: Any = None,
+        eval_end_callback: Any = _LOG,
+        eval_batch_end_callback: Any = None,
+    ) -> None:
+        """Train on an iterator, or on arrays X (n, ...) and y (n,), for num_epoch epochs. eval_data: an iterator, or a
+        pair of arrays. Other arguments are those of `Module.fit`. Raises what it raises."""
+        data, validation = self._iterator(X, y, True), self._eval_iterator(eval_data)
+        module = self._module(data, logger or logging, work_load_list)
+        if self.epoch_size is not None:
+            data = ResizeIter(data, self.epoch_size, reset_internal=False)
+        module.fit(
+            data,
+            validation,
+            eval_metric,
+            epoch_end_callback,
+            batch_end_callback,
+            kvstore,
+            self.optimizer,
+            self.kwargs,
+            None if eval_end_callback is _LOG else eval_end_callback,
+            eval_batch_end_callback,
+            self.initializer,
+            *self._known(),
+            allow_missing=True,
+            begin_epoch=self.begin_epoch,
+            num_epoch=self.num_epoch,
+            monitor=monitor,
+        )
+        self.arg_params, self.aux_params = module.get_params()
+        self._predictor = None
+
+    def _module(self, data: DataIter, logger: Any, loads: Any) -> Module | BucketingModule:
+        """The module that trains over an iterator."""
+        given = data.provide_data, data.provide_label
+        names, labels = ([as_desc(each).name for each in described] for described in given)
+        if self.sym_gen is None:
+            assert self.symbol is not None
+            return Module(self.symbol, names, labels, logger, self.ctx, loads)
+        generate, key = self.sym_gen, data.default_bucket_key  # pyright: ignore[reportAttributeAccessIssue]
+        self.symbol = as_symbol(generate(key))
+        return BucketingModule(lambda key: (as_symbol(generate(key)), names, labels), key, logger, self.ctx, loads)
+
+    def _known(self) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        """The parameters and states that there are; of those that the network has, where others are allowed."""
+        if not self.allow_extra_params or self.symbol is None:
+            return self.arg_params, self.aux_params
+        arguments, states = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
+        return _those_of(arguments, self.arg_params), _those_of(states, self.aux_params)
+
+    # -- prediction --------------------------------------------------------------------------------------------------
+
+    def _bound(self, data: DataIter) -> Module:
+        """A module of the parameters, in inference. Raises TrainingError where there are none."""
+        if self.symbol is None or self.arg_params is None:
+            fix = "model.fit(X, y), or FeedForward.load(prefix, epoch)."
+            raise TrainingError("The model has no parameters", fix=fix)
+        described = [as_desc(each) for each in data.provide_data]
+        names = [desc.name for desc in described]
+        if self._predictor is None or self._predictor.data_names != names:
+            args, states = self._known()
+            labels = [n for n in self.symbol.list_arguments() if n not in names and n not in self.arg_params]
+            context = self.ctx[0] if isinstance(self.ctx, list | tuple) else self.ctx
+            self._predictor = Module(self.symbol, names, labels, context=context)
+            self._predictor.bind(described, for_training=False)
+            self._predictor.set_params(args or {}, states or {}, allow_extra=self.allow_extra_params)
+        return self._predictor
+
+    def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
+        """The outputs for an iterator or an array, as NumPy's: one array, or a list where there are several outputs.
+
+        num_batch: so many batches at most. return_data: (outputs, data, labels). Raises TrainingError.
+        """
+        data = self._iterator(X, None, False)
+        rows: list[list[list[np.ndarray]]] = []
+        for outputs, _, batch in self._bound(data).iter_predict(data, num_batch, reset):
+            size = data.batch_size - (batch.pad or 0)
+            fed = ([np.asarray(each)[:size] for each in arrays] for arrays in (batch.data, batch.label or ()))
+            rows.append([[each.asnumpy() for each in outputs], *fed])
+        found = [_joined(parts) for parts in zip(*rows, strict=True)]
+        return tuple(found) if return_data else found[0]
+
+    def score(
+        self,
+        X: Any,
+        eval_metric: Any = "acc",
+        num_batch: int | None = None,
+        batch_end_callback: Any = None,
+        reset: bool = True,
+    ) -> Any:
+        """A metric's value over an iterator. Raises TrainingError."""
+        metric, data = metrics.create(eval_metric), self._iterator(X, None, False)
+        module = self._bound(data)
+        if reset:
+            data.reset()
+        callbacks = batch_end_callback if isinstance(batch_end_callback, list | tuple) else [batch_end_callback]
+        for nbatch, batch in enumerate(data):
+            if nbatch == num_batch:
+                break
+            module.forward(batch, is_train=False)
+            metric.update(batch.label, module.get_outputs())
+            for callback in callbacks:
+                if callback is not None:
+                    callback(BatchEndParam(0, nbatch, metric, locals()))
+        return metric.get()[1]
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
+        """Write a checkpoint; epoch: by default num_epoch. Raises OSError."""
+        number = self.num_epoch if epoch is None else epoch
+        assert number is not None
+        save_checkpoint(prefix, number, self.symbol, self.arg_params or {}, self.aux_params or {}, remove_amp_cast)
+
+    @staticmethod
+    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+        """A model of a checkpoint; other words are the class's. Raises CheckpointError, OSError."""
+        symbol, args, states = load_checkpoint(prefix, epoch)
+        return FeedForward(symbol, ctx=ctx, arg_params=args, aux_params=states, begin_epoch=epoch, **kwargs)
+
+    @staticmethod
+    def create(
+        symbol: Any,
+        X: Any,
+        y: Any = None,
+        ctx: Any = None,
+        num_epoch: int | None = None,
+        epoch_size: int | None = None,
+        optimizer: Any = "sgd",
+        initializer: Any = UNIFORM,
+        eval_data: Any = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Any = None,
+        batch_end_callback: Any = None,
+        kvstore: Any = "local",
+        logger: Any = None,
+        work_load_list: Any = None,
+        eval_end_callback: Any = _LOG,
+        eval_batch_end_callback: Any = None,
+        **kwargs: Any,
+    ) -> FeedForward:
+        """A model, trained: the class and `fit` as one function."""
+        model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
+        model.fit(
+            X,
+            y,
+            eval_data,
+            eval_metric,
+            epoch_end_callback,
+            batch_end_callback,
+            kvstore,
+            logger,
+            work_load_list,
+            eval_end_callback=eval_end_callback,
+            eval_batch_end_callback=eval_batch_end_callback,
+        )
+        return model
+
+
+def _those_of(names: Sequence[str], given: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (given or {}).items() if name in names}
+
+
+def _joined(batches: Sequence[Sequence[np.ndarray]]) -> Any:
+    """The arrays of batches, joined; alone where there is one."""
+    found = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    return found[0] if len(found) == 1 else found

@@ -1,0 +1,182 @@
+"""PythonModule and PythonLossModule: modules without parameters, whose computation is Python's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lowering.mx.io.desc import DataBatch, as_desc
+from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array
+from symjax_nnvm.errors import MXNetError
+
+
+class PythonModule(BaseModule):
+    """A module without parameters. A subclass says `_compute_output_shapes`, `forward`, `backward`, `get_outputs` and
+    `get_input_grads`.
+
+    data_names, label_names, output_names: of what it takes and gives; label_names may be None.
+    """
+
+    symbol = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(
+        self, data_names: Sequence[str], label_names: Sequence[str] | None, output_names: Any, logger: Any = logging
+    ):
+        super().__init__(logger)
+        self._data_names = list(data_names)
+        self._label_names = None if label_names is None else list(label_names)
+        self._output_names = output_names
+        self._data_shapes: Any = None
+        self._label_shapes: Any = None
+        self._output_shapes: Any = None
+
+    @property
+    def data_names(self) -> list[str]:
+        """The names of the data."""
+        return self._data_names
+
+    @property
+    def output_names(self) -> Any:
+        """The names of the outputs."""
+        return self._output_names
+
+    @property
+    def data_shapes(self) -> Any:
+        """What was bound for the data; None before."""
+        return self._data_shapes
+
+    @property
+    def label_shapes(self) -> Any:
+        """What was bound for the labels."""
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> Any:
+        """(name, shape) of the outputs."""
+        return self._output_shapes
+
+    def bind(
+        self,
+        data_shapes: Sequence[Any],
+        label_shapes: Sequence[Any] | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
+        """Take the shapes. Raises AssertionError for other names, and for another grad_req than "write"."""
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        assert grad_req == "write", "Python module only support write gradient"
+        assert [as_desc(each).name for each in data_shapes] == self._data_names, "data_shapes are not of data_names"
+        if label_shapes is not None:
+            names = [as_desc(each).name for each in label_shapes]
+            assert names == self._label_names, "label_shapes are not of label_names"
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self._data_shapes, self._label_shapes = data_shapes, label_shapes
+        self._output_shapes = self._compute_output_shapes()
+        self.binded = True
+
+    def _compute_output_shapes(self) -> Any:
+        """(name, shape) of the outputs, by the shapes that were bound."""
+        raise NotImplementedError(f"{type(self).__name__} does not say _compute_output_shapes(self)")
+
+    def get_params(self) -> tuple[Params, Params]:
+        """({}, {})."""
+        return {}, {}
+
+    def init_params(
+        self,
+        initializer: Any = UNIFORM,
+        arg_params: Any = None,
+        aux_params: Any = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Nothing: there are no parameters."""
+        self.params_initialized = True
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Nothing: there is nothing to update."""
+        self.optimizer_initialized = True
+
+    def update(self) -> None:
+        """Nothing."""
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Have a metric take the outputs into account, where labels were bound. Raises MXNetError, a RuntimeError, for
+        labels that were cut for several contexts."""
+        if self._label_shapes is None:
+            return
+        if pre_sliced:
+            raise MXNetError("PythonModule does not support presliced labels")
+        eval_metric.update(labels, self.get_outputs())
+
+
+class PythonLossModule(PythonModule):
+    """A loss over the scores of the module before, which are its output: `grad_func(scores, labels)` gives the gradient
+    of the scores, as an NDArray or NumPy's. A subclass may say `_backward_impl` instead, which sets `_scores_grad`."""
+
+    def __init__(
+        self,
+        name: str = "pyloss",
+        data_names: Sequence[str] = ("data",),
+        label_names: Sequence[str] = ("softmax_label",),
+        logger: Any = logging,
+        grad_func: Callable[[NDArray, NDArray], Any] | None = None,
+    ):
+        super().__init__(data_names, label_names, [f"{name}_output"], logger)
+        assert len(data_names) == 1
+        assert len(label_names) == 1
+        assert grad_func is None or callable(grad_func)
+        self._name, self._grad_func = name, grad_func
+        self._scores: Any = None
+        self._labels: Any = None
+        self._scores_grad: Any = None
+
+    def _compute_output_shapes(self) -> Any:
+        return [(f"{self._name}_output", as_desc(self._data_shapes[0]).shape)]
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """Keep the scores, and in training the labels."""
+        self._scores = data_batch.data[0]
+        if self.for_training if is_train is None else is_train:
+            self._labels = next(iter(data_batch.label or ()))
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """The scores."""
+        assert merge_multi_context is True
+        return [self._scores]
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute the gradient of the scores. Raises AssertionError for head gradients, and where not in training."""
+        assert out_grads is None, "For a loss module, out_grads should be None"
+        assert self.for_training
+        self._backward_impl()
+
+    def _backward_impl(self) -> None:
+        if self._grad_func is None:
+            raise NotImplementedError(f"{type(self).__name__} has no grad_func, and does not say _backward_impl(self)")
+        gradient = self._grad_func(self._scores, self._labels)
+        self._scores_grad = gradient if isinstance(gradient, NDArray) else array(gradient)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[NDArray]:
+        """The gradient of the scores."""
+        assert merge_multi_context is True
+        return [self._scores_grad]
+
+    def install_monitor(self, mon: Any) -> None:
+        """Raises NotImplementedError: there is no graph to watch."""
+        raise NotImplementedError("A PythonLossModule has no graph to watch")

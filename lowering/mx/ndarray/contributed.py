@@ -1,0 +1,143 @@
+"""Functions of `mx.nd.contrib` over several operators: what is a number, and updates of many weights at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.ndarray.array import NDArray, invoke
+from lowering.mx.ndarray.creation import array
+from symjax_nnvm.symbol import function_named
+
+
+def isnan(data: NDArray) -> NDArray:
+    """1 where an element is no number, else 0."""
+    return data != data
+
+
+def isinf(data: NDArray) -> NDArray:
+    """1 where an element is infinite, else 0."""
+    return data.abs() == np.inf
+
+
+def isfinite(data: NDArray) -> NDArray:
+    """1 where an element is a number that is not infinite, else 0."""
+    return (data == data) * (data.abs() != np.inf)
+
+
+def _scale(rescale_grad: Any, like: NDArray) -> NDArray:
+    """What gradients are multiplied with, as the array that the operators read."""
+    return rescale_grad if isinstance(rescale_grad, NDArray) else array([rescale_grad], like.context)
+
+
+def adamw_update(
+    weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any, lr: float, eta: float, **kwargs: Any
+) -> Any:
+    """`_adamw_update`. rescale_grad: a number or an NDArray (1,)."""
+    given = weight, grad, mean, var, _scale(rescale_grad, weight)
+    return invoke(function_named("_adamw_update"), *given, lr=lr, eta=eta, **kwargs)
+
+
+def mp_adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    weight32: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    **kwargs: Any,
+) -> Any:
+    """`_mp_adamw_update` likewise, with a copy of the weight in float32."""
+    given = weight, grad, mean, var, weight32, _scale(rescale_grad, weight)
+    return invoke(function_named("_mp_adamw_update"), *given, lr=lr, eta=eta, **kwargs)
+
+
+def _together(
+    operator: str, count: str, arrays: Sequence[Sequence[NDArray]], last: Sequence[NDArray], **kwargs: Any
+) -> Any:
+    """An operator of many weights: the arrays of the first weight, those of the second, and so on."""
+    flat = [each for of_one in zip(*arrays, strict=True) for each in of_one]
+    return invoke(function_named(operator), *flat, *last, **{count: len(arrays[0]), **kwargs})
+
+
+def multi_adamw_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    name: str | None = None,
+    size: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """`adamw_update` of many weights. size, name: MXNet's; nothing to do here."""
+    rates = {"lrs": tuple(lrs), "wds": tuple(wds), "etas": tuple(etas)}
+    last = [_scale(rescale_grad, weights[0])]
+    return _together(
+        "_multi_adamw_update", "num_weights", (weights, grads, mean, var), last, out=out, **rates, **kwargs
+    )
+
+
+def multi_mp_adamw_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    weights32: Sequence[NDArray],
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    name: str | None = None,
+    size: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """`mp_adamw_update` of many weights."""
+    rates = {"lrs": tuple(lrs), "wds": tuple(wds), "etas": tuple(etas)}
+    arrays, last = (weights, grads, mean, var, weights32), [_scale(rescale_grad, weights[0])]
+    return _together("_multi_mp_adamw_update", "num_weights", arrays, last, out=out, **rates, **kwargs)
+
+
+def multi_lamb_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    step_count: Sequence[int],
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    out: Any = None,
+    num_tensors: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """LAMB of many weights; step_count: how many updates each has had, this one too."""
+    rates = {"learning_rates": tuple(lrs), "wds": tuple(wds), "step_count": tuple(step_count)}
+    return _together("_multi_lamb_update", "num_tensors", (weights, grads, mean, var), (), out=out, **rates, **kwargs)
+
+
+def multi_mp_lamb_update(
+    weights: Sequence[NDArray],
+    grads: Sequence[NDArray],
+    mean: Sequence[NDArray],
+    var: Sequence[NDArray],
+    weights32: Sequence[NDArray],
+    step_count: Sequence[int],
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    out: Any = None,
+    num_tensors: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """LAMB of many weights in half precision, with copies in float32."""
+    rates = {"learning_rates": tuple(lrs), "wds": tuple(wds), "step_count": tuple(step_count)}
+    arrays = weights, grads, mean, var, weights32
+    return _together("_multi_mp_lamb_update", "num_tensors", arrays, (), out=out, **rates, **kwargs)

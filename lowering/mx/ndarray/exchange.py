@@ -1,0 +1,62 @@
+"""Arrays from the bytes of a file, and from and to other libraries by DLPack."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jax
+
+from lowering.mx.context import Context, current_context
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.files import load
+from symjax_nnvm.errors import CallError
+
+_DEVICES = {"cpu": 1, "gpu": 2}
+"""DLPack's numbers of the kinds of devices."""
+
+
+def load_frombuffer(buf: bytes) -> dict[str, NDArray] | list[NDArray]:
+    """`load` of the bytes of a file. Raises CallError, a TypeError, for no bytes, ParamsFormatError."""
+    if not isinstance(buf, bytes):
+        raise CallError("buf required to be bytes", got=type(buf).__name__)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "buffer"
+        path.write_bytes(buf)
+        return load(str(path))
+
+
+def to_dlpack_for_read(data: NDArray) -> Any:
+    """The array's memory as a DLPack capsule, which another library may take once and may not write."""
+    data.wait_to_read()
+    return data.value.__dlpack__()
+
+
+def to_dlpack_for_write(data: NDArray) -> NoReturn:
+    """Raises CallError: what another library writes would not be seen here."""
+    fix = "Use to_dlpack_for_read, and write the result back: x[:] = mx.nd.from_dlpack(y)."
+    raise CallError("The memory of an array here never changes, so that no other library may write it", fix=fix)
+
+
+class _Capsule:
+    """A capsule as an object that gives it, which is how JAX takes one."""
+
+    def __init__(self, capsule: Any, context: Context):
+        self._capsule, self._context = capsule, context
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DEVICES.get(self._context.device_type, 1), self._context.device_id
+
+
+def from_dlpack(dlpack: Any) -> NDArray:
+    """An array of another library's memory: a capsule, which is of the current context, or an array that gives one.
+
+    What the other library writes later may be seen or not.
+    """
+    context = current_context()
+    given = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack, context)
+    return like_jax(jax.dlpack.from_dlpack(given), context)

@@ -1,0 +1,150 @@
+"""Recurrent cells whose products are convolutions: ConvRNNCell, ConvLSTMCell, ConvGRUCell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from lowering.mx import symbol as sym
+from lowering.mx.rnn.cells import BaseRNNCell, RNNParams, States
+from lowering.mx.symbol import Symbol
+
+_LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
+
+
+class BaseConvRNNCell(BaseRNNCell):
+    """What the cells share.
+
+    input_shape: of one step's batch of any size, (n, channels, height, width) in conv_layout "NCHW".
+    num_hidden: channels of the states. i2h_…, h2h_…: of the convolutions of inputs and of states, whose kernels have
+    odd sizes. activation: a name, or a function of a symbol. prefix: by default the class's. Raises AssertionError for
+    even kernels of the states.
+    """
+
+    default_prefix = ""
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        num_hidden: int,
+        h2h_kernel: Sequence[int] = (3, 3),
+        h2h_dilate: Sequence[int] = (1, 1),
+        i2h_kernel: Sequence[int] = (3, 3),
+        i2h_stride: Sequence[int] = (1, 1),
+        i2h_pad: Sequence[int] = (1, 1),
+        i2h_dilate: Sequence[int] = (1, 1),
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        activation: Any = _LEAKY,
+        prefix: str | None = None,
+        params: RNNParams | None = None,
+        conv_layout: str = "NCHW",
+    ):
+        super().__init__(self.default_prefix if prefix is None else prefix, params)
+        assert all(size % 2 for size in h2h_kernel), f"Only support odd number, get h2h_kernel= {h2h_kernel}"
+        self._num_hidden, self._conv_layout, self._activation = num_hidden, conv_layout, activation
+        pad = tuple(dilate * (size - 1) // 2 for dilate, size in zip(h2h_dilate, h2h_kernel, strict=True))
+        self._convolutions = {
+            "i2h": {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad, "dilate": i2h_dilate},
+            "h2h": {"kernel": h2h_kernel, "stride": (1, 1), "pad": pad, "dilate": h2h_dilate},
+        }
+        data, options = sym.Variable("data"), self._convolutions["i2h"]
+        like = sym.Convolution(data, num_filter=num_hidden, layout=conv_layout, **options)
+        _, shapes, _ = like.infer_shape(data=tuple(input_shape))
+        self._state_shape = (0, *shapes[0][1:])
+        self._weights = {
+            "i2h": (
+                self.params.get("i2h_weight", init=i2h_weight_initializer),
+                self.params.get("i2h_bias", init=i2h_bias_initializer),
+            ),
+            "h2h": (
+                self.params.get("h2h_weight", init=h2h_weight_initializer),
+                self.params.get("h2h_bias", init=h2h_bias_initializer),
+            ),
+        }
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """One state."""
+        return [{"shape": self._state_shape, "__layout__": self._conv_layout}]
+
+    def _products(self, inputs: Symbol, state: Symbol) -> tuple[str, Symbol, Symbol]:
+        """(beginning of the step's names, convolution of the input, of the state)."""
+        self._counter += 1
+        name = f"{self._prefix}t{self._counter}_"
+
+        def product(group: str, data: Symbol) -> Symbol:
+            weight, bias = self._weights[group]
+            return sym.Convolution(
+                name=f"{name}{group}",
+                data=data,
+                weight=weight,
+                bias=bias,
+                num_filter=self._num_hidden * len(self.gate_names),
+                layout=self._conv_layout,
+                **self._convolutions[group],
+            )
+
+        return name, product("i2h", inputs), product("h2h", state)
+
+    def _split(self, product: Symbol, name: str, **axis: int) -> list[Symbol]:
+        """A product by gates. axis: of the channels, where it is to be written into the graph."""
+        return list(sym.SliceChannel(product, num_outputs=len(self.gate_names), name=name, **axis))
+
+
+class ConvRNNCell(BaseConvRNNCell):
+    """h' = activation(W * x + U * h + b), with convolutions."""
+
+    gate_names = ("",)
+    default_prefix = "ConvRNN_"
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        name, i2h, h2h = self._products(inputs, states[0])
+        output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
+        return output, [output]
+
+
+class ConvLSTMCell(BaseConvRNNCell):
+    """Long short-term memory with convolutions (Shi et al. 2015); its states are (output, cell)."""
+
+    gate_names = ("_i", "_f", "_c", "_o")
+    default_prefix = "ConvLSTM_"
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """Output and cell."""
+        return super().state_info * 2
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        name, i2h, h2h = self._products(inputs, states[0])
+        gates = self._split(i2h + h2h, f"{name}slice", axis=self._conv_layout.find("C"))
+        kinds = (("i", "sigmoid"), ("f", "sigmoid"), ("c", self._activation), ("o", "sigmoid"))
+        pairs = zip(gates, kinds, strict=True)
+        i, f, c, o = (self._get_activation(gate, kind, name=f"{name}{letter}") for gate, (letter, kind) in pairs)
+        cell = sym.elemwise_add(f * states[1], i * c, name=f"{name}state")
+        output = sym.elemwise_mul(o, self._get_activation(cell, self._activation), name=f"{name}out")
+        return output, [output, cell]
+
+
+class ConvGRUCell(BaseConvRNNCell):
+    """Gated recurrent unit with convolutions."""
+
+    gate_names = ("_r", "_z", "_o")
+    default_prefix = "ConvGRU_"
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        name, i2h, h2h = self._products(inputs, states[0])
+        channels = self._conv_layout.find("C")
+        axis = {} if channels == 1 else {"axis": channels}  # the default is not written, as by MXNet
+        xs, hs = self._split(i2h, f"{name}_i2h_slice", **axis), self._split(h2h, f"{name}_h2h_slice", **axis)
+        reset = sym.Activation(xs[0] + hs[0], act_type="sigmoid", name=f"{name}_r_act")
+        update = sym.Activation(xs[1] + hs[1], act_type="sigmoid", name=f"{name}_z_act")
+        new = self._get_activation(xs[2] + reset * hs[2], self._activation, name=f"{name}_h_act")
+        output = sym.elemwise_add((1.0 - update) * new, update * states[0], name=f"{name}out")
+        return output, [output]

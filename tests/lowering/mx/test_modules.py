@@ -1,0 +1,224 @@
+"""`mx.mod.SequentialModule`, `PythonModule`, `PythonLossModule`, and BucketingModule's files."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+
+RNG = np.random.default_rng(1)
+X = RNG.standard_normal((8, 4)).astype(np.float32)
+Y = np.arange(8, dtype=np.float32) % 3
+
+
+def hidden() -> mx.sym.Symbol:
+    """The first half."""
+    return mx.sym.Activation(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, name="fc1"), act_type="tanh")
+
+
+def head(data: Any = None) -> mx.sym.Symbol:
+    """The second half."""
+    scores = mx.sym.FullyConnected(data if data is not None else mx.sym.Variable("data"), num_hidden=3, name="fc2")
+    return mx.sym.SoftmaxOutput(scores, name="softmax")
+
+
+def parameters() -> dict[str, Any]:
+    """Of both halves."""
+    shapes = {"fc1_weight": (5, 4), "fc1_bias": (5,), "fc2_weight": (3, 5), "fc2_bias": (3,)}
+    rng = np.random.default_rng(2)
+    return {name: mx.nd.array(rng.standard_normal(shape) / 3) for name, shape in shapes.items()}
+
+
+def chain() -> mx.mod.SequentialModule:
+    """Both halves, one after the other."""
+    made = mx.mod.SequentialModule()
+    first = mx.mod.Module(hidden(), label_names=None)
+    return made.add(first).add(mx.mod.Module(head()), take_labels=True, auto_wiring=True)
+
+
+def test_a_chain_trains_as_one_network():
+    data = mx.io.NDArrayIter(X, Y, 4)
+    options = {"num_epoch": 3, "optimizer_params": {"learning_rate": 0.5}, "arg_params": parameters(), "aux_params": {}}
+    whole = mx.mod.Module(head(hidden()))
+    whole.fit(data, **options)
+    metrics: list[Any] = []
+    made = chain()
+    assert (made.data_names, made.output_names) == (["data"], ["softmax_output"])
+    assert mx.mod.SequentialModule().data_names == mx.mod.SequentialModule().output_names == []
+    made.bind(data.provide_data, data.provide_label)
+    made.init_params(arg_params=parameters(), aux_params={})
+    made.fit(data, num_epoch=3, optimizer_params={"learning_rate": 0.5}, batch_end_callback=metrics.append)
+    assert len(metrics) == 6
+    for name, value in whole.get_params()[0].items():
+        np.testing.assert_allclose(made.get_params()[0][name].asnumpy(), value.asnumpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(made.predict(data).asnumpy(), whole.predict(data).asnumpy(), rtol=1e-5)
+    assert made.score(data, "acc") == whole.score(data, "acc")
+    assert made.symbol is None
+    assert [tuple(each) for each in made.data_shapes] == [("data", (4, 4))]
+    assert made.label_shapes == data.provide_label
+    assert [tuple(each) for each in made.output_shapes] == [("softmax_output", (4, 3))]
+
+
+def test_gradients_of_inputs():
+    made = chain()
+    made.bind([("data", (8, 4))], [("softmax_label", (8,))], inputs_need_grad=True)
+    made.init_params(mx.init.One())
+    made.forward(mx.io.DataBatch([mx.nd.array(X)], [mx.nd.array(Y)]), is_train=True)
+    made.backward()
+    executor = head(hidden()).simple_bind(mx.cpu(), data=(8, 4))
+    for name, array in executor.arg_dict.items():
+        array[:] = {"data": X, "softmax_label": Y}.get(name, 1)
+    executor.forward(is_train=True)
+    executor.backward()
+    gradient, expected = made.get_input_grads()[0], np.asarray(executor.grad_dict["data"])
+    np.testing.assert_allclose(gradient.asnumpy(), expected, rtol=1e-5, atol=1e-6)
+    names: list[str] = []
+
+    class Names(mx.mon.Monitor):
+        def install(self, exe: Any) -> None:
+            names.append("installed")
+
+    made.install_monitor(Names(1))
+    assert names == ["installed"] * 2
+
+
+def test_mistakes_with_chains(caplog: pytest.LogCaptureFixture):
+    with pytest.raises(AssertionError, match='Unknown meta "takes_labels", a typo'):
+        chain().add(mx.mod.Module(head()), takes_labels=True)
+    with pytest.raises(AssertionError, match="an empty SequentialModule"):
+        mx.mod.SequentialModule().bind([("data", (1,))])
+    with pytest.raises(AssertionError, match="Shared module"):
+        chain().bind([("data", (8, 4))], shared_module=chain())
+    with pytest.raises(AssertionError, match="need for_training"):
+        chain().bind([("data", (8, 4))], for_training=False, inputs_need_grad=True)
+    with pytest.raises(mx.MXNetError, match="The module is not ready"):
+        chain().get_params()
+    made = chain()
+    shapes = [("data", (8, 4))], [("softmax_label", (8,))]
+    made.bind(*shapes)
+    made.bind(*shapes)
+    made.init_params(mx.init.One())
+    made.init_params(mx.init.Zero())
+    assert made.get_params()[0]["fc1_weight"].asnumpy().min() == 1
+    with pytest.raises(AssertionError, match="inputs_need_grad=True"):
+        made.get_input_grads()
+    made.init_optimizer()
+    made.init_optimizer()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Already bound, ignoring bind()",
+        "optimizer already initialized, ignoring.",
+    ]
+    twice = mx.mod.SequentialModule().add(mx.mod.Module(hidden(), label_names=None))
+    twice.add(mx.mod.Module(hidden(), label_names=None), auto_wiring=True)
+    twice.bind([("data", (8, 4))])
+    assert twice.label_shapes is None
+    with pytest.raises(AssertionError, match='name "fc1_weight" of module 1 is used in module 0'):
+        twice.init_params()
+
+
+def test_a_loss_in_python():
+    def gradient(scores: mx.nd.NDArray, labels: mx.nd.NDArray) -> Any:
+        return (scores - mx.nd.one_hot(labels, depth=3)).asnumpy()
+
+    scores = mx.sym.softmax(mx.sym.FullyConnected(hidden(), num_hidden=3, name="fc2"))
+    first = mx.mod.Module(scores, label_names=None)
+    loss = mx.mod.PythonLossModule(name="squares", grad_func=gradient)
+    made = mx.mod.SequentialModule().add(first).add(loss, take_labels=True, auto_wiring=True)
+    data = mx.io.NDArrayIter(X, Y, 4)
+    made.fit(data, num_epoch=60, optimizer_params={"learning_rate": 4.0}, initializer=mx.init.Uniform(0.5))
+    assert dict(made.score(data, "acc"))["accuracy"] > 0.8
+    assert made.output_names == ["squares_output"]
+    assert (loss.data_names, [tuple(each) for each in loss.output_shapes]) == (["data"], [("squares_output", (4, 3))])
+    assert loss.get_params() == ({}, {})
+    assert loss.label_shapes == data.provide_label
+    with pytest.raises(AssertionError, match="out_grads should be None"):
+        loss.backward([mx.nd.ones(3)])
+    with pytest.raises(NotImplementedError, match="no graph to watch"):
+        loss.install_monitor(None)
+
+
+def test_a_module_in_python(caplog: pytest.LogCaptureFixture):
+    class Doubled(mx.mod.PythonModule):
+        def _compute_output_shapes(self) -> Any:
+            return [("out", self._data_shapes[0][1])]
+
+        def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+            self.out = data_batch.data[0] * 2
+
+        def get_outputs(self, merge_multi_context: bool = True) -> Any:
+            return [self.out]
+
+    module = Doubled(("data",), ("label",), ["out"])
+    data = mx.io.NDArrayIter(X, X * 2, 4, label_name="label")
+    for wrong in ({"grad_req": "add"}, {"data_shapes": [("x", (4, 4))]}, {"label_shapes": [("y", (4,))]}):
+        with pytest.raises(AssertionError):
+            module.bind(**{"data_shapes": data.provide_data, "label_shapes": data.provide_label, **wrong})
+    module.bind(data.provide_data, data.provide_label)
+    module.bind(data.provide_data)
+    assert caplog.records[0].getMessage() == "Already bound, ignoring bind()"
+    module.init_params()
+    module.init_optimizer()
+    module.update()
+    np.testing.assert_array_equal(module.predict(data).asnumpy(), X * 2)
+    assert dict(module.score(data, "mse")) == {"mse": 0.0}
+    with pytest.raises(RuntimeError, match="presliced"):
+        module.update_metric(mx.metric.create("mse"), [], pre_sliced=True)
+    silent = Doubled(["data"], None, ["out"])
+    silent.bind(data.provide_data)
+    silent.update_metric(None, None)
+    with pytest.raises(NotImplementedError, match="_compute_output_shapes"):
+        mx.mod.PythonModule(["data"], None, ["out"]).bind(data.provide_data)
+    untaught = mx.mod.PythonLossModule()
+    untaught.bind([("data", (4, 4))], [("softmax_label", (4,))])
+    untaught.forward(mx.io.DataBatch([mx.nd.ones((4, 4))], [mx.nd.ones(4)]))
+    with pytest.raises(NotImplementedError, match="no grad_func"):
+        untaught.backward()
+
+
+def of_length(key: int) -> Any:
+    """A network for sentences of a length."""
+    summed = mx.sym.sum(mx.sym.Variable("data"), axis=1, keepdims=True)
+    return head(mx.sym.broadcast_add(summed, mx.sym.Variable("bias", shape=(1, 5)))), ["data"], ["softmax_label"]
+
+
+def test_bucketing_modules_in_files(tmp_path: Path):
+    module = mx.mod.BucketingModule(of_length, 6)
+    module.bind([("data", (2, 6))], [("softmax_label", (2,))])
+    module.init_params(mx.init.Uniform(1))
+    module.switch_bucket(4, [("data", (2, 4))], [("softmax_label", (2,))])
+    assert list(module._buckets) == [6, 4]
+    assert module._buckets[module._default_bucket_key].symbol.list_arguments() == of_length(6)[0].list_arguments()
+    prefix = str(tmp_path / "net")
+    module.save_checkpoint(prefix, 3)
+    assert [np.asarray(each).tolist() for each in mx.nd.load(f"{prefix}.buckets")] == [[6, 4]]
+    loaded = mx.mod.BucketingModule.load(prefix, 3, of_length, 6, logger=logging.getLogger())
+    loaded.bind([("data", (2, 6))], [("softmax_label", (2,))])
+    for key in (6, 4, 5):
+        x = mx.nd.array(RNG.standard_normal((2, key)))
+        shapes = {"provide_data": [("data", (2, key))], "provide_label": [("softmax_label", (2,))]}
+        batch = mx.io.DataBatch([x], [mx.nd.zeros(2)], bucket_key=key, **shapes)
+        outputs = []
+        for each in (module, loaded):
+            each.forward(batch, is_train=False)
+            outputs.append(each.get_outputs()[0].asnumpy())
+        np.testing.assert_array_equal(*outputs)
+    for missing in ({"sym_gen": None, "default_bucket_key": 6}, {"sym_gen": of_length}):
+        with pytest.raises(AssertionError, match="is required for loading BucketingModule"):
+            mx.mod.BucketingModule.load(prefix, 3, **missing)
+    complete = {"sym_dict": {}, "sym_gen": of_length, "default_bucket_key": 6, "arg_params": {}, "aux_params": {}}
+    for name in complete:
+        with pytest.raises(AssertionError, match=f"{name} is required"):
+            mx.mod.BucketingModule.load_dict(**{**complete, name: None})
+
+
+def test_set_params_is_of_every_module():
+    module = chain()
+    module.bind([("data", (8, 4))], [("softmax_label", (8,))])
+    module.set_params(parameters(), {})
+    assert module.get_params()[0]["fc1_bias"].shape == (5,)
+    assert mx.mod.BaseModule.set_params is mx.mod.Module.set_params is mx.mod.BucketingModule.set_params
