@@ -106,7 +106,7 @@ FILES_: dict[str, Row] = {
     "saved in a list": (
         lambda: nn.save_checkpoint("new", 0, mlp(), [np.ones(3)], {}),  # type: ignore[arg-type]
         SymbolTypeError,
-        ("arg_params are arrays by name",),
+        ("args are arrays by name",),
     ),
 }
 
