@@ -40,6 +40,7 @@ REFUSED = {
     ),
     "another input says the size": ("_backward_slice", "_backward_slice_axis", "_slice_assign", "reshape_like"),
     "how an array is laid out follows from it": ("_slopes_like", "diag"),
+    "the channels of an image without a batch": ("_image_normalize",),
 }
 """Why the first case of an operator cannot have an open batch → the operators, besides those whose lowering rule says
 so itself (`numbers=` of `lowers`)."""

@@ -245,6 +245,10 @@ HIDDEN: dict[str, str] = {
     "BlockGrad": "the witness lets no derivative pass through it either",
     "_eigenvalue_gaps": "only gradient rules apply it",
     "SoftmaxOutput": "no scalar has the gradient of out_grad=True: the next test",
+    **{
+        f"_image_random_{name}": "the witness keeps its own gradient of what draws"
+        for name in ("brightness", "contrast", "saturation", "hue", "lighting", "color_jitter")
+    },
 }
 
 
