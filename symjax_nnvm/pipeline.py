@@ -14,8 +14,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from symjax_nnvm.errors import GradientError, PassError, SymbolValueError, close_names, explain, listed, refuse_unknown
+from symjax_nnvm.errors import (
+    GradientError,
+    GraphError,
+    PassError,
+    SymbolValueError,
+    close_names,
+    explain,
+    listed,
+    refuse_unknown,
+)
 from symjax_nnvm.ir.backend import Backend
+from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -321,9 +331,12 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
     """Have every network that is made from now on go through a stage. Returns a function that removes it again.
 
     before, after: the name of the stage that it is to stand next to; one of them. Raises PassError for a name that is
-    taken, and for a place that is none.
+    taken, and for a place that is none. A network raises PassError for a stage that returns no graph with as many
+    outputs, and GraphError for one whose graph is broken; its own exceptions pass with a note that names the stage.
     """
     global _order
+    if not isinstance(stage, Stage):
+        raise PassError("register takes a symjax_nnvm.pipeline.Stage", got=type(stage).__name__)
     names = [each.name for each in _order]
     if stage.name in names:
         raise PassError(
@@ -344,6 +357,27 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
         _order = tuple(each for each in _order if each is not stage)
 
     return remove
+
+
+def _applied(stage: Stage, graph: Graph, options: Options) -> Graph:
+    """The graph after a stage; what a registered one returns is checked."""
+    if stage in STAGES:
+        return stage(graph, options)
+    try:
+        after = stage(graph, options)
+    except BaseException as error:
+        error.add_note(f"Raised in the registered stage {stage.name!r}.")
+        raise
+    expected = f"a Graph with {len(graph.outputs)} outputs"
+    if not isinstance(after, Graph):
+        raise PassError(f"The registered stage {stage.name!r} failed", expected=expected, got=type(after).__name__)
+    if len(after.outputs) != len(graph.outputs):
+        raise PassError(f"The registered stage {stage.name!r} failed", expected=expected, got=len(after.outputs))
+    try:
+        check_graph(after.outputs)
+    except GraphError as error:
+        raise GraphError(f"After the registered stage {stage.name!r}: {error}") from error
+    return after
 
 
 def optional_stages() -> list[str]:
@@ -489,7 +523,7 @@ class Pipeline:
             if known is None:
                 graph, records = made
                 start = time.perf_counter()
-                after = graph if reads is None else stage(graph, options)
+                after = graph if reads is None else _applied(stage, graph, options)
                 seconds = time.perf_counter() - start
                 record = StageRecord(stage, reads is not None, missing, graph, after, seconds, left_out)
                 known = self._made[key] = after, (*records, record)

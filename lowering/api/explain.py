@@ -16,6 +16,7 @@ from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.core.program import Program
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
+from symjax_nnvm.errors import SymbolValueError, refuse_unknown
 from symjax_nnvm.inspect.footprint import Footprint, estimate
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames
@@ -50,8 +51,17 @@ class Explanation:
 
     @property
     def algorithms(self) -> dict[str, str]:
-        """What computes each convolution and each gradient of one, by the name of its node; empty without shapes."""
-        return {node.name: name for node, name in self.plan.graph.attrs.get("algorithm", {}).items()}
+        """What computes each convolution and each gradient of one, by the name of its node; empty without shapes.
+
+        A node without a name has its operator's; further ones of a name are numbered, "conv (2)".
+        """
+        names: dict[str, str] = {}
+        times: Counter[str] = Counter()
+        for node, algorithm in self.plan.graph.attrs.get("algorithm", {}).items():
+            name = node.name or node.op.name
+            times[name] += 1
+            names[name if times[name] == 1 else f"{name} ({times[name]})"] = algorithm
+        return names
 
     def _convolutions(self) -> Iterator[str]:
         """A line for each operator: how many of its nodes each algorithm computes."""
@@ -106,17 +116,22 @@ def explain(
 ) -> Explanation:
     """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
 
-    By default what `compile` makes; with is_train what `grad_fn` and a Trainer make, with gradients of `wrt` or of all
-    parameters. platform, mirror, compute_dtype, mesh, data_axis: as there. constants: names of arguments and states
-    that do not change between calls. without: names of stages that do not run, as in `symjax_nnvm.pipeline.without`.
-    shapes: of data, `data=(1, 3, 224, 224)`; with them memory and arithmetic of the network are estimated, too.
-    Raises what these doors raise.
+    By default what `compile` makes; with is_train what a Trainer makes, with gradients of `wrt` or of all parameters.
+    `grad_fn` makes the same, but where its convolutions may not be a library's calls (JAX's compilation cache is on, or
+    SYMJAX_NNVM_ONEDNN=xla) another algorithm computes them. platform, mirror, compute_dtype, mesh, data_axis: as there.
+    constants: names of arguments and states that do not change between calls. without: names of stages that do not run,
+    as in `symjax_nnvm.pipeline.without`. shapes: of data, `data=(1, 3, 224, 224)`; with them memory and arithmetic of
+    the network are estimated, too. Raises what these functions raise, SymbolValueError for constants that the network
+    does not have.
     """
     require_symbol(symbol, "explain")
+    if constants is not None:
+        constants = [constants] if isinstance(constants, str) else list(constants)
+        refuse_unknown(SymbolValueError, "No such constants:", constants, symbol.list_inputs(), "arguments and states")
     known = shapes_by_name(shapes, "shapes", _CALL)
     if wrt is None and is_train:
         wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
-    with stages_without(*without):
+    with stages_without(*([without] if isinstance(without, str) else without)):
         options = Options(
             is_train=is_train,
             wrt=None if wrt is None else tuple(wrt),

@@ -22,9 +22,9 @@ G = TypeVar("G", bound=Graph)
 def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
     """The graph, which computes itself all values that subgraphs compute from their invariant inputs alone.
 
-    Of subgraphs that may not run, branches, only what depends on constants, variables of these names. What is much
-    larger than what it is made of (TExpands) stays inside. The same graph where there is nothing of it. Linear; reads
-    no shapes; subgraphs of subgraphs are not looked into.
+    Of subgraphs that may not run, branches and bodies of while_loop, only what depends on constants, variables of these
+    names. What is much larger than what it is made of (TExpands) stays inside. The same graph where there is nothing of
+    it. Linear; reads no shapes; subgraphs of subgraphs are not looked into.
     """
     if not any(node.op in FAddInvariant for node in graph.nodes()):
         return graph

@@ -89,7 +89,9 @@ def _child(target: str, examples: int, seed: int, finds: Path) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", help="a name of tests/fuzz/targets.py")
+    from tests.fuzz.targets import TARGETS
+
+    parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("file", nargs="?", type=Path, help="run this input again, and nothing else")
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0, help="of the first child; each has the next number")

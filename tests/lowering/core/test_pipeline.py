@@ -230,3 +230,51 @@ def test_keys_do_not_depend_on_the_door():
     alone = lowering.to_jax(net, is_train=True)({"x": x}, key=key)[0][0]
     beside = lowering.grad_fn(net)({"x": x}, key=key, head_grads=[x])[0][0]
     np.testing.assert_array_equal(alone, beside)
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "words"),
+    [
+        (lambda graph, options: Graph(graph.outputs[:0]), PassError, "'Wrong' failed; expected a Graph with 1 outputs"),
+        (lambda graph, options: None, PassError, "'Wrong' failed; expected a Graph with 1 outputs; got NoneType"),
+    ],
+)
+def test_what_a_registered_stage_returns_is_checked(run: Any, kind: type[Exception], words: str):
+    remove = pipeline.register(Stage("Wrong", "", run), after="FoldScaleAxis")
+    try:
+        with pytest.raises(kind, match=words):
+            lowering.to_jax(sym.Variable("x") * 2)
+    finally:
+        remove()
+
+
+def test_an_exception_of_a_registered_stage_names_it():
+    def run(graph: Graph, options: Options) -> Graph:
+        raise KeyError("x")
+
+    remove = pipeline.register(Stage("Raises", "", run), after="FoldScaleAxis")
+    try:
+        with pytest.raises(KeyError) as error:
+            lowering.to_jax(sym.Variable("x") * 2)
+    finally:
+        remove()
+    assert error.value.__notes__ == ["Raised in the registered stage 'Raises'."]
+    with pytest.raises(PassError, match="takes a symjax_nnvm.pipeline.Stage; got str"):
+        pipeline.register("Raises", after="FoldScaleAxis")  # pyright: ignore[reportArgumentType]
+
+
+def test_convolutions_of_one_name_and_of_none_are_told_apart():
+    x = sym.Variable("x")
+    for _ in range(2):
+        x = sym.Convolution(x, num_filter=4, kernel=(3, 3), name="c")
+    found = lowering.explain(x, x=(1, 4, 9, 9)).algorithms
+    assert list(found) == ["c", "c (2)"]
+
+
+def test_explain_refuses_constants_that_are_not_there_and_takes_one_name():
+    net = sym.Convolution(sym.Variable("x"), num_filter=4, kernel=(3, 3), name="c")
+    with pytest.raises(ValueError, match="No such constants: .*'zzz'"):
+        lowering.explain(net, constants=["zzz"])
+    plain, listed = (str(lowering.explain(net, constants=given)) for given in ("c_weight", ["c_weight"]))
+    assert [line.split()[0] for line in plain.splitlines()] == [line.split()[0] for line in listed.splitlines()]
+    assert "left out" in str(lowering.explain(net, without="FoldScaleAxis"))

@@ -229,3 +229,14 @@ def test_explain_shows_bodies():
     assert "onvolution" in line
     assert "BatchNorm" not in line
     assert "HoistInvariants" in text
+
+
+def test_a_while_loop_that_does_not_run_has_no_gradient_of_what_its_body_would_compute():
+    def body(i: sym.Symbol, s: sym.Symbol):
+        return [s], [i + 1, s + sym.sqrt(sym.Variable("z"))]
+
+    state = [sym.Variable("i"), sym.Variable("s")]
+    last = sym.contrib.while_loop(lambda i, s: i < sym.Variable("n"), body, state, max_iterations=3)[1][1]
+    args = {"i": np.zeros(1, "f"), "n": np.zeros(1, "f"), "s": np.ones(2, "f"), "z": np.zeros(2, "f")}
+    loss = sym.make_loss(sym.sum(last))
+    assert np.asarray(lowering.grad_fn(loss, ["z"])(args)[1]["z"]).tolist() == [0, 0]
