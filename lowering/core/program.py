@@ -391,9 +391,8 @@ class _Running:
         if numbers is not None and inputs and numbers.are_missing(np.shape(inputs[0])):
             raise _failure(source, inputs, numbers.reason)
         try:
-            with jax.named_scope(
-                source.name or str(source.op and source.op.name)
-            ):  # profiles, HLO and XLA's memory reports name the node
+            scope = source.name or str(source.op and source.op.name)
+            with jax.named_scope(scope):  # profiles, HLO and XLA's memory reports name the node
                 result = self._apply(step, inputs, extra)
         except NNVMError:
             raise
