@@ -12,6 +12,7 @@ from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.files import load
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.io.files import write_file
 
 _DEVICES = {"cpu": 1, "gpu": 2}
 """DLPack's numbers of the kinds of devices."""
@@ -23,7 +24,7 @@ def load_frombuffer(buf: bytes) -> dict[str, NDArray] | list[NDArray]:
         raise CallError("buf required to be bytes", got=type(buf).__name__)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "buffer"
-        path.write_bytes(buf)
+        write_file(path, buf)
         return load(str(path))
 
 
