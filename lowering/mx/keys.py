@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import jax
 import numpy as np
 
@@ -38,9 +36,4 @@ def next_key() -> jax.Array:
 def next_randomness() -> tuple[jax.Array, int]:
     """What the next key is made of: the key of the seed, and a number that no other key of it has."""
     _keys.taken += 1
-    return _key_of(_keys.seed), _keys.taken
-
-
-@lru_cache(1)
-def _key_of(seed: int) -> jax.Array:
-    return jax.random.key(seed)
+    return jax.random.key(_keys.seed), _keys.taken

@@ -8,9 +8,11 @@ import pickle
 from collections import namedtuple
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
+import lowering
 from lowering import mx
 from lowering.mx.ndarray import storage
 
@@ -210,3 +212,20 @@ def test_gradients_are_fresh_until_a_caller_says_otherwise():
     assert x._fresh_grad
     x._fresh_grad = False
     assert not x._fresh_grad
+
+
+def test_keys_are_drawn_by_python_that_a_program_calls():
+    class Noise(mx.operator.CustomOp):
+        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] + mx.nd.random.uniform(shape=(2,)) * 0)
+
+    class NoiseProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
+            return Noise()
+
+    mx.operator.register("noise_of_test_manners")(NoiseProp)
+    mx.random.seed(5)
+    mx.nd.random.uniform(shape=(1,))  # a key of this seed was drawn outside before
+    net = mx.sym.Custom(mx.sym.Variable("x"), op_type="noise_of_test_manners")
+    run = jax.jit(lowering.to_jax(net))
+    assert np.asarray(run({"x": np.ones(2, np.float32)})[0][0]).tolist() == [1, 1]
