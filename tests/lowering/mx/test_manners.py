@@ -220,7 +220,7 @@ def test_keys_are_drawn_by_python_that_a_program_calls():
             self.assign(out_data[0], req[0], in_data[0] + mx.nd.random.uniform(shape=(2,)) * 0)
 
     class NoiseProp(mx.operator.CustomOpProp):
-        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
             return Noise()
 
     mx.operator.register("noise_of_test_manners")(NoiseProp)
