@@ -43,6 +43,16 @@ class KVStore:
                 raise CallError(f"duplicate init of key {name!r}", fix="kv.push changes the stored value.")
             (self._held[name],) = self.of_first_worker([_first(array).copy()])
 
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Hold copies of arrays, and copy what is held into others."""
+        self.init(key, value)
+        self.pull(key, out)
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store can do something, such as "optimizer": it updates what it holds."""
+        return capability == "optimizer"
+
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum arrays, a list for each key, and keep the sum, or give it to the updater."""
         for name, arrays in _pairs(key, value):
