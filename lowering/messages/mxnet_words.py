@@ -214,6 +214,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "FeedForward": "mx.model.FeedForward",
         "test": "mx.test_utils",
     },
+    "mx.gluon.contrib": {"estimator": "a loop of one's own over mx.gluon.Trainer, or lowering.Trainer, which has fit"},
     "mx.contrib": {"onnx": "symjax-nnvm convert MODEL out.onnx", "tensorrt": "XLA, which compiles networks"},
     "mx.contrib.quantization": dict.fromkeys(
         (
@@ -348,7 +349,8 @@ def word_for(owner: str, name: str) -> str:
 
 def missing_module(name: str) -> ImportError:
     """The error of importing a module of MXNet's that is not here."""
-    return ImportError(f"mx has no module {name!r}. {word_for('mx', name)}".rstrip(), name=f"lowering.mx.{name}")
+    owner, _, last = f"mx.{name}".rpartition(".")
+    return ImportError(f"{owner} has no module {last!r}. {word_for(owner, last)}".rstrip(), name=f"lowering.mx.{name}")
 
 
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:

@@ -212,9 +212,14 @@ class MXIndexedRecordIO(MXRecordIO):
         return self._at
 
     def read_idx(self, idx: Any) -> bytes | None:
-        """The record of a key."""
+        """The record of a key. Threads may read at once."""
         self.seek(idx)
-        return self.read()
+        offset = self.idx[idx]  # and not where the file is now: another thread may have gone on
+        if offset >= self._source.size:
+            return None
+        record = read_record(self._source, offset)
+        self._at = end_of_record(self._source, offset)
+        return record
 
     def write_idx(self, idx: Any, buf: bytes) -> None:
         """Write a record under a key."""

@@ -1,0 +1,175 @@
+"""Contributed layers: blocks side by side, SyncBatchNorm, PixelShuffle."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from lowering.mx import ndarray
+from lowering.mx.context import num_gpus
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential
+from lowering.mx.ndarray.storage import check_storage
+
+__all__ = [
+    *("Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"),
+    *("SparseEmbedding", "SyncBatchNorm"),
+]
+
+
+class Concurrent(Sequential):
+    """Blocks that all take the input; their outputs are joined along an axis."""
+
+    def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self.axis = axis
+
+    def forward(self, x: Any) -> Any:
+        """The outputs, joined."""
+        return ndarray.concat(*(block(x) for block in self._children.values()), dim=self.axis)
+
+
+class HybridConcurrent(HybridSequential):
+    """Hybrid blocks that all take the input; their outputs are joined along an axis."""
+
+    def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self.axis = axis
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The outputs, joined."""
+        return F.concat(*(block(x) for block in self._children.values()), dim=self.axis)
+
+
+class Identity(HybridBlock):
+    """The input."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The input."""
+        return x
+
+
+class SparseEmbedding(Embedding):
+    """`nn.Embedding`: MXNet's keeps rows of the weights and of their gradients, which are dense here, as a warning
+    says once."""
+
+    def __init__(
+        self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any
+    ):
+        check_storage("row_sparse")
+        super().__init__(input_dim, output_dim, dtype, weight_initializer, **kwargs)
+
+
+class SyncBatchNorm(BatchNorm):
+    """BatchNorm of inputs (n, c, ...) over all devices of a step.
+
+    num_devices: how many there are, the GPUs by default. A program of JAX that is laid out over devices has sums over
+    all of them; a replica of Gluon's on a device of its own has its own.
+    """
+
+    def __init__(
+        self,
+        in_channels: int = 0,
+        num_devices: int | None = None,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        **kwargs: Any,
+    ):
+        super().__init__(
+            axis=1,
+            momentum=momentum,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            use_global_stats=use_global_stats,
+            beta_initializer=beta_initializer,
+            gamma_initializer=gamma_initializer,
+            running_mean_initializer=running_mean_initializer,
+            running_variance_initializer=running_variance_initializer,
+            in_channels=in_channels,
+            **kwargs,
+        )
+        if num_devices is None:
+            problem = "Caution using SyncBatchNorm: if not using all the GPUs, please mannually set num_devices"
+            warnings.warn(problem, UserWarning, stacklevel=2)
+            num_devices = max(num_gpus(), 1)
+        self._kwargs = {
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+            "ndev": num_devices,
+            "key": self.prefix,
+        }
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
+        """The input, normalised."""
+        return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+
+class _PixelShuffle(HybridBlock):
+    """Channels become pixels: (n, f1 · f2 ⋯ · c, h, …) → (n, c, f1 · h, …) (Shi et al. 2016)."""
+
+    _axes = 1
+
+    def __init__(self, factor: Any):
+        super().__init__()
+        try:
+            self._factors = (int(factor),) * self._axes
+        except TypeError:
+            self._factors = tuple(int(each) for each in factor)
+            assert len(self._factors) == self._axes, f"wrong length {len(self._factors)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._factors if self._axes > 1 else self._factors[0]})"
+
+
+class PixelShuffle1D(_PixelShuffle):
+    """(n, f · c, w) → (n, c, f · w). factor: f."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The pixels."""
+        (f,) = self._factors
+        x = F.reshape(x, (0, -4, -1, f, 0))
+        x = F.transpose(x, (0, 1, 3, 2))
+        return F.reshape(x, (0, 0, -3))
+
+
+class PixelShuffle2D(_PixelShuffle):
+    """(n, f1 · f2 · c, h, w) → (n, c, f1 · h, f2 · w). factor: f, or (f1, f2)."""
+
+    _axes = 2
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The pixels."""
+        f1, f2 = self._factors
+        x = F.reshape(x, (0, -4, -1, f1 * f2, 0, 0))
+        x = F.reshape(x, (0, 0, -4, f1, f2, 0, 0))
+        x = F.transpose(x, (0, 1, 4, 2, 5, 3))
+        return F.reshape(x, (0, 0, -3, -3))
+
+
+class PixelShuffle3D(_PixelShuffle):
+    """(n, f1 · f2 · f3 · c, d, h, w) → (n, c, f1 · d, f2 · h, f3 · w). factor: f, or (f1, f2, f3)."""
+
+    _axes = 3
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The pixels; an operator has six axes at most, so that a factor at a time goes to its axis."""
+        f1, f2, f3 = self._factors
+        x = F.reshape(x, (0, -4, -1, f1 * f2 * f3, 0, 0, 0))
+        x = F.swapaxes(x, 2, 3)
+        x = F.reshape(x, (0, 0, 0, -4, f1, f2 * f3, 0, 0))
+        x = F.reshape(x, (0, 0, -3, 0, 0, 0))
+        x = F.swapaxes(x, 3, 4)
+        x = F.reshape(x, (0, 0, 0, 0, -4, f2, f3, 0))
+        x = F.reshape(x, (0, 0, 0, -3, 0, 0))
+        x = F.swapaxes(x, 4, 5)
+        return F.reshape(x, (0, 0, 0, 0, -3))

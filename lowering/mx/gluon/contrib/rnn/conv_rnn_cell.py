@@ -1,0 +1,203 @@
+"""Convolutional recurrent cells: products are convolutions (Shi et al. 2015)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mx.base import numeric_types
+from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell
+
+__all__ = [
+    *("Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell", "Conv2DRNNCell"),
+    *("Conv3DGRUCell", "Conv3DLSTMCell", "Conv3DRNNCell"),
+]
+
+_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+class _ConvCell(HybridRecurrentCell):
+    """What convolutional cells share.
+
+    input_shape: (c, h, w) of a step for layout "NCHW". hidden_channels: of states and outputs. i2h_kernel, i2h_pad,
+    i2h_dilate: of the input's convolution; h2h_kernel, odd numbers, and h2h_dilate: of the state's, which keeps its
+    size. Each is a number or one for each axis. conv_layout: default channels first. activation: a name or a block.
+    """
+
+    _dims = 2
+    _gates, _states, _hint = 1, 1, "conv_rnn"
+
+    def __init__(
+        self,
+        input_shape: Any,
+        hidden_channels: int,
+        i2h_kernel: Any,
+        h2h_kernel: Any,
+        i2h_pad: Any = 0,
+        i2h_dilate: Any = 1,
+        h2h_dilate: Any = 1,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        conv_layout: str | None = None,
+        activation: Any = "tanh",
+        prefix: str | None = None,
+        params: Any = None,
+    ):
+        super().__init__(prefix=prefix, params=params)
+        given = i2h_kernel, i2h_pad, i2h_dilate, h2h_kernel, h2h_dilate
+        assert all(isinstance(each, numeric_types) or len(each) == self._dims for each in given), (
+            f"For {self._dims}D convolution, the convolution settings can only be either int or list/tuple of length "
+            f"{self._dims}"
+        )
+        sizes = (tuple(each) if isinstance(each, list | tuple) else (each,) * self._dims for each in given)
+        kernel, pad, dilate, h2h_kernel, h2h_dilate = sizes
+        assert all(size % 2 == 1 for size in h2h_kernel), f"Only support odd number, get h2h_kernel= {h2h_kernel}"
+        h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(h2h_dilate, h2h_kernel, strict=True))
+        self._hidden_channels, self._activation = hidden_channels, activation
+        self._conv_layout = layout = conv_layout or _LAYOUTS[self._dims]
+        self._channel_axis = channels = layout.find("C")
+        last = channels != 1
+        shape = tuple(input_shape)
+        in_channels, extent = shape[channels - 1], shape[:-1] if last else shape[1:]
+        rows = zip(extent, kernel, pad, dilate, strict=True)
+        extent = tuple(x + 2 * p - d * (k - 1) if x else 0 for x, k, p, d in rows)
+        self._state_shape = (*extent, hidden_channels) if last else (hidden_channels, *extent)
+        filters = hidden_channels * self._gates
+        self._in_channels, self._filters = in_channels, filters
+        self._convolutions = {
+            "i2h": {"kernel": kernel, "pad": pad, "dilate": dilate},
+            "h2h": {"kernel": h2h_kernel, "pad": h2h_pad, "dilate": h2h_dilate},
+        }
+        i2h_shape = (*kernel, in_channels) if last else (in_channels, *kernel)
+        h2h_shape = (*h2h_kernel, hidden_channels) if last else (hidden_channels, *h2h_kernel)
+        for name, shape, init in (
+            ("i2h_weight", (filters, *i2h_shape), i2h_weight_initializer),
+            ("h2h_weight", (filters, *h2h_shape), h2h_weight_initializer),
+            ("i2h_bias", (filters,), i2h_bias_initializer),
+            ("h2h_bias", (filters,), h2h_bias_initializer),
+        ):
+            setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The output, and of an LSTM the cell: both in the layout of the convolutions."""
+        info = {"shape": (batch_size, *self._state_shape), "__layout__": self._conv_layout}
+        return [dict(info) for _ in range(self._states)]
+
+    def _alias(self) -> str:
+        return self._hint
+
+    def __repr__(self) -> str:
+        mapping = f"{self._in_channels if self._in_channels else None} -> {self.i2h_weight.shape[0]}"
+        return f"{type(self).__name__}({mapping}, {self._activation}, {self._conv_layout})"
+
+    def _convolved(self, F: Any, inputs: Any, state: Any, parameters: dict[str, Any]) -> list[Any]:
+        """The convolutions of the input, and of the output before."""
+        return [
+            F.Convolution(
+                data=data,
+                weight=parameters[f"{name}_weight"],
+                bias=parameters[f"{name}_bias"],
+                num_filter=self._filters,
+                stride=(1,) * self._dims,
+                layout=self._conv_layout,
+                name=f"{self._step}{name}",
+                **self._convolutions[name],
+            )
+            for name, data in (("i2h", inputs), ("h2h", state))
+        ]
+
+
+class _ConvRNNCell(_ConvCell):
+    """h' = activation(W * x + b + U * h + c), with convolutions: else as `_ConvCell`."""
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
+        output = self._get_activation(F, i2h + h2h, self._activation, name=f"{self._step}out")
+        return output, [output]
+
+
+class _ConvLSTMCell(_ConvCell):
+    """Long short-term memory with convolutions; its states are (output, cell): else as `_ConvCell`."""
+
+    _gates, _states, _hint = 4, 2, "conv_lstm"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        t = self._step
+        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
+        i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{t}slice", axis=self._channel_axis)
+        i = F.Activation(i, act_type="sigmoid", name=f"{t}i")
+        f = F.Activation(f, act_type="sigmoid", name=f"{t}f")
+        c = self._get_activation(F, c, self._activation, name=f"{t}c")
+        o = F.Activation(o, act_type="sigmoid", name=f"{t}o")
+        cell = F.elemwise_add(f * states[1], i * c, name=f"{t}state")
+        output = F.elemwise_mul(o, self._get_activation(F, cell, self._activation), name=f"{t}out")
+        return output, [output, cell]
+
+
+class _ConvGRUCell(_ConvCell):
+    """Gated recurrent unit with convolutions: else as `_ConvCell`."""
+
+    _gates, _hint = 3, "conv_gru"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        t = self._step
+        i2h, h2h = self._convolved(F, inputs, states[0], parameters)
+        i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=f"{t}i2h_slice", axis=self._channel_axis)
+        h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=f"{t}h2h_slice", axis=self._channel_axis)
+        reset = F.Activation(i2h_r + h2h_r, act_type="sigmoid", name=f"{t}r_act")
+        update = F.Activation(i2h_z + h2h_z, act_type="sigmoid", name=f"{t}z_act")
+        new = self._get_activation(F, i2h + reset * h2h, self._activation, name=f"{t}h_act")
+        output = F.elemwise_add((1.0 - update) * new, update * states[0], name=f"{t}out")
+        return output, [output]
+
+
+class Conv1DRNNCell(_ConvRNNCell):
+    """A recurrent cell over sequences (n, c, w): see `_ConvCell`."""
+
+    _dims = 1
+
+
+class Conv2DRNNCell(_ConvRNNCell):
+    """A recurrent cell over images (n, c, h, w): see `_ConvCell`."""
+
+
+class Conv3DRNNCell(_ConvRNNCell):
+    """A recurrent cell over volumes (n, c, d, h, w): see `_ConvCell`."""
+
+    _dims = 3
+
+
+class Conv1DLSTMCell(_ConvLSTMCell):
+    """Long short-term memory over sequences (n, c, w): see `_ConvCell`."""
+
+    _dims = 1
+
+
+class Conv2DLSTMCell(_ConvLSTMCell):
+    """Long short-term memory over images (n, c, h, w): see `_ConvCell`."""
+
+
+class Conv3DLSTMCell(_ConvLSTMCell):
+    """Long short-term memory over volumes (n, c, d, h, w): see `_ConvCell`."""
+
+    _dims = 3
+
+
+class Conv1DGRUCell(_ConvGRUCell):
+    """A gated recurrent unit over sequences (n, c, w): see `_ConvCell`."""
+
+    _dims = 1
+
+
+class Conv2DGRUCell(_ConvGRUCell):
+    """A gated recurrent unit over images (n, c, h, w): see `_ConvCell`."""
+
+
+class Conv3DGRUCell(_ConvGRUCell):
+    """A gated recurrent unit over volumes (n, c, d, h, w): see `_ConvCell`."""
+
+    _dims = 3

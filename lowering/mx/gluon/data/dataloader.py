@@ -1,0 +1,183 @@
+"""DataLoader: batches of a data set's samples, which threads make ahead of their use.
+
+MXNet's workers are processes made by fork, which a process with JAX's threads cannot be forked into safely: a lock that
+another thread holds is held in the copy for ever. Processes that begin anew would have to be sent the data set, which
+one with a lambda cannot be. So workers are threads, always; what decodes and resizes images lets others run meanwhile.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.mx.context import Context, cpu_pinned
+from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array
+from symjax_nnvm.errors import NNVMError, ParamError
+
+__all__ = ["DataLoader"]
+
+Batchify = Callable[[list[Any]], Any]
+
+
+class WorkerTimeoutError(NNVMError, multiprocessing.TimeoutError, TimeoutError):
+    """A batch that was not made in time."""
+
+
+def default_batchify_fn(data: Sequence[Any]) -> Any:
+    """The batch of some samples: arrays (n, …) of their arrays or numbers, or for tuples a list of such.
+
+    Dtypes are the samples'; JAX keeps numbers of 64 bits in 32 where its 64-bit mode is off.
+    """
+    first = data[0]
+    if isinstance(first, tuple):
+        return [default_batchify_fn(part) for part in zip(*data, strict=True)]
+    if isinstance(first, NDArray):  # in the host's memory: an operator would be compiled for each size of a batch
+        rows = np.stack([np.asarray(sample) for sample in data])
+        return array(rows, first.context, rows.dtype)
+    rows = np.asarray(data)
+    return array(rows, dtype=jax.dtypes.canonicalize_dtype(rows.dtype))
+
+
+default_mp_batchify_fn = default_batchify_fn
+"""MXNet's for worker processes, which writes to memory that they share: there are none here."""
+
+
+def _as_in_context(data: Any, ctx: Context) -> Any:
+    """A batch with its arrays on a context."""
+    if isinstance(data, NDArray):
+        return data.as_in_context(ctx)
+    return [_as_in_context(part, ctx) for part in data] if isinstance(data, list | tuple) else data
+
+
+class DataLoader:
+    """Batches of the samples of a data set: one epoch each time it is iterated over.
+
+    dataset: what has a length and items. batch_size, with shuffle or a sampler of numbers, and last_batch ("keep",
+    "discard" or "rollover", `BatchSampler`); or batch_sampler, which gives lists of numbers. batchify_fn: list of
+    samples → batch, default arrays (n, …). num_workers: threads that make batches ahead; 0 makes each when it is asked
+    for. thread_pool: means nothing, workers are threads. prefetch: how many batches are made ahead, default 2 for each
+    worker. timeout: seconds to wait for a worker's batch. pin_memory: arrays say that they are on
+    mx.cpu_pinned(pin_device_id). auto_reload: begin the next epoch when one has ended.
+
+    Raises ParamError, a ValueError, for parameters that exclude each other; what the data set raises;
+    WorkerTimeoutError, a TimeoutError and multiprocessing's.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        sampler: Any = None,
+        last_batch: str | None = None,
+        batch_sampler: Any = None,
+        batchify_fn: Batchify | None = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        pin_device_id: int = 0,
+        prefetch: int | None = None,
+        thread_pool: bool = False,
+        timeout: float = 120,
+        auto_reload: bool = False,
+    ):
+        assert timeout > 0, f"timeout must be positive, given {timeout}"
+        if batch_sampler is not None:
+            if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
+                raise ParamError(
+                    "batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is specified."
+                )
+        elif batch_size is None:
+            raise ParamError("batch_size must be specified unless batch_sampler is specified")
+        elif sampler is not None and shuffle:
+            raise ParamError("shuffle must not be specified if sampler is specified")
+        else:
+            if sampler is None:
+                sampler = (RandomSampler if shuffle else SequentialSampler)(len(dataset))
+            batch_sampler = BatchSampler(sampler, batch_size, last_batch or "keep")
+        self._dataset, self._batch_sampler = dataset, batch_sampler
+        self._batchify_fn = batchify_fn or default_batchify_fn
+        self._context = cpu_pinned(pin_device_id) if pin_memory else None
+        self._num_workers, self._timeout = max(0, num_workers), timeout
+        self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
+        self._worker_pool: ThreadPoolExecutor | None = None
+        if self._num_workers:
+            self._worker_pool = ThreadPoolExecutor(self._num_workers, "DataLoader")
+            weakref.finalize(self, self._worker_pool.shutdown, wait=False, cancel_futures=True)
+        self.auto_reload = auto_reload
+        self._iter: Iterator[Any] | None = None
+        if auto_reload:
+            self.refresh()
+
+    def __len__(self) -> int:
+        return len(self._batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = self._prefetch_iter() if self._iter is None else self._iter
+        self._iter = None
+        yield from batches
+        if self._iter is None and self.auto_reload:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Begin an epoch now: its first batches are made before they are asked for."""
+        self._iter = self._prefetch_iter()
+
+    def clean(self) -> None:
+        """Forget an epoch that was begun by `refresh`."""
+        self._iter = None
+
+    def _prefetch_iter(self) -> Iterator[Any]:
+        numbers = iter(self._batch_sampler)
+        if self._worker_pool is None:
+            return map(self._batch, numbers)
+        return _Ahead(self, self._worker_pool, numbers)
+
+    def _batch(self, numbers: Sequence[Any]) -> Any:
+        """The batch of the samples of some numbers."""
+        batch = self._batchify_fn([self._dataset[i] for i in numbers])
+        return batch if self._context is None else _as_in_context(batch, self._context)
+
+
+class _Ahead:
+    """Iterates over the batches of a loader, some of which its threads make ahead."""
+
+    def __init__(self, loader: DataLoader, pool: ThreadPoolExecutor, numbers: Iterator[Any]):
+        self._loader, self._pool, self._numbers = loader, pool, numbers
+        self._pending: deque[Future[Any]] = deque()
+        for _ in range(loader._prefetch):
+            self._push()
+
+    def _push(self) -> None:
+        numbers = next(self._numbers, None)
+        if numbers is not None:
+            self._pending.append(self._pool.submit(self._loader._batch, numbers))
+
+    def __iter__(self) -> _Ahead:
+        return self
+
+    def __next__(self) -> Any:
+        self._push()
+        if not self._pending:
+            raise StopIteration
+        pending, timeout = self._pending.popleft(), self._loader._timeout
+        if not wait([pending], timeout).done:
+            self.close()
+            problem = f"Worker timed out after {timeout} seconds"
+            raise WorkerTimeoutError(problem, fix="DataLoader(..., timeout=) gives more time; see what a sample takes.")
+        return pending.result()
+
+    next = __next__
+
+    def close(self) -> None:
+        """Make no more batches: what a loop that is left early calls."""
+        while self._pending:
+            self._pending.pop().cancel()

@@ -1,0 +1,172 @@
+"""Data sets: what has a length, and a sample for each number below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSampler
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.recordio import MXIndexedRecordIO
+from symjax_nnvm.errors import SymbolTypeError
+from symjax_nnvm.io.files import StrPath
+
+__all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
+
+
+class Dataset:
+    """Base class. A subclass defines `__getitem__` and `__len__`. A sample of several things is a tuple."""
+
+    def __getitem__(self, idx: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
+
+    def filter(self, fn: Callable[[Any], Any]) -> Dataset:
+        """The samples for which a function is true; it is asked once, now."""
+        return _SampledDataset(self, FilterSampler(fn, self))
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """One of num_shards parts of consecutive samples; the first parts have one more where they are unequal."""
+        assert index < num_shards, f"Shard index of out bound: {index} out of {num_shards}"
+        assert num_shards > 0, "Number of shards must be greater than 0"
+        assert index >= 0, "Index must be non-negative"
+        size, rest = divmod(len(self), num_shards)
+        return _SampledDataset(self, SequentialSampler(size + (index < rest), size * index + min(index, rest)))
+
+    def take(self, count: int | None) -> Dataset:
+        """The first samples; all of them where there are no more than `count`, or for None."""
+        length = len(self)
+        return _SampledDataset(self, SequentialSampler(length if count is None else min(count, length)))
+
+    def sample(self, sampler: Sampler) -> Dataset:
+        """The samples that a sampler gives the numbers of. Raises SymbolTypeError, a TypeError, for no Sampler."""
+        if not isinstance(sampler, Sampler):
+            problem = f"Invalid sampler type: {type(sampler)}. Expected gluon.data.Sampler instead."
+            raise SymbolTypeError(problem)
+        return _SampledDataset(self, sampler)
+
+    def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
+        """The samples with a function applied, which is given the parts of a tuple one by one.
+
+        lazy: apply it whenever a sample is asked for, else once, now.
+        """
+        transformed = _LazyTransformDataset(self, fn)
+        return transformed if lazy else SimpleDataset([transformed[i] for i in range(len(transformed))])
+
+    def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
+        """The samples with a function applied to the first part of each, such as the image before its label."""
+        return self.transform(_TransformFirstClosure(fn), lazy)
+
+
+class SimpleDataset(Dataset):
+    """A list, or anything that has a length and items."""
+
+    def __init__(self, data: Any):
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._data[idx]
+
+
+class _LazyTransformDataset(SimpleDataset):
+    """A data set whose samples a function is applied to when they are asked for."""
+
+    def __init__(self, data: Any, fn: Callable[..., Any]):
+        super().__init__(data)
+        self._fn = fn
+
+    def __getitem__(self, idx: Any) -> Any:
+        sample = self._data[idx]
+        return self._fn(*sample) if isinstance(sample, tuple) else self._fn(sample)
+
+
+class _TransformFirstClosure:
+    """A function of the first of its arguments, which the others follow unchanged."""
+
+    def __init__(self, fn: Callable[[Any], Any]):
+        self._fn = fn
+
+    def __call__(self, x: Any, *args: Any) -> Any:
+        return (self._fn(x), *args) if args else self._fn(x)
+
+
+class _SampledDataset(Dataset):
+    """The samples of a data set whose numbers a sampler gives, once."""
+
+    def __init__(self, dataset: Dataset, sampler: Sampler):
+        self._dataset, self._indices = dataset, list(sampler)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._dataset[self._indices[idx]]
+
+
+class ArrayDataset(Dataset):
+    """Samples are the items of one array, or tuples of the items of several, such as data and labels.
+
+    args: anything with a length and items, all of one length; an NDArray of one axis gives NumPy's numbers.
+    """
+
+    def __init__(self, *args: Any):
+        assert args, "Needs at least 1 arrays"
+        self._length = len(args[0])
+        for i, data in enumerate(args[1:], 1):
+            problem = f"array[0] has length {self._length} while array[{i}] has {len(data)}."
+            assert len(data) == self._length, f"All arrays must have the same length; {problem}"
+        self._data = [data.asnumpy() if isinstance(data, NDArray) and data.ndim == 1 else data for data in args]
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._data[0][idx] if len(self._data) == 1 else tuple(data[idx] for data in self._data)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class RecordFileDataset(Dataset):
+    """The records of a file `.rec`, bytes, in the order of the index `.idx` beside it. Threads may read it at once.
+
+    Raises what `mx.recordio.MXIndexedRecordIO` raises.
+    """
+
+    def __init__(self, filename: StrPath):
+        self.filename = str(filename)
+        self.idx_file = str(Path(filename).with_suffix(".idx"))
+        self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._record.read_idx(self._record.keys[idx])
+
+    def __len__(self) -> int:
+        return len(self._record.keys)
+
+
+class _DownloadedDataset(Dataset):
+    """Base class of data sets in files of a folder: `_get_data`, which a subclass defines, reads them into `_data` and
+    `_label`, of one length. transform: a function of a sample's data and label."""
+
+    def __init__(self, root: StrPath, transform: Callable[..., Any] | None):
+        self._transform = transform
+        self._data: Any = None
+        self._label: Any = None
+        folder = Path(root).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._root = str(folder)
+        self._get_data()
+
+    def __getitem__(self, idx: Any) -> Any:
+        sample = self._data[idx], self._label[idx]
+        return sample if self._transform is None else self._transform(*sample)
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+    def _get_data(self) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not define _get_data")

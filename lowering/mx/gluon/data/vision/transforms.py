@@ -1,0 +1,296 @@
+"""Transforms of images (height, width, channels), as blocks: changed in size, turned, recoloured, made tensors.
+
+Blocks that are one operator of `F.image` are hybrid. What they draw, the operators draw (`mx.random.seed`), or, where
+MXNet's blocks call `mx.image`, Python's and NumPy's global generators.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lowering.mx import image
+from lowering.mx.base import numeric_types
+from lowering.mx.gluon.block import Block
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.nn import HybridSequential, Sequential
+from symjax_nnvm.errors import ParamError, SymbolTypeError
+
+__all__ = [
+    *("Cast", "CenterCrop", "Compose", "CropResize", "Normalize", "RandomApply", "RandomBrightness"),
+    *("RandomColorJitter", "RandomContrast", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomHue"),
+    *("RandomLighting", "RandomResizedCrop", "RandomRotation", "RandomSaturation", "Resize", "Rotate", "ToTensor"),
+]
+
+
+class Compose(Sequential):
+    """Transforms one after the other. Hybrid ones that follow each other are one hybridised block.
+
+    transforms: a list of blocks.
+    """
+
+    def __init__(self, transforms: list[Any]):
+        super().__init__()
+        hybrid: list[HybridBlock] = []
+        for transform in [*transforms, None]:
+            if isinstance(transform, HybridBlock):
+                hybrid.append(transform)
+                continue
+            if len(hybrid) > 1:
+                together = HybridSequential()
+                together.add(*hybrid)
+                together.hybridize()
+                hybrid = [together]
+            self.add(*hybrid)
+            hybrid = []
+            if transform is not None:
+                self.add(transform)
+
+
+class _Operator(HybridBlock):
+    """An operator of `F.image`, by its name, with parameters."""
+
+    _image_operator = ""
+
+    def __init__(self, *args: Any):
+        super().__init__()
+        self._args = args
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The operator's output."""
+        return getattr(F.image, self._image_operator)(x, *self._args)
+
+
+class Cast(HybridBlock):
+    """The input in another dtype."""
+
+    def __init__(self, dtype: Any = "float32"):
+        super().__init__()
+        self._dtype = dtype
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The input in that dtype."""
+        return F.cast(x, self._dtype)
+
+
+class ToTensor(_Operator):
+    """Images (h, w, c) or (n, h, w, c) from 0 to 255 as tensors (c, h, w) or (n, c, h, w), float32 from 0 to 1."""
+
+    _image_operator = "to_tensor"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Normalize(_Operator):
+    """Tensors (c, h, w) or (n, c, h, w) less a mean, over a deviation: numbers, or one for each channel."""
+
+    _image_operator = "normalize"
+
+    def __init__(self, mean: Any = 0.0, std: Any = 1.0):
+        super().__init__(mean, std)
+
+
+class Rotate(Block):
+    """Tensors float32 (c, h, w) or (n, c, h, w), turned by degrees: `mx.image.imrotate`. Raises SymbolTypeError."""
+
+    def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False):
+        super().__init__()
+        self._args = (rotation_degrees, zoom_in, zoom_out)
+
+    def forward(self, x: Any) -> Any:
+        """The tensors turned."""
+        return image.imrotate(_float32(x), *self._args)
+
+
+class RandomRotation(Block):
+    """Tensors float32, turned by degrees between two limits with a probability: `mx.image.random_rotate`.
+
+    Raises ParamError, a ValueError, for limits without an order and for no probability; SymbolTypeError.
+    """
+
+    def __init__(
+        self, angle_limits: Any, zoom_in: bool = False, zoom_out: bool = False, rotate_with_proba: float = 1.0
+    ):
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise ParamError("`angle_limits` must be an ordered tuple", got=angle_limits)
+        if not 0 <= rotate_with_proba <= 1:
+            raise ParamError("Probability of rotating the image should be between 0 and 1", got=rotate_with_proba)
+        self._args = (angle_limits, zoom_in, zoom_out)
+        self._rotate_with_proba = rotate_with_proba
+
+    def forward(self, x: Any) -> Any:
+        """The tensors turned, or as they are."""
+        if np.random.random() > self._rotate_with_proba:
+            return x
+        return image.random_rotate(_float32(x), *self._args)
+
+
+def _float32(tensor: Any) -> Any:
+    if tensor.dtype is not np.float32:
+        raise SymbolTypeError("This transformation only supports float32. Consider calling it after ToTensor")
+    return tensor
+
+
+class _Crop(Block):
+    """A part of an image (h, w, c), in a size (width, height), which a number makes square."""
+
+    _function: Callable[..., Any]
+
+    def __init__(self, size: Any, *args: Any):
+        super().__init__()
+        self._args = ((size, size) if isinstance(size, numeric_types) else size, *args)
+
+    def forward(self, x: Any) -> Any:
+        """The part."""
+        return type(self)._function(x, *self._args)[0]
+
+
+class RandomResizedCrop(_Crop):
+    """A part of an image of random area and shape, resized to `size`: `mx.image.random_size_crop`.
+
+    scale: smallest and largest part of the area. ratio: smallest and largest width for a height of 1.
+    """
+
+    _function = staticmethod(image.random_size_crop)
+
+    def __init__(
+        self,
+        size: Any,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: int = 1,
+    ):
+        super().__init__(size, scale, ratio, interpolation)
+
+
+class CenterCrop(_Crop):
+    """The middle of an image, enlarged where it is smaller than `size`: `mx.image.center_crop`."""
+
+    _function = staticmethod(image.center_crop)
+
+    def __init__(self, size: Any, interpolation: int = 1):
+        super().__init__(size, interpolation)
+
+
+class CropResize(HybridBlock):
+    """The part of images (h, w, c) or (n, h, w, c) at (x, y), width by height, resized where there is a size."""
+
+    def __init__(self, x: int, y: int, width: int, height: int, size: Any = None, interpolation: int | None = None):
+        super().__init__()
+        self._place = (x, y, width, height)
+        self._size, self._interpolation = size, 1 if interpolation is None else interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The part."""
+        part = F.image.crop(x, *self._place)
+        return F.image.resize(part, self._size, False, self._interpolation) if self._size else part
+
+
+class Resize(_Operator):
+    """Images (h, w, c) or (n, h, w, c) in a size (width, height).
+
+    size: a number makes a square, or with keep_ratio the length of the shorter edge.
+    """
+
+    _image_operator = "resize"
+
+    def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1):
+        super().__init__(size, keep_ratio, interpolation)
+
+
+class RandomFlipLeftRight(_Operator):
+    """Images mirrored, left for right, every second time on average."""
+
+    _image_operator = "random_flip_left_right"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class RandomFlipTopBottom(_Operator):
+    """Images upside down every second time on average."""
+
+    _image_operator = "random_flip_top_bottom"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class _Jitter(_Operator):
+    """A property of images times a factor between 1 - value, or 0, and 1 + value."""
+
+    def __init__(self, value: float):
+        super().__init__(max(0, 1 - value), 1 + value)
+
+
+class RandomBrightness(_Jitter):
+    """Images darker or brighter by a random factor."""
+
+    _image_operator = "random_brightness"
+
+    def __init__(self, brightness: float):
+        super().__init__(brightness)
+
+
+class RandomContrast(_Jitter):
+    """Images of less or more contrast by a random factor."""
+
+    _image_operator = "random_contrast"
+
+    def __init__(self, contrast: float):
+        super().__init__(contrast)
+
+
+class RandomSaturation(_Jitter):
+    """Images of paler or stronger colours by a random factor."""
+
+    _image_operator = "random_saturation"
+
+    def __init__(self, saturation: float):
+        super().__init__(saturation)
+
+
+class RandomHue(_Jitter):
+    """Images whose colours are turned about the circle of hues by a random factor."""
+
+    _image_operator = "random_hue"
+
+    def __init__(self, hue: float):
+        super().__init__(hue)
+
+
+class RandomColorJitter(_Operator):
+    """Random brightness, contrast, saturation and hue, in a random order."""
+
+    _image_operator = "random_color_jitter"
+
+    def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0):
+        super().__init__(brightness, contrast, saturation, hue)
+
+
+class RandomLighting(_Operator):
+    """Images with noise along the principal colours of ImageNet, of a standard deviation alpha."""
+
+    _image_operator = "random_lighting"
+
+    def __init__(self, alpha: float):
+        super().__init__(alpha)
+
+
+class RandomApply(Sequential):
+    """A transform, which is applied with a probability p, drawn by Python's global generator."""
+
+    def __init__(self, transforms: Any, p: float = 0.5):
+        super().__init__()
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, x: Any) -> Any:
+        """The transform's output, or the input."""
+        return x if self.p < random.random() else self.transforms(x)

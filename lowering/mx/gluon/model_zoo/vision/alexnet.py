@@ -1,0 +1,39 @@
+"""AlexNet (Krizhevsky 2014), on one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mx.gluon import nn
+from lowering.mx.gluon.model_zoo.vision.parts import Network, made
+from symjax_nnvm.io.files import StrPath
+
+__all__ = ["AlexNet", "alexnet"]
+
+
+class AlexNet(Network):
+    """Images (n, 3, 224, 224) → (n, classes)."""
+
+    def __init__(self, classes: int = 1000, **kwargs: Any):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            for channels, kernel, strides, padding, pooled in (
+                (64, 11, 4, 2, True),
+                (192, 5, 1, 2, True),
+                (384, 3, 1, 1, False),
+                (256, 3, 1, 1, False),
+                (256, 3, 1, 1, True),
+            ):
+                self.features.add(nn.Conv2D(channels, kernel, strides, padding, activation="relu"))
+                if pooled:
+                    self.features.add(nn.MaxPool2D(pool_size=3, strides=2))
+            self.features.add(nn.Flatten())
+            for _ in range(2):
+                self.features.add(nn.Dense(4096, activation="relu"), nn.Dropout(0.5))
+            self.output = nn.Dense(classes)
+
+
+def alexnet(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> AlexNet:
+    """AlexNet. pretrained: with the parameters in `root`, on a context. Raises as `model_store.get_model_file`."""
+    return made(AlexNet, (), "alexnet", pretrained, ctx, root, kwargs)

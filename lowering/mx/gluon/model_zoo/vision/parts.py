@@ -1,0 +1,55 @@
+"""What the networks share: sequences of layers, features before an output, and functions that are a row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lowering.mx.context import cpu
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.model_zoo.model_store import load_pretrained
+from lowering.mx.gluon.nn import HybridSequential
+from symjax_nnvm.io.files import StrPath
+
+
+def sequence(*layers: Any) -> HybridSequential:
+    """Layers one after the other, without a prefix."""
+    found = HybridSequential(prefix="")
+    found.add(*layers)
+    return found
+
+
+class Network(HybridBlock):
+    """Images (n, c, h, w) → `features` → `output` (n, classes)."""
+
+    features: HybridSequential
+    output: Any
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The classes' values, before a softmax."""
+        return self.output(self.features(x))
+
+
+def made(
+    kind: Callable[..., Any],
+    args: tuple[Any, ...],
+    name: str,
+    pretrained: bool,
+    ctx: Any,
+    root: StrPath | None,
+    kwargs: dict[str, Any],
+) -> Any:
+    """A network of a class, with trained parameters where they are asked for. name: of the file of these."""
+    return load_pretrained(kind(*args, **kwargs), name, pretrained, ctx or cpu(), root)
+
+
+def variant(name: str, get: Callable[..., Any], *args: Any, **fixed: Any) -> Callable[..., Any]:
+    """A function of a network of one size: `get` with its first arguments given."""
+
+    def function(**kwargs: Any) -> Any:
+        return get(*args, **{**kwargs, **fixed})
+
+    function.__name__ = function.__qualname__ = name
+    values = ", ".join((*map(repr, args), *(f"{key}={value!r}" for key, value in fixed.items())))
+    function.__doc__ = f"`{get.__name__}({values}, …)`."
+    return function

@@ -1,0 +1,216 @@
+"""ResNet (He et al. 2016): version 1 activates after the sum, version 2 before the convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mx.gluon import nn
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence, variant
+from symjax_nnvm.io.files import StrPath
+
+__all__ = [
+    *("BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet"),
+    *("resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2", "resnet101_v1"),
+    *("resnet101_v2", "resnet152_v1", "resnet152_v2"),
+]
+
+
+def _3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+    return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
+
+
+class _BlockV1(HybridBlock):
+    """Convolutions, each normalised, activated between; the input is added, and the sum activated.
+
+    channels: of the output. stride: of the first convolution. downsample: whether the input needs a convolution to fit.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.body = nn.HybridSequential(prefix="")
+        for convolution in self._convolutions(channels, stride, in_channels):
+            if len(self.body):
+                self.body.add(nn.Activation("relu"))
+            self.body.add(convolution, nn.BatchNorm())
+        self.downsample = None
+        if downsample:
+            fitting = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
+            self.downsample = sequence(fitting, nn.BatchNorm())
+
+    def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
+        raise NotImplementedError
+
+    def _sum(self, residual: Any, x: Any) -> Any:
+        return x + residual
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The output (n, channels, h / stride, w / stride)."""
+        found = self.body(x)
+        residual = self.downsample(x) if self.downsample else x
+        return F.Activation(self._sum(residual, found), act_type="relu")
+
+
+class BasicBlockV1(_BlockV1):
+    """Two convolutions 3x3, of 18 and 34 layers."""
+
+    def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
+        yield _3x3(channels, stride, in_channels)
+        yield _3x3(channels, 1, channels)
+
+    def _sum(self, residual: Any, x: Any) -> Any:
+        return residual + x  # the order of MXNet's files
+
+
+class BottleneckV1(_BlockV1):
+    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, of 50 layers and more."""
+
+    def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
+        yield nn.Conv2D(channels // 4, 1, stride)
+        yield _3x3(channels // 4, 1, channels // 4)
+        yield nn.Conv2D(channels, 1, 1)
+
+
+class _BlockV2(HybridBlock):
+    """Convolutions, before each of which is normalised and activated; the input is added.
+
+    channels, stride, downsample: as of version 1.
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._count = 0
+        for i, make in enumerate(self._convolutions(channels, stride, in_channels), 1):
+            setattr(self, f"bn{i}", nn.BatchNorm())
+            setattr(self, f"conv{i}", make())
+            self._count = i
+        fitting = {"use_bias": False, "in_channels": in_channels}
+        self.downsample = nn.Conv2D(channels, 1, stride, **fitting) if downsample else None
+
+    def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
+        raise NotImplementedError
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The output (n, channels, h / stride, w / stride)."""
+        residual = x
+        for i in range(1, self._count + 1):
+            x = F.Activation(getattr(self, f"bn{i}")(x), act_type="relu")
+            if i == 1 and self.downsample:
+                residual = self.downsample(x)
+            x = getattr(self, f"conv{i}")(x)
+        return x + residual
+
+
+class BasicBlockV2(_BlockV2):
+    """Two convolutions 3x3, of 18 and 34 layers."""
+
+    def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
+        yield lambda: _3x3(channels, stride, in_channels)
+        yield lambda: _3x3(channels, 1, channels)
+
+
+class BottleneckV2(_BlockV2):
+    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, of 50 layers and more."""
+
+    def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
+        yield lambda: nn.Conv2D(channels // 4, 1, 1, use_bias=False)
+        yield lambda: _3x3(channels // 4, stride, channels // 4)
+        yield lambda: nn.Conv2D(channels, 1, 1, use_bias=False)
+
+
+class _ResNet(Network):
+    """Images (n, 3, 224, 224) → (n, classes).
+
+    block: the class of blocks. layers: blocks of each stage. channels: of the first convolution, then of each stage.
+    thumbnail: for images of 32 pixels: one convolution 3x3 begins.
+    """
+
+    def __init__(
+        self,
+        block: Any,
+        layers: list[int],
+        channels: list[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        assert len(layers) == len(channels) - 1
+        with self.name_scope():
+            self.features = sequence(*self._before())
+            if thumbnail:
+                self.features.add(_3x3(channels[0], 1, 0))
+            else:
+                self.features.add(nn.Conv2D(channels[0], 7, 2, 3, use_bias=False), nn.BatchNorm())
+                self.features.add(nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+            for i, count in enumerate(layers, 1):
+                stage = nn.HybridSequential(prefix=f"stage{i}_")
+                before, after = channels[i - 1], channels[i]
+                with stage.name_scope():
+                    stage.add(block(after, 1 if i == 1 else 2, after != before, in_channels=before, prefix=""))
+                    stage.add(*(block(after, 1, False, in_channels=after, prefix="") for _ in range(count - 1)))
+                self.features.add(stage)
+            self.features.add(*self._after())
+            self.output = nn.Dense(classes, in_units=channels[-1])
+
+    def _before(self) -> list[Any]:
+        return []
+
+    def _after(self) -> list[Any]:
+        return [nn.GlobalAvgPool2D()]
+
+
+class ResNetV1(_ResNet):
+    """Version 1: see `_ResNet`."""
+
+
+class ResNetV2(_ResNet):
+    """Version 2, which normalises its input: see `_ResNet`."""
+
+    def _before(self) -> list[Any]:
+        return [nn.BatchNorm(scale=False, center=False)]
+
+    def _after(self) -> list[Any]:
+        return [nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten()]
+
+
+_BASIC, _BOTTLENECK = [64, 64, 128, 256, 512], [64, 256, 512, 1024, 2048]
+resnet_spec = {
+    18: ("basic_block", [2, 2, 2, 2], _BASIC),
+    34: ("basic_block", [3, 4, 6, 3], _BASIC),
+    50: ("bottle_neck", [3, 4, 6, 3], _BOTTLENECK),
+    101: ("bottle_neck", [3, 4, 23, 3], _BOTTLENECK),
+    152: ("bottle_neck", [3, 8, 36, 3], _BOTTLENECK),
+}
+"""Layers → (kind of blocks, blocks of each stage, channels)."""
+
+resnet_net_versions = [ResNetV1, ResNetV2]
+resnet_block_versions = [
+    {"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+    {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2},
+]
+
+
+def get_resnet(
+    version: int,
+    num_layers: int,
+    pretrained: bool = False,
+    ctx: Any = None,
+    root: StrPath | None = None,
+    **kwargs: Any,
+) -> Any:
+    """ResNet of version 1 or 2, of 18, 34, 50, 101 or 152 layers. pretrained, ctx, root: as of `alexnet`."""
+    assert num_layers in resnet_spec, f"Invalid number of layers: {num_layers}. Options are {resnet_spec.keys()}"
+    assert 1 <= version <= 2, f"Invalid resnet version: {version}. Options are 1 and 2."
+    kind, layers, channels = resnet_spec[num_layers]
+    args = resnet_block_versions[version - 1][kind], layers, channels
+    name = f"resnet{num_layers}_v{version}"
+    return made(resnet_net_versions[version - 1], args, name, pretrained, ctx, root, kwargs)
+
+
+resnet18_v1, resnet34_v1, resnet50_v1, resnet101_v1, resnet152_v1 = (
+    variant(f"resnet{layers}_v1", get_resnet, 1, layers) for layers in resnet_spec
+)
+resnet18_v2, resnet34_v2, resnet50_v2, resnet101_v2, resnet152_v2 = (
+    variant(f"resnet{layers}_v2", get_resnet, 2, layers) for layers in resnet_spec
+)

@@ -1,0 +1,59 @@
+"""VGG (Simonyan, Zisserman 2015)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mx.gluon import nn
+from lowering.mx.gluon.model_zoo.vision.parts import Network, made, variant
+from lowering.mx.init import Xavier
+from symjax_nnvm.io.files import StrPath
+
+__all__ = ["VGG", "get_vgg", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn"]
+
+_FILTERS = [64, 128, 256, 512, 512]
+vgg_spec = {
+    11: ([1, 1, 2, 2, 2], _FILTERS),
+    13: ([2, 2, 2, 2, 2], _FILTERS),
+    16: ([2, 2, 3, 3, 3], _FILTERS),
+    19: ([2, 2, 4, 4, 4], _FILTERS),
+}
+"""Layers → (convolutions of each stage, their channels)."""
+
+
+class VGG(Network):
+    """Images (n, 3, 224, 224) → (n, classes). layers: convolutions of each stage. filters: their channels."""
+
+    def __init__(
+        self, layers: list[int], filters: list[int], classes: int = 1000, batch_norm: bool = False, **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        assert len(layers) == len(filters)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            for count, channels in zip(layers, filters, strict=True):
+                for _ in range(count):
+                    first = Xavier(rnd_type="gaussian", factor_type="out", magnitude=2)
+                    self.features.add(nn.Conv2D(channels, 3, padding=1, weight_initializer=first))
+                    if batch_norm:
+                        self.features.add(nn.BatchNorm())
+                    self.features.add(nn.Activation("relu"))
+                self.features.add(nn.MaxPool2D(strides=2))
+            for _ in range(2):
+                self.features.add(nn.Dense(4096, activation="relu", weight_initializer="normal"), nn.Dropout(0.5))
+            self.output = nn.Dense(classes, weight_initializer="normal")
+
+
+def get_vgg(
+    num_layers: int, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
+) -> VGG:
+    """VGG of 11, 13, 16 or 19 layers; batch_norm=True normalises after convolutions. pretrained, ctx, root: as of
+    `alexnet`."""
+    name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
+    return made(VGG, vgg_spec[num_layers], name, pretrained, ctx, root, kwargs)
+
+
+vgg11, vgg13, vgg16, vgg19 = (variant(f"vgg{layers}", get_vgg, layers) for layers in vgg_spec)
+vgg11_bn, vgg13_bn, vgg16_bn, vgg19_bn = (
+    variant(f"vgg{layers}_bn", get_vgg, layers, batch_norm=True) for layers in vgg_spec
+)

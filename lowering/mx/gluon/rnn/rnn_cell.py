@@ -1,0 +1,598 @@
+"""Recurrent cells: blocks of (input of a step, states) that give (output, states), and unroll over sequences.
+
+Names of parameters and of nodes, and the order of the gates, are MXNet's, so that its files fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any
+
+from lowering.mx import ndarray, symbol
+from lowering.mx.base import numeric_types
+from lowering.mx.gluon.block import Block
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.nn import LeakyReLU
+from lowering.mx.gluon.rnn.sequences import (
+    TENSORS,
+    _format_sequence,
+    _mask_sequence_variable_length,
+    _reverse_sequences,
+)
+
+__all__ = [
+    *("BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell"),
+    *("ModifierCell", "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),
+]
+
+States = list[Any]
+
+_FUNCTIONS = ("tanh", "relu", "sigmoid", "softsign")
+"""Activations that are operators of their own."""
+
+_MODIFIED = (
+    "After applying modifier cells (e.g. {}) the base cell cannot be called directly. Call the modifier cell instead."
+)
+
+
+def _cells_state_info(cells: Iterable[Any], batch_size: int) -> list[Any]:
+    return [info for cell in cells for info in cell.state_info(batch_size)]
+
+
+def _cells_begin_state(cells: Iterable[Any], **kwargs: Any) -> States:
+    return [state for cell in cells for state in cell.begin_state(**kwargs)]
+
+
+def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
+    """The states that were given, or zeros, on the inputs' context."""
+    if begin_state is not None:
+        return begin_state
+    first = inputs if isinstance(inputs, TENSORS) else inputs[0]
+    with first.context if F is ndarray else nullcontext():
+        return cell.begin_state(func=F.zeros, batch_size=batch_size)
+
+
+class RecurrentCell(Block):
+    """Base class of cells: (input (n, c) of a step, states) → (output, states).
+
+    A subclass defines `state_info` and `forward`, or `hybrid_forward`. A cell counts its steps: it is `reset` before
+    another sequence, which `unroll` does.
+    """
+
+    def __init__(self, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self._modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew to count steps and states."""
+        self._init_counter = self._counter = -1
+        for cell in self._children.values():
+            cell.reset()
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """{"shape": …, "__layout__": …} of each state."""
+        raise NotImplementedError(f"{type(self).__name__} does not define state_info")
+
+    def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> States:
+        """The states to begin with. func: makes each of its description, with kwargs: `mx.sym.zeros` for symbols."""
+        assert not self._modified, _MODIFIED.format("ZoneoutCell")
+        states = []
+        for info in self.state_info(batch_size):
+            self._init_counter += 1
+            states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **{**(info or {}), **kwargs}))
+        return states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """(outputs, last states) of `length` steps.
+
+        inputs: a sequence in a layout, (n, t, c) for "NTC", or a list of `length` steps (n, c). begin_state: default
+        zeros. merge_outputs: True for one tensor, False for a list; None for a list, or what a subclass finds cheaper.
+        valid_length: the lengths (n,) of the sequences; outputs after them are 0, and states are those at their ends.
+        """
+        self.reset()
+        inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
+        states = _get_begin_state(self, F, begin_state, inputs, batch_size)
+        outputs: Any = []
+        all_states = []
+        for i in range(length):
+            output, states = self(inputs[i], states)
+            outputs.append(output)
+            all_states.append(states)
+        if valid_length is not None:
+            states = [
+                F.SequenceLast(F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0)
+                for steps in zip(*all_states, strict=True)
+            ]
+            outputs = _mask_sequence_variable_length(F, outputs, length, valid_length, axis, True)
+        outputs, *_ = _format_sequence(length, outputs, layout, merge_outputs)
+        return outputs, states
+
+    def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
+        """An activation, by its name or as a block, applied."""
+        if activation in _FUNCTIONS:
+            return getattr(F, activation)(inputs, **kwargs)
+        if isinstance(activation, str):
+            return F.Activation(inputs, act_type=activation, **kwargs)
+        if isinstance(activation, LeakyReLU):
+            return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
+        return activation(inputs, **kwargs)
+
+    def forward(self, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        self._counter += 1
+        return super().forward(inputs, states)
+
+
+class HybridRecurrentCell(RecurrentCell, HybridBlock):
+    """Base class of cells that are hybrid: a subclass defines `hybrid_forward(F, inputs, states, **parameters)`."""
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """One step."""
+        raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
+
+    @property
+    def _step(self) -> str:
+        """What the names of a step's nodes begin with."""
+        return f"t{self._counter}_"
+
+
+class GatedCell(HybridRecurrentCell):
+    """A cell of two products, of the input and of the output before: what RNN, LSTM and GRU share.
+
+    Parameters are i2h_weight (gates · hidden, input), h2h_weight (gates · hidden, output), i2h_bias, h2h_bias, and
+    those of `extra`, by name: (shape, initialiser).
+    """
+
+    _gates = 1
+    _states = 1
+    _hint = "rnn"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        initializers: tuple[Any, Any, Any, Any],
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+        output_size: int | None = None,
+        extra: dict[str, tuple[Any, Any]] | None = None,
+    ):
+        super().__init__(prefix=prefix, params=params)
+        self._hidden_size, self._input_size = hidden_size, input_size
+        self._output_size = hidden_size if output_size is None else output_size
+        width = self._gates * hidden_size
+        shapes = (width, input_size), (width, self._output_size), (width,), (width,)
+        names = "i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"
+        wanted = dict(zip(names, zip(shapes, initializers, strict=True), strict=True))
+        for name in sorted(wanted | (extra or {}), key=lambda name: name.endswith("bias")):
+            shape, init = (wanted | (extra or {}))[name]
+            setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The output (n, c), and of an LSTM the cell (n, c)."""
+        sizes = (self._output_size, self._hidden_size)[: self._states]
+        return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
+
+    def _alias(self) -> str:
+        return self._hint
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._mapping()})"
+
+    def _mapping(self) -> str:
+        rows, columns = self.i2h_weight.shape
+        return f"{columns if columns else None} -> {rows}"
+
+    def _products(self, F: Any, inputs: Any, state: Any, **parameters: Any) -> list[Any]:
+        """The products of the input, and of the output before, with their weights."""
+        return [
+            F.FullyConnected(
+                data=data,
+                weight=parameters[f"{name}_weight"],
+                bias=parameters[f"{name}_bias"],
+                num_hidden=self._hidden_size * self._gates,
+                name=f"{self._step}{name}",
+            )
+            for name, data in (("i2h", inputs), ("h2h", state))
+        ]
+
+
+class RNNCell(GatedCell):
+    """h' = activation(W x + b + U h + c). activation: a name, such as "relu", or a block."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        activation: Any = "tanh",
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ):
+        initializers = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        super().__init__(hidden_size, initializers, input_size, prefix, params)
+        self._activation = activation
+
+    def __repr__(self) -> str:
+        return f"RNNCell({self._mapping()}, {self._activation})"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        i2h, h2h = self._products(F, inputs, states[0], **parameters)
+        total = F.elemwise_add(i2h, h2h, name=f"{self._step}plus0")
+        output = self._get_activation(F, total, self._activation, name=f"{self._step}out")
+        return output, [output]
+
+
+class LSTMCell(GatedCell):
+    """Long short-term memory (Hochreiter, Schmidhuber 1997); its states are (output, cell).
+
+    activation, recurrent_activation: of the new values and of the gates.
+    """
+
+    _gates, _states, _hint = 4, 2, "lstm"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+    ):
+        initializers = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        super().__init__(hidden_size, initializers, input_size, prefix, params)
+        self._activation, self._recurrent_activation = activation, recurrent_activation
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        t = self._step
+        i2h, h2h = self._products(F, inputs, states[0], **parameters)
+        gates = F.SliceChannel(F.elemwise_add(i2h, h2h, name=f"{t}plus0"), num_outputs=4, name=f"{t}slice")
+        kinds = {"i": self._recurrent_activation, "f": self._recurrent_activation, "c": self._activation}
+        pairs = zip(gates, {**kinds, "o": self._recurrent_activation}.items(), strict=True)
+        i, f, c, o = (self._get_activation(F, gate, kind, name=f"{t}{letter}") for gate, (letter, kind) in pairs)
+        kept, new = F.elemwise_mul(f, states[1], name=f"{t}mul0"), F.elemwise_mul(i, c, name=f"{t}mul1")
+        cell = F.elemwise_add(kept, new, name=f"{t}state")
+        if isinstance(self._activation, str):
+            squashed = F.Activation(cell, act_type=self._activation, name=f"{t}activation0")
+        else:
+            squashed = self._get_activation(F, cell, self._activation, name=f"{t}activation0")
+        output = F.elemwise_mul(o, squashed, name=f"{t}out")
+        return output, [output, cell]
+
+
+class GRUCell(GatedCell):
+    """Gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, as cuDNN has it."""
+
+    _gates, _hint = 3, "gru"
+
+    def __init__(
+        self,
+        hidden_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ):
+        initializers = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        super().__init__(hidden_size, initializers, input_size, prefix, params)
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        t = self._step
+        i2h, h2h = self._products(F, inputs, states[0], **parameters)
+        i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=f"{t}i2h_slice")
+        h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=f"{t}h2h_slice")
+        reset = F.elemwise_add(i2h_r, h2h_r, name=f"{t}plus0")
+        reset = F.Activation(reset, act_type="sigmoid", name=f"{t}r_act")
+        update = F.elemwise_add(i2h_z, h2h_z, name=f"{t}plus1")
+        update = F.Activation(update, act_type="sigmoid", name=f"{t}z_act")
+        new = F.elemwise_add(i2h, F.elemwise_mul(reset, h2h, name=f"{t}mul0"), name=f"{t}plus2")
+        new = F.Activation(new, act_type="tanh", name=f"{t}h_act")
+        rest = F.elemwise_sub(F.ones_like(update, name=f"{t}ones_like0"), update, name=f"{t}minus0")
+        parts = F.elemwise_mul(rest, new, name=f"{t}mul1"), F.elemwise_mul(update, states[0], name=f"{t}mul20")
+        output = F.elemwise_add(*parts, name=f"{t}out")
+        return output, [output]
+
+
+class _Stack(RecurrentCell):
+    """Cells, each taking the outputs of the one before."""
+
+    def __repr__(self) -> str:
+        lines = (f"({name}): {cell!r}".replace("\n", "\n  ") for name, cell in self._children.items())
+        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+
+    def add(self, cell: Any) -> None:
+        """Put a cell on top."""
+        self.register_child(cell)
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The states of all cells."""
+        return _cells_state_info(self._children.values(), batch_size)
+
+    def begin_state(self, **kwargs: Any) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The states of all cells to begin with."""
+        assert not self._modified, _MODIFIED.format("ZoneoutCell")
+        return _cells_begin_state(self._children.values(), **kwargs)
+
+    def _with_states(self, states: Any) -> Iterable[tuple[Any, Any]]:
+        """Each cell with its states."""
+        start = 0
+        for cell in self._children.values():
+            end = start + len(cell.state_info())
+            yield cell, states[start:end]
+            start = end
+
+    def __call__(self, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self._counter += 1
+        assert not any(isinstance(cell, BidirectionalCell) for cell in self._children.values()), (
+            "Bidirectional cells cannot be stepped. Please use unroll"
+        )
+        new: States = []
+        for cell, own in self._with_states(states):
+            inputs, own = cell(inputs, own)
+            new.extend(own)
+        return inputs, new
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """As `RecurrentCell.unroll`: each cell is unrolled before the next."""
+        self.reset()
+        inputs, _, F, batch_size = _format_sequence(length, inputs, layout, None)
+        states = _get_begin_state(self, F, begin_state, inputs, batch_size)
+        last, new = len(self._children) - 1, []
+        for i, (cell, own) in enumerate(self._with_states(states)):
+            merge = merge_outputs if i == last else None
+            inputs, own = cell.unroll(length, inputs, own, layout, merge, valid_length)
+            new.extend(own)
+        return inputs, new
+
+    def __getitem__(self, i: int) -> Any:
+        return self._children[str(i)]
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+
+class SequentialRNNCell(_Stack):
+    """Cells of any kind, stacked: `add(cell)`."""
+
+
+class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):
+    """Hybrid cells, stacked: `add(cell)`."""
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        return self(inputs, states)
+
+
+class DropoutCell(HybridRecurrentCell):
+    """Dropout of the inputs; it has no states. rate: how many become 0. axes: along which the mask is the same."""
+
+    def __init__(self, rate: float, axes: Any = (), prefix: str | None = None, params: Any = None):
+        super().__init__(prefix, params)
+        assert isinstance(rate, numeric_types), "rate must be a number"
+        self._rate, self._axes = rate, axes
+
+    def __repr__(self) -> str:
+        return f"DropoutCell(rate={self._rate}, axes={self._axes})"
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """None."""
+        return []
+
+    def _alias(self) -> str:
+        return "dropout"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        if self._rate > 0:
+            inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"{self._step}fwd")
+        return inputs, states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """As `RecurrentCell.unroll`: a sequence that is one tensor is dropped out at once."""
+        self.reset()
+        inputs, _, F, _ = _format_sequence(length, inputs, layout, merge_outputs)
+        if isinstance(inputs, TENSORS):
+            return self.hybrid_forward(F, inputs, begin_state or [])
+        return super().unroll(length, inputs, begin_state, layout, merge_outputs, None)
+
+
+class ModifierCell(HybridRecurrentCell):
+    """Base class of cells that change what another cell does, and have its parameters."""
+
+    def __init__(self, base_cell: Any):
+        assert not base_cell._modified, f"Cell {base_cell.name} is already modified. One cell cannot be modified twice"
+        base_cell._modified = True
+        super().__init__(prefix=base_cell.prefix + self._alias(), params=None)
+        self.base_cell = base_cell
+
+    @property
+    def params(self) -> Any:
+        """The parameters of the base cell."""
+        return self.base_cell.params
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The states of the base cell."""
+        return self.base_cell.state_info(batch_size)
+
+    def begin_state(self, func: Any = symbol.zeros, **kwargs: Any) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The states of the base cell to begin with; symbols, unless func makes others."""
+        assert not self._modified, _MODIFIED.format("DropoutCell")
+        self.base_cell._modified = False
+        begin = self.base_cell.begin_state(func=func, **kwargs)
+        self.base_cell._modified = True
+        return begin
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_cell})"
+
+
+def _refuse_bidirectional(base_cell: Any, what: str, modifier: str) -> None:
+    """Raise AssertionError for a bidirectional cell, or a stack with one: they take no steps."""
+    cells = base_cell._children.values() if isinstance(base_cell, _Stack) else [base_cell]
+    assert not any(isinstance(cell, BidirectionalCell) for cell in cells), (
+        f"BidirectionalCell doesn't support {what} since it doesn't support step. Please add {modifier} to the cells "
+        "underneath instead."
+    )
+
+
+class ZoneoutCell(ModifierCell):
+    """Zoneout (Krueger et al. 2016): some outputs and states are randomly those of the step before."""
+
+    def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
+        _refuse_bidirectional(base_cell, "zoneout", "ZoneoutCell")
+        super().__init__(base_cell)
+        self.zoneout_outputs, self.zoneout_states = zoneout_outputs, zoneout_states
+        self._prev_output: Any = None
+
+    def __repr__(self) -> str:
+        return f"ZoneoutCell(p_out={self.zoneout_outputs}, p_state={self.zoneout_states}, {self.base_cell})"
+
+    def _alias(self) -> str:
+        return "zoneout"
+
+    def reset(self) -> None:
+        """Begin anew: there is no step before."""
+        super().reset()
+        self._prev_output = None
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        output, new_states = self.base_cell(inputs, states)
+
+        def mixed(p: float, new: Any, old: Any) -> Any:
+            return F.where(F.Dropout(F.ones_like(new), p=p), new, old) if p else new
+
+        before = F.zeros_like(output) if self._prev_output is None else self._prev_output
+        output = mixed(self.zoneout_outputs, output, before)
+        pairs = zip(new_states, states, strict=True)
+        self._prev_output = output
+        return output, [mixed(self.zoneout_states, new, old) for new, old in pairs]
+
+
+class ResidualCell(ModifierCell):
+    """A cell whose inputs are added to its outputs (Wu et al. 2016)."""
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step."""
+        output, states = self.base_cell(inputs, states)
+        return F.elemwise_add(output, inputs, name=f"{self._step}fwd"), states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """As `RecurrentCell.unroll`: the base cell is unrolled, and the inputs are added."""
+        self.reset()
+        self.base_cell._modified = False
+        outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+        self.base_cell._modified = True
+        merge = isinstance(outputs, TENSORS) if merge_outputs is None else merge_outputs
+        inputs, axis, F, _ = _format_sequence(length, inputs, layout, merge)
+        if valid_length is not None:
+            inputs = _mask_sequence_variable_length(F, inputs, length, valid_length, axis, merge)
+        if merge:
+            return F.elemwise_add(outputs, inputs), states
+        return [F.elemwise_add(output, given) for output, given in zip(outputs, inputs, strict=True)], states
+
+
+class BidirectionalCell(HybridRecurrentCell):
+    """Two cells, one of which takes the sequence backwards; outputs are both, side by side. It unrolls alone."""
+
+    def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str = "bi_"):
+        super().__init__(prefix="", params=None)
+        self.register_child(l_cell, "l_cell")
+        self.register_child(r_cell, "r_cell")
+        self._output_prefix = output_prefix
+
+    def __call__(self, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
+
+    def __repr__(self) -> str:
+        return "BidirectionalCell(forward={l_cell}, backward={r_cell})".format(**self._children)
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The states of both cells."""
+        return _cells_state_info(self._children.values(), batch_size)
+
+    def begin_state(self, **kwargs: Any) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The states of both cells to begin with."""
+        assert not self._modified, _MODIFIED.format("DropoutCell")
+        return _cells_begin_state(self._children.values(), **kwargs)
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """As `RecurrentCell.unroll`. valid_length: each sequence is taken backwards from its own end on."""
+        self.reset()
+        inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
+        backwards = _reverse_sequences(inputs, length, valid_length)
+        states = _get_begin_state(self, F, begin_state, inputs, batch_size)
+        left, right = self._children.values()
+        own = len(left.state_info(batch_size))
+        l_outputs, l_states = left.unroll(length, inputs, states[:own], layout, merge_outputs, valid_length)
+        r_outputs, r_states = right.unroll(length, backwards, states[own:], layout, False, valid_length)
+        r_outputs = _reverse_sequences(r_outputs, length, valid_length)
+        if merge_outputs is None:
+            merge_outputs = isinstance(l_outputs, TENSORS)
+            l_outputs, *_ = _format_sequence(None, l_outputs, layout, merge_outputs)
+            r_outputs, *_ = _format_sequence(None, r_outputs, layout, merge_outputs)
+        if merge_outputs:
+            r_outputs = r_outputs if isinstance(r_outputs, TENSORS) else F.stack(*r_outputs, axis=axis)
+            outputs = F.concat(l_outputs, r_outputs, dim=2, name=f"{self._output_prefix}out")
+        else:
+            pairs = enumerate(zip(l_outputs, r_outputs, strict=True))
+            outputs = [F.concat(*pair, dim=1, name=f"{self._output_prefix}t{i}") for i, pair in pairs]
+        if valid_length is not None:
+            outputs = _mask_sequence_variable_length(F, outputs, length, valid_length, axis, merge_outputs)
+        return outputs, l_states + r_states

@@ -1,0 +1,281 @@
+"""Recurrent layers: one operator, `RNN`, over all steps, layers and directions, with each layer's weights apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lowering.mx import ndarray, symbol
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.rnn.rnn_cell import (
+    BidirectionalCell,
+    DropoutCell,
+    GRUCell,
+    HybridSequentialRNNCell,
+    LSTMCell,
+    RNNCell,
+)
+from lowering.mx.gluon.rnn.sequences import TENSORS
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import SymbolValueError
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+_MODES: dict[str, tuple[int, Any, dict[str, Any]]] = {
+    "rnn_relu": (1, RNNCell, {"activation": "relu"}),
+    "rnn_tanh": (1, RNNCell, {"activation": "tanh"}),
+    "lstm": (4, LSTMCell, {}),
+    "gru": (3, GRUCell, {}),
+}
+"""Mode of the operator → (gates, the cell that does the same, its parameters)."""
+
+_PARAMETER = re.compile(r"([lr])(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
+
+
+class _RNNLayer(HybridBlock):
+    """num_layers layers, one on top of the other: what RNN, LSTM and GRU share.
+
+    Input (t, n, c) for layout "TNC", (n, t, c) for "NTC"; states (layers · directions, n, hidden). Called with the
+    input alone it gives the output, with states (output, new states). dropout: between layers. use_sequence_length: the
+    third argument has the lengths (n,) of the sequences. dtype: of the parameters.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        hidden_size: int,
+        num_layers: int,
+        layout: str,
+        dropout: float,
+        bidirectional: bool,
+        input_size: int,
+        initializers: dict[str, Any],
+        dtype: Any,
+        projection_size: int | None = None,
+        clip: tuple[Any, Any, bool] = (None, None, False),
+        use_sequence_length: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        assert layout in ("TNC", "NTC"), f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"
+        self._mode, self._gates = mode, _MODES[mode][0]
+        self._hidden_size, self._num_layers, self._layout, self._dropout = hidden_size, num_layers, layout, dropout
+        self._projection_size = projection_size or None
+        self._dir = 2 if bidirectional else 1
+        self._input_size, self._dtype = input_size, dtype
+        self._initializers, self._clip = initializers, clip
+        self._use_sequence_length = use_sequence_length
+        self.skip_states: bool | None = None
+        width, size = self._gates * hidden_size, self._projection_size or hidden_size
+        for layer in range(num_layers):
+            given = input_size if layer == 0 else size * self._dir
+            shapes = {
+                "i2h_weight": (width, given), "h2h_weight": (width, size), "i2h_bias": (width,), "h2h_bias": (width,)
+            }  # fmt: skip
+            shapes |= {"h2r_weight": (size, hidden_size)} if self._projection_size else {}
+            for direction in "lr"[: self._dir]:
+                for part, shape in shapes.items():
+                    name, init = f"{direction}{layer}_{part}", initializers[part]
+                    found = self.params.get(name, shape=shape, init=init, allow_deferred_init=True, dtype=dtype)
+                    setattr(self, name, found)
+
+    def __repr__(self) -> str:
+        rows, columns = self.l0_i2h_weight.shape
+        text = f"{type(self).__name__}({columns if columns else None} -> {rows // self._gates}, {self._layout}"
+        text += f", num_layers={self._num_layers}" if self._num_layers != 1 else ""
+        text += f", dropout={self._dropout}" if self._dropout else ""
+        return text + (", bidirectional)" if self._dir == 2 else ")")
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Any]:
+        """The parameters under the names of the cells that do the same, as MXNet's files have them."""
+        prefix += "." if prefix else ""
+        found = {}
+        for name, parameter in self._reg_params.items():
+            match = _PARAMETER.match(name)
+            assert match is not None, name
+            direction, layer, group, kind = match.groups()
+            cell = f"{direction}_cell." if self._dir == 2 else ""
+            found[f"{prefix}_unfused.{layer}.{cell}{group}_{kind}"] = parameter
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(prefix + name))
+        return found
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The output, and of an LSTM the cell, of each layer and direction."""
+        sizes = [self._projection_size or self._hidden_size, self._hidden_size][: 1 + (self._mode == "lstm")]
+        layers = self._num_layers * self._dir
+        return [{"shape": (layers, batch_size, size), "__layout__": "LNC", "dtype": self._dtype} for size in sizes]
+
+    def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
+        """The states to begin with. func: makes each of its description, with kwargs."""
+        infos = enumerate(self.state_info(batch_size))
+        return [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
+
+    def cast(self, dtype: Any) -> None:
+        """Have parameters and states in another dtype."""
+        super().cast(dtype)
+        self._dtype = dtype
+
+    def _unfuse(self) -> HybridSequentialRNNCell:
+        """Cells that do the same, with these parameters."""
+        assert not self._projection_size, "_unfuse does not support projection layer yet!"
+        assert not any(self._clip[:2]), "_unfuse does not support state clipping yet!"
+        _, kind, options = _MODES[self._mode]
+        options |= {f"{part}_initializer": init for part, init in self._initializers.items() if part != "h2r_weight"}
+        stack = HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
+        with stack.name_scope():
+            for layer in range(self._num_layers):
+                options["input_size"] = self._hidden_size * self._dir if layer else self._input_size
+                cells = [kind(self._hidden_size, prefix=f"{side}{layer}_", **options) for side in "lr"[: self._dir]]
+                stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
+                if self._dropout > 0 and layer != self._num_layers - 1:
+                    stack.add(DropoutCell(self._dropout))
+        return stack
+
+    def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.skip_states = states is None
+        if isinstance(inputs, NDArray):
+            batch_size = inputs.shape[self._layout.find("N")]
+            if states is None:
+                states = self.begin_state(batch_size, ctx=inputs.context, dtype=inputs.dtype)
+        elif states is None:
+            states = self.begin_state(0, func=symbol.zeros)
+        states = [states] if isinstance(states, TENSORS) else states
+        lengths = [sequence_length] if self._use_sequence_length else []
+        return super().__call__(inputs, states, *lengths, **kwargs)
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The output, or (output, states)."""
+        if F is ndarray:
+            for state, info in zip(states, self.state_info(inputs.shape[self._layout.find("N")]), strict=True):
+                if state.shape != info["shape"]:
+                    problem = f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
+                    raise SymbolValueError(problem)
+        if self._layout == "NTC":
+            inputs = F.swapaxes(inputs, 0, 1)
+        vector = F._internal._rnn_param_concat(*(kwargs[name].reshape(-1) for name in self._packed()), dim=0)
+        given = [*states, sequence_length] if self._use_sequence_length else states
+        low, high, nan = self._clip
+        outputs, *states = F.RNN(
+            inputs,
+            vector,
+            *given,
+            use_sequence_length=self._use_sequence_length,
+            state_size=self._hidden_size,
+            projection_size=self._projection_size,
+            num_layers=self._num_layers,
+            bidirectional=self._dir == 2,
+            p=self._dropout,
+            state_outputs=True,
+            mode=self._mode,
+            lstm_state_clip_min=low,
+            lstm_state_clip_max=high,
+            lstm_state_clip_nan=nan,
+        )
+        if self._layout == "NTC":
+            outputs = F.swapaxes(outputs, 0, 1)
+        return outputs if self.skip_states else (outputs, states)
+
+    def _packed(self) -> Iterator[str]:
+        """The parameters' names in the order of the operator's vector."""
+        for kind in ("weight", "bias"):
+            groups = ("i2h", "h2h", "h2r") if self._projection_size and kind == "weight" else ("i2h", "h2h")
+            for layer in range(self._num_layers):
+                for direction in "lr"[: self._dir]:
+                    yield from (f"{direction}{layer}_{group}_{kind}" for group in groups)
+
+
+def _initializers(*given: Any) -> dict[str, Any]:
+    names = "i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias", "h2r_weight"
+    return dict(zip(names, given, strict=False))
+
+
+class RNN(_RNNLayer):
+    """Layers of h' = activation(W x + b + U h + c), activation "relu" or "tanh": else as `_RNNLayer`."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        activation: str = "relu",
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ):
+        first = _initializers(
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        )
+        shape = hidden_size, num_layers, layout, dropout, bidirectional, input_size
+        super().__init__(f"rnn_{activation}", *shape, first, dtype, **kwargs)
+
+
+class LSTM(_RNNLayer):
+    """Layers of long short-term memory, with states (output, cell): else as `_RNNLayer`.
+
+    projection_size: of outputs that are products of what the gates let out with h2r_weight (projection, hidden).
+    state_clip_min, state_clip_max: bounds of the cell; state_clip_nan: also of NaN.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        projection_size: int | None = None,
+        h2r_weight_initializer: Any = None,
+        state_clip_min: float | None = None,
+        state_clip_max: float | None = None,
+        state_clip_nan: bool = False,
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ):
+        first = _initializers(
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+            h2r_weight_initializer,
+        )
+        shape = hidden_size, num_layers, layout, dropout, bidirectional, input_size
+        clip = state_clip_min, state_clip_max, state_clip_nan
+        super().__init__("lstm", *shape, first, dtype, projection_size, clip, **kwargs)
+
+
+class GRU(_RNNLayer):
+    """Layers of gated recurrent units: else as `_RNNLayer`."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int = 1,
+        layout: str = "TNC",
+        dropout: float = 0,
+        bidirectional: bool = False,
+        input_size: int = 0,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        dtype: Any = "float32",
+        **kwargs: Any,
+    ):
+        first = _initializers(
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        )
+        shape = hidden_size, num_layers, layout, dropout, bidirectional, input_size
+        super().__init__("gru", *shape, first, dtype, **kwargs)

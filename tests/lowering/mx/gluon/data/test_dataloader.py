@@ -1,0 +1,168 @@
+"""DataLoader: batches, threads that make them ahead, time limits and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+from lowering.mx.gluon.data import ArrayDataset, BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+from lowering.mx.gluon.data.dataloader import WorkerTimeoutError, default_batchify_fn
+from symjax_nnvm.errors import ParamError
+
+
+def batches(loader: DataLoader) -> list[Any]:
+    return [batch.asnumpy().tolist() for batch in loader]
+
+
+def test_samples_become_arrays_in_their_dtypes():
+    data = np.arange(10, dtype=np.float16).reshape(5, 2)
+    pairs = ArrayDataset(data, np.arange(5, dtype=np.uint8))
+    found = list(DataLoader(pairs, 2))
+    assert len(found) == 3
+    x, y = found[0]
+    assert (x.dtype, y.dtype, x.context) == (np.float16, np.uint8, mx.cpu())
+    np.testing.assert_array_equal(x.asnumpy(), data[:2])
+    arrays = default_batchify_fn([mx.nd.ones((2, 3), dtype="uint8"), mx.nd.zeros((2, 3), dtype="uint8")])
+    assert (arrays.shape, arrays.dtype) == ((2, 2, 3), np.uint8)
+    (nested, labels), number = default_batchify_fn([((1.5, 2), 3), ((4.5, 5), 6)])
+    assert (nested.asnumpy().tolist(), labels.asnumpy().tolist()) == ([1.5, 4.5], [2, 5])
+    assert number.dtype == np.int32  # which Python's numbers are in NumPy, less 32 bits
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_workers_keep_the_order_and_what_rolls_over(workers: int):
+    loader = DataLoader(range(7), 3, last_batch="rollover", num_workers=workers)
+    assert batches(loader) == [[0, 1, 2], [3, 4, 5]]
+    assert batches(loader) == [[6, 0, 1], [2, 3, 4]]
+    assert len(loader) == 3
+    assert batches(DataLoader(range(4), batch_sampler=[[3, 1], [0]], num_workers=workers)) == [[3, 1], [0]]
+
+
+@pytest.mark.parametrize("thread_pool", [True, False])
+def test_workers_are_threads_that_lambdas_run_in(thread_pool: bool):
+    names: set[str] = set()
+
+    class Threads(Dataset):
+        def __len__(self) -> int:
+            return 40
+
+        def __getitem__(self, idx: int) -> Any:
+            names.add(threading.current_thread().name)
+            assert not mx.autograd.is_recording()
+            return mx.nd.full((2,), idx)
+
+    loader = DataLoader(Threads().transform(lambda x: x + 1), 4, num_workers=2, thread_pool=thread_pool)
+    with mx.autograd.record():
+        found = [batch.asnumpy()[:, 0].tolist() for batch in loader]
+    assert found == [[float(4 * i + j + 1) for j in range(4)] for i in range(10)]
+    assert names <= {"DataLoader_0", "DataLoader_1"}
+    assert names
+
+
+def test_a_batch_that_is_late_is_told():
+    release = threading.Event()
+
+    class Late(Dataset):
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, idx: int) -> int:
+            release.wait(30)
+            return idx
+
+    loader = DataLoader(Late(), 1, num_workers=1, timeout=0.05)
+    try:
+        with pytest.raises(WorkerTimeoutError, match="Worker timed out after 0.05 seconds"):
+            next(iter(loader))
+    finally:
+        release.set()
+    assert issubclass(WorkerTimeoutError, multiprocessing.TimeoutError)
+    with pytest.raises(AssertionError, match="timeout must be positive, given 0"):
+        DataLoader([1], 1, timeout=0)
+
+
+def test_what_a_data_set_raises_comes_out_and_the_loader_goes_on():
+    def once(x: int, failures: list[int] = [3]) -> int:  # noqa: B006
+        if x in failures:
+            failures.remove(x)
+            raise TimeoutError("of the data set itself")
+        return x
+
+    loader = DataLoader(ArrayDataset(range(6)).transform(once), 2, num_workers=2)
+    with pytest.raises(TimeoutError, match="of the data set itself"):
+        list(loader)
+    assert batches(loader) == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_a_loop_that_is_left_early_makes_no_more_batches():
+    made: list[int] = []
+
+    def slow(x: int) -> int:
+        made.append(x)
+        return x
+
+    loader = DataLoader(ArrayDataset(range(100)).transform(slow), 1, num_workers=1, prefetch=50)
+    iterator = iter(loader)
+    next(iterator)
+    iterator.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert batches(loader) == [[i] for i in range(100)]
+    assert len(made) < 152
+
+
+def test_the_iterator_keeps_its_loader_and_threads_end_with_it():
+    loader = DataLoader(mx.nd.ones((5,)), 2, num_workers=1, batchify_fn=lambda samples: samples)
+    pool = loader._worker_pool
+    assert pool is not None
+    reference, iterator = weakref.ref(loader), iter(loader)
+    del loader
+    assert len(next(iterator)) == 2
+    assert reference() is not None
+    del iterator
+    gc.collect()
+    assert reference() is None
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(int)
+
+
+def test_an_epoch_begins_before_it_is_asked_for():
+    begun = threading.Event()
+
+    def note(x: int) -> int:
+        begun.set()
+        return x
+
+    loader = DataLoader(ArrayDataset(range(3)).transform(note), 1, num_workers=1, auto_reload=True)
+    assert begun.wait(30)
+    assert batches(loader) == batches(loader) == [[0], [1], [2]]
+    loader.clean()
+    assert batches(loader) == [[0], [1], [2]]
+
+
+def test_pinned_arrays_say_so():
+    ((x, y),) = DataLoader(ArrayDataset([1.0], [2]), 1, pin_memory=True, pin_device_id=2)
+    assert x.context == y.context == mx.cpu_pinned(2)
+
+
+def test_parameters_that_exclude_each_other():
+    with pytest.raises(ParamError, match="batch_size must be specified unless batch_sampler"):
+        DataLoader([1])
+    with pytest.raises(ParamError, match="shuffle must not be specified if sampler"):
+        DataLoader([1], 1, shuffle=True, sampler=RandomSampler(1))
+    with pytest.raises(ParamError, match="must not be specified if batch_sampler is specified"):
+        DataLoader([1], 1, batch_sampler=BatchSampler(SequentialSampler(1), 1))
+
+
+def test_a_shuffled_epoch_has_numpys_order():
+    np.random.seed(3)
+    found = batches(DataLoader(range(6), 6, shuffle=True))
+    np.random.seed(3)
+    order = np.arange(6)
+    np.random.shuffle(order)
+    assert found == [order.tolist()]
