@@ -24,4 +24,4 @@ if __name__ == "__main__":
     zoo["densenet121 dropout"] = scenarios.network(mx, "densenet121", dropout=0.2)
     texts = {"zoo": zoo, "symbols": dict(scenarios.symbols(mx))}
     (HERE / "texts.json").write_text(json.dumps(texts, indent=1) + "\n")
-    save(HERE / "values.npz", dict(scenarios.values(mx)))
+    save(HERE / "values.npz", {k: v for kind in scenarios.KINDS for k, v in scenarios.values(mx, kind)})

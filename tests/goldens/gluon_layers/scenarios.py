@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def network(mx: Any, name: str, **options: Any) -> Dict[str, str]:
+def network(mx: Any, name: str, **options: Any) -> dict[str, str]:
     """Digests of a network's symbol as JSON, and of its structural names with the parameters' names and shapes."""
     net = mx.gluon.model_zoo.vision.get_model(name, classes=10, prefix="net_", **options)
     text = net(mx.sym.var("data")).tojson()
@@ -34,9 +35,10 @@ def network(mx: Any, name: str, **options: Any) -> Dict[str, str]:
 
 def fill(block: Any) -> None:
     """Give all parameters numbers that follow from their places and shapes."""
-    for number, (_, parameter) in enumerate(sorted(block._collect_params_with_prefix().items())):
-        draw = np.random.RandomState(number)
-        parameter.set_data(draw.uniform(-1, 1, parameter.shape).astype(np.float32))
+    for number, (name, parameter) in enumerate(sorted(block._collect_params_with_prefix().items())):
+        least = 0.5 if name.endswith("running_var") else -1
+        drawn = np.random.RandomState(number).uniform(least, 1, parameter.shape)
+        parameter.set_data(drawn.astype(np.float32))
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -44,17 +46,14 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.RandomState(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
 
 
-Cells = Dict[str, Callable[[Any], Any]]
-
-
-def _stack(kind: Any, cells: List[Any]) -> Any:
+def _stack(kind: Any, cells: list[Any]) -> Any:
     stack = kind(prefix="net_")
     for cell in cells:
         stack.add(cell)
     return stack
 
 
-CELLS: Cells = {
+CELLS: dict[str, Callable[[Any], Any]] = {
     "rnn": lambda mx: mx.gluon.rnn.RNNCell(H, activation="relu", prefix="net_"),
     "lstm": lambda mx: mx.gluon.rnn.LSTMCell(H, prefix="net_"),
     "lstm_hard": lambda mx: mx.gluon.rnn.LSTMCell(H, activation="relu", recurrent_activation="tanh", prefix="net_"),
@@ -91,7 +90,7 @@ def _conv(name: str, *shape: int, **options: Any) -> Callable[[Any], Any]:
     return lambda mx: getattr(mx.gluon.contrib.rnn, name)(shape, 2, prefix="net_", **options)
 
 
-CONVOLUTIONS: Dict[str, Tuple[Tuple[int, ...], Callable[[Any], Any]]] = {
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
     "Conv1DRNNCell": ((3, 6), _conv("Conv1DRNNCell", 3, 6, i2h_kernel=3, h2h_kernel=3)),
     "Conv1DLSTMCell": ((3, 6), _conv("Conv1DLSTMCell", 3, 6, i2h_kernel=(2,), h2h_kernel=(5,), i2h_pad=1)),
     "Conv1DGRUCell": ((3, 6), _conv("Conv1DGRUCell", 3, 6, i2h_kernel=3, h2h_kernel=1, i2h_dilate=2)),
@@ -105,7 +104,7 @@ CONVOLUTIONS: Dict[str, Tuple[Tuple[int, ...], Callable[[Any], Any]]] = {
 """Name → (shape of a step, a cell)."""
 
 
-def symbols(mx: Any) -> Iterator[Tuple[str, Any]]:
+def symbols(mx: Any) -> Iterator[tuple[str, Any]]:
     """Cells unrolled over a symbol, as JSON's digest, with the names of parameters, and what cells print."""
     data = mx.sym.var("data")
     for name, make in CELLS.items():
@@ -116,10 +115,10 @@ def symbols(mx: Any) -> Iterator[Tuple[str, Any]]:
                 outputs = mx.sym.Group([*(outputs if isinstance(outputs, list) else [outputs]), *states])
                 rows = [(key, p.name) for key, p in cell._collect_params_with_prefix().items()]
                 yield f"{name} {merge}", [digest(outputs.tojson()), str(rows), list(cell.collect_params()), str(cell)]
-    for name, (shape, make) in CONVOLUTIONS.items():
+    for name, (_, make) in CONVOLUTIONS.items():
         with mx.name.NameManager():
             cell = make(mx)
-            inputs = [mx.sym.var("t%d" % i) for i in range(T)]
+            inputs = [mx.sym.var(f"t{i}") for i in range(T)]
             outputs, states = cell.unroll(T, inputs, begin_state=cell.begin_state(func=mx.sym.var))
             text = mx.sym.Group([*outputs, *states]).tojson()
             shapes = [tuple(p.shape) for p in cell.collect_params().values()]
@@ -140,7 +139,7 @@ def symbols(mx: Any) -> Iterator[Tuple[str, Any]]:
             yield name, [digest(text), str(rows), said]
 
 
-LAYERS: Dict[str, Tuple[str, Dict[str, Any]]] = {
+LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     "layer_rnn": ("RNN", {"num_layers": 2, "bidirectional": True, "input_size": C}),
     "layer_lstm": ("LSTM", {"num_layers": 2, "layout": "NTC"}),
     "layer_gru": ("GRU", {"bidirectional": True, "dropout": 0.3, "num_layers": 3}),
@@ -150,7 +149,7 @@ LAYERS: Dict[str, Tuple[str, Dict[str, Any]]] = {
 }
 """Name → (class, options). MXNet has lengths, clipping and projections on GPUs alone."""
 
-BLOCKS: Dict[str, Callable[[Any], Any]] = {
+BLOCKS: dict[str, Callable[[Any], Any]] = {
     "shuffle1": lambda mx: ((2, 6, 5), mx.gluon.contrib.nn.PixelShuffle1D(3)),
     "shuffle2": lambda mx: ((2, 12, 3, 5), mx.gluon.contrib.nn.PixelShuffle2D((2, 3))),
     "shuffle3": lambda mx: ((2, 24, 3, 5, 2), mx.gluon.contrib.nn.PixelShuffle3D((2, 3, 2))),
@@ -170,6 +169,8 @@ BLOCKS: Dict[str, Callable[[Any], Any]] = {
 }
 """Name → (shape of the input, a hybrid block)."""
 
+KINDS = "cells", "convolutions", "layers", "blocks", "transforms"
+
 
 def concurrent(mx: Any, kind: str) -> Any:
     """Two layers and the input side by side."""
@@ -179,79 +180,95 @@ def concurrent(mx: Any, kind: str) -> Any:
     return both
 
 
-def _gradients(mx: Any, block: Any, run: Callable[[], Any]) -> Iterator[Tuple[str, np.ndarray]]:
+def _gradients(mx: Any, block: Any, run: Callable[[], Any]) -> Iterator[tuple[str, np.ndarray]]:
     """The outputs of a computation, and the gradients of the sum of their squares."""
-    with mx.autograd.record(train_mode=False):
+    with mx.autograd.record(train_mode=isinstance(block, mx.gluon.contrib.nn.SyncBatchNorm)):
         outputs = run()
         total = sum((output * output).sum() for output in outputs)
-    if list(block.collect_params().keys()):
+    learns = bool(list(block.collect_params().keys())) and "Modulated" not in type(block).__name__
+    if learns:  # MXNet has the other's gradient on GPUs alone
         total.backward()
     for i, output in enumerate(outputs):
         yield f"out{i}", output.asnumpy()
     for name, parameter in block._collect_params_with_prefix().items():
-        if parameter.grad_req != "null":
+        if learns and parameter.grad_req != "null":
             yield f"grad {name}", parameter.grad().asnumpy()
 
 
-def values(mx: Any) -> Iterator[Tuple[str, np.ndarray]]:
-    """The outputs, last states and gradients of cells and layers, and the outputs of blocks and transforms."""
-    lengths = mx.nd.array([3, 2])
-    for name, make in CELLS.items():
-        for valid in (None, lengths):
-            if valid is not None and name in ("sequential", "hybrid_sequential", "zoneout"):
-                continue
-            cell = make(mx)
-            cell.initialize()
-            data = mx.nd.array(numbers(N, T, C))
-            cell.unroll(T, data, merge_outputs=True)
-            fill(cell)
+def _of_cell(mx: Any, cell: Any, valid: Any) -> Iterator[tuple[str, np.ndarray]]:
+    cell.initialize()
+    data = mx.nd.array(numbers(N, T, C))
+    cell.unroll(T, data, merge_outputs=True)
+    fill(cell)
 
-            def run() -> List[Any]:
-                outputs, states = cell.unroll(T, data, merge_outputs=True, valid_length=valid)
-                return [outputs, *states]
+    def run() -> list[Any]:
+        outputs, states = cell.unroll(T, data, merge_outputs=True, valid_length=valid)
+        return [outputs, *states]
 
-            for key, value in _gradients(mx, cell, run):
-                yield f"{name}{'' if valid is None else '_lengths'}|{key}", value
-    for name, (shape, make) in CONVOLUTIONS.items():
-        cell = make(mx)
-        cell.initialize()
-        fill(cell)
-        steps = [mx.nd.array(step) for step in numbers(T, N, *shape)]
-        yield from ((f"{name}|{key}", value) for key, value in _gradients(mx, cell, lambda: _steps(cell, steps)))
-    for name, (kind, options) in LAYERS.items():
-        if name.rpartition("_")[2] in ("lengths", "clipped", "projected"):
-            continue
-        layer = getattr(mx.gluon.rnn, kind)(H, prefix="net_", **options)
-        layer.initialize()
-        data = mx.nd.array(numbers(N, T, C) if layer._layout == "NTC" else numbers(T, N, C))
-        layer(data)
-        fill(layer)
-        begin = [state + 0.3 for state in layer.begin_state(N)]
-
-        def both() -> List[Any]:
-            outputs, states = layer(data, begin)
-            return [outputs, *states]
-
-        yield from ((f"{name}|{key}", value) for key, value in _gradients(mx, layer, both))
-    for name, make in BLOCKS.items():
-        shape, block = make(mx)
-        block.initialize()
-        data = mx.nd.array(numbers(*shape))
-        block(data)
-        fill(block)
-        if name == "modulated":  # whose gradient MXNet has on GPUs alone
-            yield f"{name}|out0", block(data).asnumpy()
-            continue
-        yield from ((f"{name}|{key}", value) for key, value in _gradients(mx, block, lambda: [block(data)]))
-    yield from transforms(mx)
+    return _gradients(mx, cell, run)
 
 
-def _steps(cell: Any, steps: Any) -> List[Any]:
-    outputs, states = cell.unroll(T, steps)
-    return [*outputs, *states]
+def _of_convolutions(mx: Any, cell: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    cell.initialize()
+    fill(cell)
+    steps = [mx.nd.array(step) for step in numbers(T, N, *shape)]
+
+    def run() -> list[Any]:
+        outputs, states = cell.unroll(T, steps)
+        return [*outputs, *states]
+
+    return _gradients(mx, cell, run)
 
 
-def transforms(mx: Any) -> Iterator[Tuple[str, np.ndarray]]:
+def _of_layer(mx: Any, layer: Any) -> Iterator[tuple[str, np.ndarray]]:
+    layer.initialize()
+    data = mx.nd.array(numbers(N, T, C) if layer._layout == "NTC" else numbers(T, N, C))
+    layer(data)
+    fill(layer)
+    begin = [state + 0.3 for state in layer.begin_state(N)]
+
+    def run() -> list[Any]:
+        outputs, states = layer(data, begin)
+        return [outputs, *states]
+
+    return _gradients(mx, layer, run)
+
+
+def _of_block(mx: Any, block: Any, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    block.initialize()
+    data = mx.nd.array(numbers(*shape))
+    block(data)
+    fill(block)
+    return _gradients(mx, block, lambda: [block(data)])
+
+
+def values(mx: Any, kind: str) -> Iterator[tuple[str, np.ndarray]]:
+    """The outputs, last states and gradients of cells and layers, and the outputs of blocks and transforms, by kind."""
+    groups: list[tuple[str, Iterator[tuple[str, np.ndarray]]]] = []
+    if kind == "cells":
+        groups = [(name, _of_cell(mx, make(mx), None)) for name, make in CELLS.items()]
+        lengths = mx.nd.array([3, 2])
+        for name in ("lstm", "bidirectional", "residual_bidirectional", "variational"):
+            groups.append((f"{name}_lengths", _of_cell(mx, CELLS[name](mx), lengths)))
+    elif kind == "convolutions":
+        groups = [(name, _of_convolutions(mx, make(mx), shape)) for name, (shape, make) in CONVOLUTIONS.items()]
+    elif kind == "layers":
+        for name, (layer, options) in LAYERS.items():
+            if name.rpartition("_")[2] not in ("lengths", "clipped", "projected"):
+                groups.append((name, _of_layer(mx, getattr(mx.gluon.rnn, layer)(H, prefix="net_", **options))))
+    elif kind == "blocks":
+        groups = [(name, _of_block(mx, block, shape)) for name, (shape, block) in _built(mx)]
+    else:
+        yield from transforms(mx)
+    for name, found in groups:
+        yield from ((f"{kind}|{name}|{key}", value) for key, value in found)
+
+
+def _built(mx: Any) -> Iterator[tuple[str, Any]]:
+    return ((name, make(mx)) for name, make in BLOCKS.items())
+
+
+def transforms(mx: Any) -> Iterator[tuple[str, np.ndarray]]:
     """Transforms that draw nothing, of an image and of a batch."""
     kinds = mx.gluon.data.vision.transforms
     draw = np.random.RandomState(3)
@@ -271,4 +288,4 @@ def transforms(mx: Any) -> Iterator[Tuple[str, np.ndarray]]:
         ("composed", kinds.Compose([kinds.Resize(6), kinds.CenterCrop(5), kinds.ToTensor()]), (image,)),
     ):
         for i, each in enumerate(given):
-            yield f"{name}|{i}", transform(each).asnumpy()
+            yield f"transforms|{name}|{i}", transform(each).asnumpy()

@@ -148,7 +148,7 @@ class RecordFileDataset(Dataset):
         return len(self._record.keys)
 
 
-class _DownloadedDataset(Dataset):
+class DownloadedDataset(Dataset):
     """Base class of data sets in files of a folder: `_get_data`, which a subclass defines, reads them into `_data` and
     `_label`, of one length. transform: a function of a sample's data and label."""
 
@@ -170,3 +170,7 @@ class _DownloadedDataset(Dataset):
 
     def _get_data(self) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not define _get_data")
+
+
+_DownloadedDataset = DownloadedDataset
+"""MXNet's name."""

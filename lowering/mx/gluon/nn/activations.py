@@ -40,6 +40,11 @@ class LeakyReLU(HybridBlock):
         """Each element's activation."""
         return F.LeakyReLU(x, act_type="leaky", slope=self._alpha, name="fwd")
 
+    @property
+    def slope(self) -> float:
+        """alpha."""
+        return self._alpha
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._alpha})"
 

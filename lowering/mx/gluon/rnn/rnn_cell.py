@@ -6,7 +6,6 @@ Names of parameters and of nodes, and the order of the gates, are MXNet's, so th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
 from typing import Any
 
 from lowering.mx import ndarray, symbol
@@ -14,12 +13,11 @@ from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import LeakyReLU
-from lowering.mx.gluon.rnn.sequences import (
-    TENSORS,
-    _format_sequence,
-    _mask_sequence_variable_length,
-    _reverse_sequences,
-)
+from lowering.mx.gluon.rnn.sequences import TENSORS
+from lowering.mx.gluon.rnn.sequences import begin_state_of as _get_begin_state
+from lowering.mx.gluon.rnn.sequences import format_sequence as _format_sequence
+from lowering.mx.gluon.rnn.sequences import mask_sequence as _mask_sequence_variable_length
+from lowering.mx.gluon.rnn.sequences import reverse_sequences as _reverse_sequences
 
 __all__ = [
     *("BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell"),
@@ -36,6 +34,17 @@ _MODIFIED = (
 )
 
 
+def activated(F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
+    """An activation, by its name or as a block, applied."""
+    if isinstance(activation, str):
+        if activation in _FUNCTIONS:
+            return getattr(F, activation)(inputs, **kwargs)
+        return F.Activation(inputs, act_type=activation, **kwargs)
+    if isinstance(activation, LeakyReLU):
+        return F.LeakyReLU(inputs, act_type="leaky", slope=activation.slope, **kwargs)
+    return activation(inputs)
+
+
 def _cells_state_info(cells: Iterable[Any], batch_size: int) -> list[Any]:
     return [info for cell in cells for info in cell.state_info(batch_size)]
 
@@ -44,21 +53,15 @@ def _cells_begin_state(cells: Iterable[Any], **kwargs: Any) -> States:
     return [state for cell in cells for state in cell.begin_state(**kwargs)]
 
 
-def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
-    """The states that were given, or zeros, on the inputs' context."""
-    if begin_state is not None:
-        return begin_state
-    first = inputs if isinstance(inputs, TENSORS) else inputs[0]
-    with first.context if F is ndarray else nullcontext():
-        return cell.begin_state(func=F.zeros, batch_size=batch_size)
-
-
 class RecurrentCell(Block):
     """Base class of cells: (input (n, c) of a step, states) → (output, states).
 
     A subclass defines `state_info` and `forward`, or `hybrid_forward`. A cell counts its steps: it is `reset` before
     another sequence, which `unroll` does.
     """
+
+    _children: Any
+    _prefix: str
 
     def __init__(self, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
@@ -119,13 +122,7 @@ class RecurrentCell(Block):
 
     def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
         """An activation, by its name or as a block, applied."""
-        if activation in _FUNCTIONS:
-            return getattr(F, activation)(inputs, **kwargs)
-        if isinstance(activation, str):
-            return F.Activation(inputs, act_type=activation, **kwargs)
-        if isinstance(activation, LeakyReLU):
-            return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
-        return activation(inputs, **kwargs)
+        return activated(F, inputs, activation, **kwargs)
 
     def forward(self, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
@@ -141,7 +138,7 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
         raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
 
     @property
-    def _step(self) -> str:
+    def step(self) -> str:
         """What the names of a step's nodes begin with."""
         return f"t{self._counter}_"
 
@@ -193,7 +190,7 @@ class GatedCell(HybridRecurrentCell):
         rows, columns = self.i2h_weight.shape
         return f"{columns if columns else None} -> {rows}"
 
-    def _products(self, F: Any, inputs: Any, state: Any, **parameters: Any) -> list[Any]:
+    def products(self, F: Any, inputs: Any, state: Any, **parameters: Any) -> list[Any]:
         """The products of the input, and of the output before, with their weights."""
         return [
             F.FullyConnected(
@@ -201,7 +198,7 @@ class GatedCell(HybridRecurrentCell):
                 weight=parameters[f"{name}_weight"],
                 bias=parameters[f"{name}_bias"],
                 num_hidden=self._hidden_size * self._gates,
-                name=f"{self._step}{name}",
+                name=f"{self.step}{name}",
             )
             for name, data in (("i2h", inputs), ("h2h", state))
         ]
@@ -231,9 +228,9 @@ class RNNCell(GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
-        i2h, h2h = self._products(F, inputs, states[0], **parameters)
-        total = F.elemwise_add(i2h, h2h, name=f"{self._step}plus0")
-        output = self._get_activation(F, total, self._activation, name=f"{self._step}out")
+        i2h, h2h = self.products(F, inputs, states[0], **parameters)
+        total = F.elemwise_add(i2h, h2h, name=f"{self.step}plus0")
+        output = self._get_activation(F, total, self._activation, name=f"{self.step}out")
         return output, [output]
 
 
@@ -264,8 +261,8 @@ class LSTMCell(GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
-        t = self._step
-        i2h, h2h = self._products(F, inputs, states[0], **parameters)
+        t = self.step
+        i2h, h2h = self.products(F, inputs, states[0], **parameters)
         gates = F.SliceChannel(F.elemwise_add(i2h, h2h, name=f"{t}plus0"), num_outputs=4, name=f"{t}slice")
         kinds = {"i": self._recurrent_activation, "f": self._recurrent_activation, "c": self._activation}
         pairs = zip(gates, {**kinds, "o": self._recurrent_activation}.items(), strict=True)
@@ -275,7 +272,7 @@ class LSTMCell(GatedCell):
         if isinstance(self._activation, str):
             squashed = F.Activation(cell, act_type=self._activation, name=f"{t}activation0")
         else:
-            squashed = self._get_activation(F, cell, self._activation, name=f"{t}activation0")
+            squashed = activated(F, cell, self._activation, name=f"{t}activation0")
         output = F.elemwise_mul(o, squashed, name=f"{t}out")
         return output, [output, cell]
 
@@ -301,8 +298,8 @@ class GRUCell(GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
-        t = self._step
-        i2h, h2h = self._products(F, inputs, states[0], **parameters)
+        t = self.step
+        i2h, h2h = self.products(F, inputs, states[0], **parameters)
         i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=f"{t}i2h_slice")
         h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=f"{t}h2h_slice")
         reset = F.elemwise_add(i2h_r, h2h_r, name=f"{t}plus0")
@@ -416,7 +413,7 @@ class DropoutCell(HybridRecurrentCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         if self._rate > 0:
-            inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"{self._step}fwd")
+            inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"{self.step}fwd")
         return inputs, states
 
     def unroll(
@@ -466,7 +463,7 @@ class ModifierCell(HybridRecurrentCell):
         return f"{type(self).__name__}({self.base_cell})"
 
 
-def _refuse_bidirectional(base_cell: Any, what: str, modifier: str) -> None:
+def refuse_bidirectional(base_cell: Any, what: str, modifier: str) -> None:
     """Raise AssertionError for a bidirectional cell, or a stack with one: they take no steps."""
     cells = base_cell._children.values() if isinstance(base_cell, _Stack) else [base_cell]
     assert not any(isinstance(cell, BidirectionalCell) for cell in cells), (
@@ -479,7 +476,7 @@ class ZoneoutCell(ModifierCell):
     """Zoneout (Krueger et al. 2016): some outputs and states are randomly those of the step before."""
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
-        _refuse_bidirectional(base_cell, "zoneout", "ZoneoutCell")
+        refuse_bidirectional(base_cell, "zoneout", "ZoneoutCell")
         super().__init__(base_cell)
         self.zoneout_outputs, self.zoneout_states = zoneout_outputs, zoneout_states
         self._prev_output: Any = None
@@ -515,7 +512,7 @@ class ResidualCell(ModifierCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         output, states = self.base_cell(inputs, states)
-        return F.elemwise_add(output, inputs, name=f"{self._step}fwd"), states
+        return F.elemwise_add(output, inputs, name=f"{self.step}fwd"), states
 
     def unroll(
         self,

@@ -16,7 +16,7 @@ from lowering.mx.gluon.rnn.rnn_cell import (
     LSTMCell,
     RNNCell,
 )
-from lowering.mx.gluon.rnn.sequences import TENSORS
+from lowering.mx.gluon.rnn.sequences import TENSORS, joined
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import SymbolValueError
 
@@ -40,6 +40,9 @@ class _RNNLayer(HybridBlock):
     input alone it gives the output, with states (output, new states). dropout: between layers. use_sequence_length: the
     third argument has the lengths (n,) of the sequences. dtype: of the parameters.
     """
+
+    _children: Any
+    _reg_params: Any
 
     def __init__(
         self,
@@ -154,7 +157,7 @@ class _RNNLayer(HybridBlock):
                     raise SymbolValueError(problem)
         if self._layout == "NTC":
             inputs = F.swapaxes(inputs, 0, 1)
-        vector = F._internal._rnn_param_concat(*(kwargs[name].reshape(-1) for name in self._packed()), dim=0)
+        vector = joined(F, [kwargs[name].reshape(-1) for name in self._packed()])
         given = [*states, sequence_length] if self._use_sequence_length else states
         low, high, nan = self._clip
         outputs, *states = F.RNN(

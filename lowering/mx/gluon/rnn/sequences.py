@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from lowering.mx import ndarray, symbol
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NDArray, invoke
+from symjax_nnvm.symbol import function_named
 from symjax_nnvm.symbol.symbol import Symbol
 
 TENSORS = (Symbol, NDArray)
@@ -17,12 +20,18 @@ def namespace_of(given: Any) -> Any:
     return symbol if isinstance(first, Symbol) else ndarray
 
 
+def joined(F: Any, vectors: Sequence[Any]) -> Any:
+    """The operator RNN's parameters as one vector."""
+    concat = function_named("_rnn_param_concat")
+    return invoke(concat, *vectors, dim=0) if F is ndarray else concat(*vectors, dim=0)
+
+
 def listed(given: Any) -> list[Any]:
     """The outputs of an operator as a list: an operator with one output gives that."""
     return [given] if isinstance(given, NDArray) else list(given)
 
 
-def _format_sequence(
+def format_sequence(
     length: int | None, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None
 ) -> tuple[Any, int, Any, int]:
     """(the sequence, its axis of steps, its namespace, the size of the batch; 0 for symbols).
@@ -59,16 +68,14 @@ def _format_sequence(
     return inputs, axis, F, batch_size
 
 
-def _mask_sequence_variable_length(
-    F: Any, data: Any, length: int, valid_length: Any, time_axis: int, merge: bool | None
-) -> Any:
+def mask_sequence(F: Any, data: Any, length: int, valid_length: Any, time_axis: int, merge: bool | None) -> Any:
     """A sequence with zeros in the steps after each sample's end. merge: one tensor, else a list of the steps."""
     data = data if isinstance(data, TENSORS) else F.stack(*data, axis=time_axis)
     masked = F.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True, axis=time_axis)
     return masked if merge else listed(F.split(masked, num_outputs=length, axis=time_axis, squeeze_axis=True))
 
 
-def _reverse_sequences(sequences: Any, unroll_step: int, valid_length: Any = None) -> list[Any]:
+def reverse_sequences(sequences: Any, unroll_step: int, valid_length: Any = None) -> list[Any]:
     """A list of steps backwards; valid_length: each sample's from its own end on."""
     if valid_length is None:
         return list(reversed(sequences))
@@ -77,3 +84,12 @@ def _reverse_sequences(sequences: Any, unroll_step: int, valid_length: Any = Non
     if unroll_step == 1 and F is ndarray:
         return [turned[0]]
     return listed(F.split(turned, axis=0, num_outputs=unroll_step, squeeze_axis=True))
+
+
+def begin_state_of(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
+    """The states that were given, or zeros, on the inputs' context."""
+    if begin_state is not None:
+        return begin_state
+    first = inputs if isinstance(inputs, TENSORS) else inputs[0]
+    with first.context if F is ndarray else nullcontext():
+        return cell.begin_state(func=F.zeros, batch_size=batch_size)

@@ -11,7 +11,7 @@ import numpy as np
 from lowering.mx.base import data_dir
 from lowering.mx.contrib.text.utils import count_tokens_from_str
 from lowering.mx.contrib.text.vocab import Vocabulary
-from lowering.mx.gluon.data.dataset import _DownloadedDataset
+from lowering.mx.gluon.data.dataset import DownloadedDataset
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import FileError, ModelNotFoundError, ParamError
 from symjax_nnvm.io.files import StrPath, read_bounded
@@ -24,7 +24,7 @@ _MOST = 1 << 30
 _FILES = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
 
 
-class _WikiText(_DownloadedDataset):
+class _WikiText(DownloadedDataset):
     """A text as rows of seq_len words: samples are (numbers of words, numbers of the next words), int32 (seq_len,).
 
     root: the folder of the text's files, or the one that has their folder. segment: "train", "validation" or "test".
@@ -33,6 +33,7 @@ class _WikiText(_DownloadedDataset):
     """
 
     _name = ""
+    _root: str
 
     def __init__(self, root: StrPath | None = None, segment: str = "train", vocab: Any = None, seq_len: int = 35):
         if segment not in _FILES:

@@ -20,6 +20,8 @@ __all__ = [
 class Concurrent(Sequential):
     """Blocks that all take the input; their outputs are joined along an axis."""
 
+    _children: Any
+
     def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
@@ -31,6 +33,8 @@ class Concurrent(Sequential):
 
 class HybridConcurrent(HybridSequential):
     """Hybrid blocks that all take the input; their outputs are joined along an axis."""
+
+    _children: Any
 
     def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.mx.base import numeric_types
-from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell
+from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated
 
 __all__ = [
     *("Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell", "Conv2DRNNCell"),
@@ -101,7 +101,7 @@ class _ConvCell(HybridRecurrentCell):
                 num_filter=self._filters,
                 stride=(1,) * self._dims,
                 layout=self._conv_layout,
-                name=f"{self._step}{name}",
+                name=f"{self.step}{name}",
                 **self._convolutions[name],
             )
             for name, data in (("i2h", inputs), ("h2h", state))
@@ -114,7 +114,7 @@ class _ConvRNNCell(_ConvCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
-        output = self._get_activation(F, i2h + h2h, self._activation, name=f"{self._step}out")
+        output = activated(F, i2h + h2h, self._activation, name=f"{self.step}out")
         return output, [output]
 
 
@@ -125,15 +125,15 @@ class _ConvLSTMCell(_ConvCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
-        t = self._step
+        t = self.step
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{t}slice", axis=self._channel_axis)
         i = F.Activation(i, act_type="sigmoid", name=f"{t}i")
         f = F.Activation(f, act_type="sigmoid", name=f"{t}f")
-        c = self._get_activation(F, c, self._activation, name=f"{t}c")
+        c = activated(F, c, self._activation, name=f"{t}c")
         o = F.Activation(o, act_type="sigmoid", name=f"{t}o")
         cell = F.elemwise_add(f * states[1], i * c, name=f"{t}state")
-        output = F.elemwise_mul(o, self._get_activation(F, cell, self._activation), name=f"{t}out")
+        output = F.elemwise_mul(o, activated(F, cell, self._activation), name=f"{t}out")
         return output, [output, cell]
 
 
@@ -144,13 +144,13 @@ class _ConvGRUCell(_ConvCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
-        t = self._step
+        t = self.step
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=f"{t}i2h_slice", axis=self._channel_axis)
         h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=f"{t}h2h_slice", axis=self._channel_axis)
         reset = F.Activation(i2h_r + h2h_r, act_type="sigmoid", name=f"{t}r_act")
         update = F.Activation(i2h_z + h2h_z, act_type="sigmoid", name=f"{t}z_act")
-        new = self._get_activation(F, i2h + reset * h2h, self._activation, name=f"{t}h_act")
+        new = activated(F, i2h + reset * h2h, self._activation, name=f"{t}h_act")
         output = F.elemwise_add((1.0 - update) * new, update * states[0], name=f"{t}out")
         return output, [output]
 

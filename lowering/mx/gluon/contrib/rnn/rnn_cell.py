@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering.mx.gluon.rnn.rnn_cell import GatedCell, ModifierCell, States, _get_begin_state, _refuse_bidirectional
-from lowering.mx.gluon.rnn.sequences import TENSORS, _format_sequence, _mask_sequence_variable_length
+from lowering.mx.gluon.rnn.rnn_cell import GatedCell, ModifierCell, States, refuse_bidirectional
+from lowering.mx.gluon.rnn.sequences import TENSORS, begin_state_of, format_sequence, mask_sequence
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
 
@@ -15,7 +15,7 @@ class VariationalDropoutCell(ModifierCell):
 
     def __init__(self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0):
         if drop_states:
-            _refuse_bidirectional(base_cell, "variational state dropout", "VariationalDropoutCell")
+            refuse_bidirectional(base_cell, "variational state dropout", "VariationalDropoutCell")
         super().__init__(base_cell)
         self.drop_inputs, self.drop_states, self.drop_outputs = drop_inputs, drop_states, drop_outputs
         self._masks: dict[str, Any] = {}
@@ -59,17 +59,17 @@ class VariationalDropoutCell(ModifierCell):
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
-        inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, True)
-        states = _get_begin_state(self, F, begin_state, inputs, batch_size)
+        inputs, axis, F, batch_size = format_sequence(length, inputs, layout, True)
+        states = begin_state_of(self, F, begin_state, inputs, batch_size)
         if self.drop_inputs:
             inputs = F.Dropout(inputs, p=self.drop_inputs, axes=(axis,))
         outputs, states = self.base_cell.unroll(length, inputs, states, layout, True, valid_length)
         if self.drop_outputs:
             outputs = F.Dropout(outputs, p=self.drop_outputs, axes=(axis,))
         merge = isinstance(outputs, TENSORS) if merge_outputs is None else merge_outputs
-        outputs, *_ = _format_sequence(length, outputs, layout, merge)
+        outputs, *_ = format_sequence(length, outputs, layout, merge)
         if valid_length is not None:
-            outputs = _mask_sequence_variable_length(F, outputs, length, valid_length, axis, merge)
+            outputs = mask_sequence(F, outputs, length, valid_length, axis, merge)
         return outputs, states
 
 
@@ -77,6 +77,7 @@ class LSTMPCell(GatedCell):
     """LSTM whose output is a product with h2r_weight (projection, hidden) (Sak et al. 2014); states (output, cell)."""
 
     _gates, _states, _hint = 4, 2, "lstmp"
+    _output_size: int
 
     def __init__(
         self,
@@ -100,8 +101,8 @@ class LSTMPCell(GatedCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
-        t = self._step
-        i2h, h2h = self._products(F, inputs, states[0], **parameters)
+        t = self.step
+        i2h, h2h = self.products(F, inputs, states[0], **parameters)
         gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{t}slice")
         kinds = (("i", "sigmoid"), ("f", "sigmoid"), ("c", "tanh"), ("o", "sigmoid"))
         pairs = zip(gates, kinds, strict=True)
@@ -128,7 +129,7 @@ def dynamic_unroll(
     inputs: (t, n, c) for layout "TNC", (n, t, c) for "NTC". drop_inputs, drop_outputs: dropout with one mask for all
     steps. valid_length: the lengths (n,) of the sequences.
     """
-    inputs, axis, F, _ = _format_sequence(0, inputs, layout, True)
+    inputs, axis, F, _ = format_sequence(0, inputs, layout, True)
     axes = list(range(len(layout)))
     axes[0], axes[axis] = axes[axis], axes[0]
     if axis != 0:

@@ -14,7 +14,7 @@ from lowering.data.cifar import read_cifar
 from lowering.data.mnist import read_idx
 from lowering.mx import image, recordio
 from lowering.mx.base import data_dir
-from lowering.mx.gluon.data.dataset import Dataset, RecordFileDataset, _DownloadedDataset
+from lowering.mx.gluon.data.dataset import Dataset, DownloadedDataset, RecordFileDataset
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import ModelNotFoundError, TrainingError
 from symjax_nnvm.io.files import StrPath
@@ -25,7 +25,7 @@ Transform = Callable[..., Any] | None
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
-class _Files(_DownloadedDataset):
+class _Files(DownloadedDataset):
     """A data set of files that its makers give away."""
 
     _folder = ""

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx import image
+from lowering.mx import image, ndarray, recording
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import HybridSequential, Sequential
+from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import ParamError, SymbolTypeError
 
 __all__ = [
@@ -27,7 +28,8 @@ __all__ = [
 
 
 class Compose(Sequential):
-    """Transforms one after the other. Hybrid ones that follow each other are one hybridised block.
+    """Transforms one after the other. Hybrid ones that follow each other are one hybridised block, but for those that
+    resize: a program would be compiled for each size of an image.
 
     transforms: a list of blocks.
     """
@@ -36,7 +38,7 @@ class Compose(Sequential):
         super().__init__()
         hybrid: list[HybridBlock] = []
         for transform in [*transforms, None]:
-            if isinstance(transform, HybridBlock):
+            if isinstance(transform, HybridBlock) and not isinstance(transform, Resize | CropResize):
                 hybrid.append(transform)
                 continue
             if len(hybrid) > 1:
@@ -189,19 +191,38 @@ class CropResize(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The part."""
         part = F.image.crop(x, *self._place)
-        return F.image.resize(part, self._size, False, self._interpolation) if self._size else part
+        return _resized(F, part, self._size, False, self._interpolation) if self._size else part
 
 
-class Resize(_Operator):
-    """Images (h, w, c) or (n, h, w, c) in a size (width, height).
+class Resize(HybridBlock):
+    """Images (h, w, c) or (n, h, w, c) in a size (width, height): arrays by `mx.image.imresize`, symbols and arrays on
+    the tape by the operator, whose uint8 pixels may differ by one.
 
     size: a number makes a square, or with keep_ratio the length of the shorter edge.
     """
 
-    _image_operator = "resize"
-
     def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1):
-        super().__init__(size, keep_ratio, interpolation)
+        super().__init__()
+        self._args = size, keep_ratio, interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The images in that size."""
+        return _resized(F, x, *self._args)
+
+
+def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: int) -> Any:
+    sizes = (size,) if isinstance(size, numeric_types) else tuple(size)
+    on_tape = F is not ndarray or (recording.is_recording() and images.entry is not None)
+    if on_tape or len(sizes) > 2 or min(sizes) < 1 or images.ndim not in (3, 4):  # which the operator refuses in words
+        return F.image.resize(images, size, keep_ratio, interpolation)
+    height, width = images.shape[-3:-1]
+    new = sizes[0], sizes[-1]
+    if len(sizes) == 1 and keep_ratio:
+        new = (sizes[0], height * sizes[0] // width) if height > width else (width * sizes[0] // height, sizes[0])
+    if images.ndim == 3:
+        return image.imresize(images, *new, interpolation)
+    values = np.stack([image.imresize(each, *new, interpolation).asnumpy() for each in images.asnumpy()])
+    return array(values, images.context, values.dtype)
 
 
 class RandomFlipLeftRight(_Operator):
