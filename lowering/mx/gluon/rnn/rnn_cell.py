@@ -19,11 +19,6 @@ from lowering.mx.gluon.rnn.sequences import format_sequence as _format_sequence
 from lowering.mx.gluon.rnn.sequences import mask_sequence as _mask_sequence_variable_length
 from lowering.mx.gluon.rnn.sequences import reverse_sequences as _reverse_sequences
 
-__all__ = [
-    *("BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell"),
-    *("ModifierCell", "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),
-]
-
 States = list[Any]
 
 _FUNCTIONS = ("tanh", "relu", "sigmoid", "softsign")
@@ -124,10 +119,10 @@ class RecurrentCell(Block):
         """An activation, by its name or as a block, applied."""
         return activated(F, inputs, activation, **kwargs)
 
-    def forward(self, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One step."""
+    def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step: (output, states) of an input and states."""
         self._counter += 1
-        return super().forward(inputs, states)
+        return super().forward(x, *args)
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
@@ -153,6 +148,7 @@ class GatedCell(HybridRecurrentCell):
     _gates = 1
     _states = 1
     _hint = "rnn"
+    i2h_weight: Any
 
     def __init__(
         self,
@@ -384,7 +380,7 @@ class SequentialRNNCell(_Stack):
     """Cells of any kind, stacked: `add(cell)`."""
 
 
-class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):
+class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Hybrid cells, stacked: `add(cell)`."""
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -547,6 +543,7 @@ class BidirectionalCell(HybridRecurrentCell):
         self._output_prefix = output_prefix
 
     def __call__(self, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Raise NotImplementedError: both ends of a sequence are needed."""
         raise NotImplementedError("Bidirectional cannot be stepped. Please use unroll")
 
     def __repr__(self) -> str:

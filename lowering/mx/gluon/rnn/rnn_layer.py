@@ -43,6 +43,7 @@ class _RNNLayer(HybridBlock):
 
     _children: Any
     _reg_params: Any
+    l0_i2h_weight: Any
 
     def __init__(
         self,

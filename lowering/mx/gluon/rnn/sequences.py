@@ -22,7 +22,7 @@ def namespace_of(given: Any) -> Any:
 
 def joined(F: Any, vectors: Sequence[Any]) -> Any:
     """The operator RNN's parameters as one vector."""
-    concat = function_named("_rnn_param_concat")
+    concat: Any = function_named("_rnn_param_concat")
     return invoke(concat, *vectors, dim=0) if F is ndarray else concat(*vectors, dim=0)
 
 
@@ -90,6 +90,6 @@ def begin_state_of(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size:
     """The states that were given, or zeros, on the inputs' context."""
     if begin_state is not None:
         return begin_state
-    first = inputs if isinstance(inputs, TENSORS) else inputs[0]
+    first: Any = inputs if isinstance(inputs, TENSORS) else inputs[0]
     with first.context if F is ndarray else nullcontext():
         return cell.begin_state(func=F.zeros, batch_size=batch_size)

@@ -11,6 +11,10 @@ from lowering.mx.gluon.nn import Activation
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
 
+def _pair(size: Any) -> tuple[Any, Any]:
+    return (size, size) if isinstance(size, numeric_types) else tuple(size)
+
+
 class DeformableConvolution(HybridBlock):
     """A convolution of (n, c, h, w) whose places are moved by offsets, which another convolution computes (Dai et al.
     2017).
@@ -21,6 +25,8 @@ class DeformableConvolution(HybridBlock):
     """
 
     _operator, _hint, _each = "DeformableConvolution", "deformable_conv", 2
+    deformable_conv_weight: Any
+    deformable_conv_bias: Any
     _turned = False
     """Whether the parameters of the offsets' convolution are the last ones, as MXNet has them."""
 
@@ -50,7 +56,7 @@ class DeformableConvolution(HybridBlock):
         super().__init__(prefix=prefix, params=params)
         assert layout in ("NCHW", "NHWC"), "Only supports 'NCHW' and 'NHWC' layout for now"
         sizes = kernel_size, strides, padding, dilation
-        kernel, stride, pad, dilate = ((s, s) if isinstance(s, numeric_types) else tuple(s) for s in sizes)
+        kernel, stride, pad, dilate = (_pair(size) for size in sizes)
         common = {"kernel": kernel, "stride": stride, "dilate": dilate, "pad": pad}
         self._places = 2 * kernel[0] * kernel[1] * num_deformable_group
         filters = self._each * self._places // 2

@@ -11,11 +11,6 @@ from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential
 from lowering.mx.ndarray.storage import check_storage
 
-__all__ = [
-    *("Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"),
-    *("SparseEmbedding", "SyncBatchNorm"),
-]
-
 
 class Concurrent(Sequential):
     """Blocks that all take the input; their outputs are joined along an axis."""

@@ -7,11 +7,6 @@ from typing import Any
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated
 
-__all__ = [
-    *("Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell", "Conv2DRNNCell"),
-    *("Conv3DGRUCell", "Conv3DLSTMCell", "Conv3DRNNCell"),
-]
-
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
@@ -25,6 +20,7 @@ class _ConvCell(HybridRecurrentCell):
 
     _dims = 2
     _gates, _states, _hint = 1, 1, "conv_rnn"
+    i2h_weight: Any
 
     def __init__(
         self,

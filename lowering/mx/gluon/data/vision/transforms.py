@@ -20,12 +20,6 @@ from lowering.mx.gluon.nn import HybridSequential, Sequential
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import ParamError, SymbolTypeError
 
-__all__ = [
-    *("Cast", "CenterCrop", "Compose", "CropResize", "Normalize", "RandomApply", "RandomBrightness"),
-    *("RandomColorJitter", "RandomContrast", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomHue"),
-    *("RandomLighting", "RandomResizedCrop", "RandomRotation", "RandomSaturation", "Resize", "Rotate", "ToTensor"),
-]
-
 
 class Compose(Sequential):
     """Transforms one after the other. Hybrid ones that follow each other are one hybridised block, but for those that
@@ -211,7 +205,7 @@ class Resize(HybridBlock):
 
 
 def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: int) -> Any:
-    sizes = (size,) if isinstance(size, numeric_types) else tuple(size)
+    sizes: list[Any] = [size] if isinstance(size, numeric_types) else list(size)
     on_tape = F is not ndarray or (recording.is_recording() and images.entry is not None)
     if on_tape or len(sizes) > 2 or min(sizes) < 1 or images.ndim not in (3, 4):  # which the operator refuses in words
         return F.image.resize(images, size, keep_ratio, interpolation)

@@ -9,12 +9,6 @@ from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.parts import Network, made, variant
 from symjax_nnvm.io.files import StrPath
 
-__all__ = [
-    *("MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_5", "mobilenet0_25"),
-    *("mobilenet0_75", "mobilenet1_0", "mobilenet_v2_0_5", "mobilenet_v2_0_25", "mobilenet_v2_0_75"),
-    "mobilenet_v2_1_0",
-]
-
 _V1 = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
 """(channels, strides) of each depth-wise convolution and the one after it."""
 

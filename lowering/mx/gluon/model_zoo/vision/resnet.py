@@ -9,12 +9,6 @@ from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence, variant
 from symjax_nnvm.io.files import StrPath
 
-__all__ = [
-    *("BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet"),
-    *("resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2", "resnet101_v1"),
-    *("resnet101_v2", "resnet152_v1", "resnet152_v2"),
-]
-
 
 def _3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
     return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
