@@ -15,10 +15,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
@@ -352,17 +351,22 @@ def refuse_unknown(
         raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known) or fix)
 
 
-def tells_new_names(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: a keyword of `RENAMED` is refused with the option's name. Raises CallError."""
+def tells_new_names(function: F) -> F:
+    """A decorator of a function, or of a class for its making: a keyword of `RENAMED` is refused with the option's
+    name. Raises CallError."""
+    if isinstance(function, type):
+        function.__init__ = tells_new_names(function.__init__)
+        return cast(F, function)
 
     @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name in RENAMED:
-                raise CallError(f"{function.__name__} does not take {name!r}. {name}=: {RENAMED[name]}={name}.")
+                called = function.__qualname__.removesuffix(".__init__")
+                raise CallError(f"{called} does not take {name!r}. {name}=: {RENAMED[name]}={name}.")
         return function(*args, **kwargs)
 
-    return checked
+    return cast(F, checked)
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:

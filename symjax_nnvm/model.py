@@ -16,7 +16,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 
 from symjax_nnvm.check import CheckReport, check
-from symjax_nnvm.errors import ParamsFormatError, plain_list, printable
+from symjax_nnvm.errors import ParamsFormatError, plain_list, printable, tells_new_names
 from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.inspect.summary import Summary, summarize
 from symjax_nnvm.io.files import atomic_writes
@@ -34,6 +34,7 @@ from symjax_nnvm.viz.plot import NetworkPlot, plot_network
 Shapes = Mapping[str, Sequence[int]]
 
 
+@tells_new_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it alone.

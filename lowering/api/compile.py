@@ -19,7 +19,7 @@ from lowering.messages.arguments import arrays_by_name, as_array, require_key, r
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit
 from lowering.xla.platforms import exported_for, exported_kind
-from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
+from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError, tells_new_names
 from symjax_nnvm.inspect.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import DTYPE_CODES
@@ -105,12 +105,14 @@ class CompiledFunction:
         self._latest = call
         return self._jitted(*call)
 
+    @tells_new_names
     def lower(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Lowered:
         """The traced function, as `jax.jit(...).lower` gives it."""
         return self._jitted.lower(*self._signature(args, aux, key))
 
+    @tells_new_names
     def compiled(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Compiled:
@@ -123,14 +125,17 @@ class CompiledFunction:
             found = self._compiled[known] = self._jitted.lower(*signature).compile()
         return found
 
+    @tells_new_names
     def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
         """The optimised HLO as text."""
         return self.compiled(args, aux, key).as_text() or ""
 
+    @tells_new_names
     def memory(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> Any:
         """XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
         return self.compiled(args, aux, key).memory_analysis()
 
+    @tells_new_names
     def cost(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> dict[str, float]:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symjax_nnvm.errors import OnnxError, ParamsMismatchError, SymbolValueError, close_or_all, plain_list
+from symjax_nnvm.errors import (
+    OnnxError,
+    ParamsMismatchError,
+    SymbolValueError,
+    close_or_all,
+    plain_list,
+    tells_new_names,
+)
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -35,6 +42,7 @@ OPSET = 18
 all later ones, and one that every converter of docs/guide/onnx.md reads."""
 
 
+@tells_new_names
 def to_onnx(
     symbol: Symbol,
     args: Arrays | None = None,

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, listed
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, listed, tells_new_names
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = dict[str, Any]
 
 
+@tells_new_names
 def subset(
     symbol: Symbol,
     args: Mapping[str, Any],
