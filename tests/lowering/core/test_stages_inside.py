@@ -255,3 +255,32 @@ def test_a_loop_keeps_what_may_have_no_finite_derivative_unless_it_is_constant()
     net = scaled_by(sym.Variable("w"), lambda w: sym.sqrt(sym.tanh(w)))
     assert hoisted(net)[0] == ["tanh", "_foreach"]
     assert hoisted(net, ["w"])[0] == ["tanh", "sqrt", "_foreach"]
+
+
+def test_explain_counts_the_nodes_of_bodies():
+    def outer(item: sym.Symbol, state: sym.Symbol):
+        return sym.contrib.foreach(lambda x, s: (sym.tanh(x) + s, s), item, state)[0], state
+
+    net = sym.contrib.foreach(outer, sym.Variable("data"), sym.Variable("state"))[0]
+    (record,) = (r for r in lowering.explain(net).stages if r.name == "SimplifyInference")
+    # _foreach, tanh, elemwise_add and a copy of each state, which goes; two variables of each body
+    assert record.nodes_in_bodies == (9, 7)
+    assert record.row()[1] == "3 → 3; in bodies 9 → 7"
+
+
+def test_explain_says_of_which_convolutions_the_shapes_do_not_follow():
+    first, other = (sym.Convolution(sym.Variable(n), num_filter=4, kernel=(3, 3), name=f"c{n}") for n in "ab")
+    net = sym.Group([first, other])
+    explained = lowering.explain(net, a=(1, 3, 8, 8))
+    assert list(explained.algorithms) == ["ca"]
+    assert explained.undecided == ["cb"]
+    assert "1 of 2 convolutions and gradients have unknown shapes: cb" in str(explained)
+    for explained in (lowering.explain(net), lowering.explain(net, a=(1, 3, 8, 8), b=(1, 3, 8, 8))):
+        assert not explained.undecided
+        assert "unknown shapes" not in str(explained)
+    inside = sym.Group([first, scaled_by(sym.Variable("w"), lambda w: other)])
+    assert lowering.explain(inside, a=(1, 3, 8, 8)).undecided == ["cb"]
+    with_gradients = lowering.explain(
+        sym.Group([sym.make_loss(each) for each in net]), wrt=["a", "ca_weight", "cb_weight"], a=(1, 3, 8, 8)
+    )
+    assert len(with_gradients.undecided) == 2
