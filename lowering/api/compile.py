@@ -50,7 +50,7 @@ def compile(
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
     consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
     (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. platform,
-    compute_dtype, mesh, data_axis: as in `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what
+    compute_dtype, mesh, data_axis: as in `to_jax`; arrays that are on several devices stay there, and `hlo` shows what
     each of them does. Raises what `to_jax` raises; SymbolValueError for text that is no size.
     """
     limit = None if max_memory is None else parse_size(max_memory)

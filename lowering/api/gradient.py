@@ -110,7 +110,7 @@ def grad_fn(
     zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
 
     platform, compute_dtype, mesh, data_axis: as in `to_jax`; gradients are float32 where arguments are. What carries
-    `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes lie as these do.
+    `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes are split as these are.
 
     Raises GradientError, and what `to_jax` raises.
     """
