@@ -91,7 +91,7 @@ class Mesh(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a network's pipeline: what a caller wants of the network.
+    """Holds the options of a network's pipeline: what a caller wants of the network.
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where

@@ -44,7 +44,7 @@ def compile(
     donate_aux: bool = False,
     max_memory: int | str | None = None,
 ) -> CompiledFunction:
-    """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
+    """Return the symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
@@ -65,7 +65,7 @@ def compile(
 
 
 class CompiledFunction:
-    """What `compile` returns: call it, or look at the executable.
+    """Is what `compile` returns: call it, or look at the executable.
 
     `hlo`, `memory`, `cost` and `export` speak of one combination of shapes: that of the arrays (or
     `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
@@ -109,7 +109,7 @@ class CompiledFunction:
     def lower(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Lowered:
-        """The traced function, as `jax.jit(...).lower` gives it."""
+        """Return the traced function, as `jax.jit(...).lower` gives it."""
         return self._jitted.lower(*self._signature(args, aux, key))
 
     @tells_new_names
@@ -127,19 +127,19 @@ class CompiledFunction:
 
     @tells_new_names
     def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
-        """The optimised HLO as text."""
+        """Return the optimised HLO as text."""
         return self.compiled(args, aux, key).as_text() or ""
 
     @tells_new_names
     def memory(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> Any:
-        """XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
+        """Return XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
         return self.compiled(args, aux, key).memory_analysis()
 
     @tells_new_names
     def cost(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> dict[str, float]:
-        """XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
+        """Return XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
         return dict(self.compiled(args, aux, key).cost_analysis() or {})
 
     @takes_our_words("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")

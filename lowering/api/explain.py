@@ -35,7 +35,7 @@ _CALL = "lowering.explain(net, data=(1, 3, 224, 224))"
 
 @dataclass(frozen=True)
 class Explanation:
-    """What becomes of a network before XLA compiles it; prints as a table.
+    """Tells what becomes of a network before XLA compiles it; prints as a table.
 
     plan: the graph and what each stage changed. forward, backward: operators that run. footprint: of the shapes given;
     None without.
@@ -48,12 +48,13 @@ class Explanation:
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
-        """Every stage in order, those that did not run included."""
+        """Return every stage in order, those that did not run included."""
         return self.plan.records
 
     @property
     def algorithms(self) -> dict[str, str]:
-        """What computes each convolution and each gradient of one, by the name of its node; empty without shapes.
+        """Return what computes each convolution and each gradient of one, by the name of its node; empty without
+        shapes.
 
         A node without a name has its operator's; further ones of a name are numbered, "conv (2)".
         """
@@ -67,8 +68,8 @@ class Explanation:
 
     @property
     def undecided(self) -> list[str]:
-        """The names of convolutions, and of gradients of such, whose shapes do not follow from those that were given;
-        empty without any. Their algorithms are chosen when the network is called."""
+        """Return the names of convolutions, and of gradients of such, whose shapes do not follow from those that were
+        given; empty without any. Their algorithms are chosen when the network is called."""
         options = self.plan.options
         if options.shapes is None:
             return []
@@ -132,7 +133,7 @@ def explain(
     without: Collection[str] = (),
     **shapes: Sequence[int],
 ) -> Explanation:
-    """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
+    """Return the stages of the pipeline for a network, in the order in which they run, and what each of them changed.
 
     By default what `compile` makes; with is_train what a Trainer makes, with gradients of `wrt` or of all parameters.
     `grad_fn` makes the same, but where its convolutions may not be a library's calls (JAX's compilation cache is on, or

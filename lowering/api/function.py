@@ -32,7 +32,7 @@ def to_jax(
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
 ) -> ForwardFunction:
-    """The symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
+    """Return the symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     args, aux: dicts of arrays by name, exactly `list_arguments()` and `list_auxiliary_states()`. key: a PRNG key,
     needed when the graph draws random numbers. outputs: list, in the order of `list_outputs()`. new_aux: the auxiliary

@@ -18,8 +18,8 @@ from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
-    """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or `.npy`: a
-    dict by name, or a list. The bytes decide the format, not the name.
+    """Return the arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or
+    `.npy`: a dict by name, or a list. The bytes decide the format, not the name.
 
     Dense arrays are views of the mapped file: nothing is copied or read before it is used. While they live the file may
     be replaced or removed, as saving under its name does, but not changed in its place. Sparse ones are

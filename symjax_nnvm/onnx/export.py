@@ -55,7 +55,7 @@ def to_onnx(
     float16: bool = False,
     inference: bool = True,
 ) -> onnx.ModelProto:
-    """The network as an ONNX model: what it computes from its data, without training heads and labels.
+    """Return the network as an ONNX model: what it computes from its data, without training heads and labels.
 
     args, aux: parameters and states by name, which become the model's weights; variables that are in neither are its
     inputs. shapes: of the inputs, with names for sizes that run time decides: `{"data": ("batch", 3, 224, 224)}`.
@@ -132,7 +132,7 @@ def _prepare(
 def refusals(
     symbol: Symbol, arrays: Arrays, shapes: Mapping[str, NamedShape], dtypes: Mapping[str, Any]
 ) -> list[tuple[Node, OnnxError]]:
-    """The nodes of a network that cannot be written, each with its error; nothing is made, and no `onnx` needed.
+    """Return the nodes of a network that cannot be written, each with its error; nothing is made, and no `onnx` needed.
 
     Raises what `to_onnx` raises of a network as a whole.
     """

@@ -21,7 +21,7 @@ def subset(
     *,
     new: str | Sequence[str] = (),
 ) -> tuple[Arrays, Arrays]:
-    """(args, aux) of the symbol, out of arrays that may be more: those of the network it was cut from.
+    """Return (args, aux) of the symbol, out of arrays that may be more: those of the network it was cut from.
 
     args, aux: arrays by name, such as `load_checkpoint` gives them; which of the two dicts holds an array makes no
     difference, so merged or swapped dicts are told apart. Arrays that the symbol does not need are left out; data and
