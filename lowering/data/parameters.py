@@ -116,14 +116,14 @@ class Augmentation:
 
     @property
     def aspect_ratios(self) -> tuple[float, float]:
-        """The least and the most of width by height."""
+        """Return the least and the most of width by height."""
         if self.min_aspect_ratio is None:
             return 1 - self.max_aspect_ratio, 1 + self.max_aspect_ratio
         return self.min_aspect_ratio, self.max_aspect_ratio
 
     @property
     def affine(self) -> bool:
-        """Whether images are sheared, rotated, scaled or stretched."""
+        """Return whether images are sheared, rotated, scaled or stretched."""
         return (
             self.max_rotate_angle > 0
             or self.max_shear_ratio > 0

@@ -50,7 +50,7 @@ _ALLOWED = {
     "lowering/cli/saving.py": {"archive.open(f'{member}.npy', 'w')"},  # a member of an archive in an open file of ours
     # Orbax's folders; it writes what is in them. And a file that has no more than its size, for a moment.
     "lowering/training/checkpoints.py": {"os.rename", "os.open(probe / 'room', os.O_CREAT)"},
-    "lowering/training/run_lock.py": {"os.open(self.directory / NAME, flags)"},  # whoever is refused reads who holds it
+    "lowering/training/run_lock.py": {"os.open(self.directory / NAME, flags)"},  # a refused process reads the holder
 }  # fmt: skip
 """File → the writes that it may have."""
 
@@ -385,7 +385,7 @@ def test_names_of_any_length_and_paths_of_any_kind(tmp_path: Path, monkeypatch: 
 def test_what_a_killed_process_left_is_removed_by_the_next_save(tmp_path: Path):
     with atomic_write(tmp_path / "m.params"):
         (mine,) = leftovers(tmp_path)
-        (tmp_path / f"{mine[:-8]}0000.tmp").write_bytes(b"half")  # nobody holds its lock
+        (tmp_path / f"{mine[:-8]}0000.tmp").write_bytes(b"half")  # no process holds its lock
         (tmp_path / ".m.params.notes.tmp").write_bytes(b"not ours")
         with atomic_write(tmp_path / "m.params") as file:
             assert len(leftovers(tmp_path)) == 3  # mine, which is locked, the inner one, and what is not ours
