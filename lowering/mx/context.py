@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any, Self
 
 import jax
 
 from lowering.executor.arrays import Place
+from lowering.mx.base import classproperty
 from symjax_nnvm.errors import CallError
 
 DEVICE_TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5, "tpu": 7}
@@ -56,6 +58,13 @@ class Context:
             )
         device = devices[self.device_id]
         return None if device == jax.devices()[0] else device
+
+    @classproperty
+    def default_ctx(cls) -> Context:
+        """The current context. Deprecated: `mx.current_context()`."""
+        problem = "Context.default_ctx has been deprecated. Please use Context.current_context() instead."
+        warnings.warn(problem, DeprecationWarning, stacklevel=3)
+        return current_context()
 
     def empty_cache(self) -> None:
         """Do nothing: XLA's allocator keeps its memory."""

@@ -49,7 +49,7 @@ class Identity(HybridBlock):
 
 
 class SparseEmbedding(Embedding):
-    """`nn.Embedding`: MXNet's keeps rows of the weights and of their gradients, which are dense here, as a warning
+    """`mx.gluon.nn.Embedding`: MXNet's keeps rows of the weights and of their gradients, which are dense here, as a warning
     says once."""
 
     def __init__(

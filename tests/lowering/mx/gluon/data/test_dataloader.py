@@ -13,7 +13,7 @@ import pytest
 
 from lowering import mx
 from lowering.mx.gluon.data import ArrayDataset, BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
-from lowering.mx.gluon.data.dataloader import WorkerTimeoutError, default_batchify_fn
+from lowering.mx.gluon.data.dataloader import WorkerTimeoutError, default_batchify_fn, default_mp_batchify_fn
 from symjax_nnvm.errors import ParamError
 
 
@@ -31,7 +31,7 @@ def test_samples_become_arrays_in_their_dtypes():
     np.testing.assert_array_equal(x.asnumpy(), data[:2])
     arrays = default_batchify_fn([mx.nd.ones((2, 3), dtype="uint8"), mx.nd.zeros((2, 3), dtype="uint8")])
     assert (arrays.shape, arrays.dtype) == ((2, 2, 3), np.uint8)
-    (nested, labels), number = default_batchify_fn([((1.5, 2), 3), ((4.5, 5), 6)])
+    (nested, labels), number = default_mp_batchify_fn([((1.5, 2), 3), ((4.5, 5), 6)])
     assert (nested.asnumpy().tolist(), labels.asnumpy().tolist()) == ([1.5, 4.5], [2, 5])
     assert number.dtype == np.int32  # which Python's numbers are in NumPy, less 32 bits
 
