@@ -49,8 +49,7 @@ class Identity(HybridBlock):
 
 
 class SparseEmbedding(Embedding):
-    """`mx.gluon.nn.Embedding`: MXNet's keeps rows of the weights and of their gradients, which are dense here, as a warning
-    says once."""
+    """`mx.gluon.nn.Embedding`: MXNet's weights and gradients are rows, which are dense here. A warning says so once."""
 
     def __init__(
         self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any
