@@ -76,7 +76,7 @@ def test_structural_names_are_attributes_with_dots():
 def test_attributes_keep_their_kind():
     net = Pair()
     with pytest.raises(TypeError, match="Changing attribute type for first"):
-        net.first = 3
+        net.first = 3  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(AssertionError, match="Overriding Parameter attribute"):
         net.scale = gluon.Parameter("other")
 
@@ -158,7 +158,9 @@ def test_what_does_not_fit_a_file_is_told(tmp_path: Path):
     net = nn.HybridSequential()
     with net.name_scope():
         net.add(nn.Dense(2, in_units=3))
-    with pytest.raises(AssertionError, match=r"Parameter '0.weight' is missing in file .* contains parameters: 'scale', 's"):
+    with pytest.raises(
+        AssertionError, match=r"Parameter '0.weight' is missing in file .* contains parameters: 'scale', 's"
+    ):
         net.load_parameters(path)
     with pytest.raises(ValueError, match="is not present in ParameterDict, which contains parameters '0.weight'"):
         net.load_parameters(path, allow_missing=True)
