@@ -185,6 +185,25 @@ def test_dtypes_of_a_file_are_cast_if_asked(tmp_path: Path):
     assert net.first.weight.data().dtype == net.first.weight.dtype == np.float16
 
 
+def test_networks_of_the_same_lines_take_the_saved_tree(tmp_path: Path):
+    def made() -> Any:
+        net = nn.Sequential()
+        net.add(nn.Dense(2), nn.Lambda("relu"), nn.Dense(3))
+        return net
+
+    net, other, prefix = made(), made(), str(tmp_path / "net")
+    net.initialize(mx.init.Normal(1.0))
+    for layer in (net[0], net[2]):
+        layer.hybridize()
+    out = net(ones(1, 4)).asnumpy()
+    net.save(prefix)
+    other.load(prefix)
+    np.testing.assert_array_equal(other(ones(1, 4)).asnumpy(), out)
+    assert other[0].name == net[0].name
+    with pytest.raises(AssertionError, match="is of another network"):
+        nn.Sequential().load(prefix)
+
+
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
