@@ -400,7 +400,7 @@ class Executor:
             callback(name, zeros(label.shape, label.dtype))
 
     def debug_str(self) -> str:
-        """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of the values
+        """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is
         between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`."""
         graph = Symbol(self._functions.program(True).program.graph.outputs)
         arrays = {cell.name: (cell.shape, cell.dtype.name) for cell in (*self._args, *self._aux)}

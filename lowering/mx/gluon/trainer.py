@@ -193,16 +193,13 @@ class Trainer:
             return
         on_store = self._kvstore is not None and self._update_on_kvstore
         updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
-        for i, param in enumerate(self._params):
-            if param.grad_req == "null":
-                continue
-            arrays = param.list_data()
-            for array in () if ignore_stale_grad else arrays:
+        trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        for _, param in () if ignore_stale_grad else trained:
+            for array in param.list_data():
                 if not array._fresh_grad:
                     raise _stale(param, array)
-            if on_store:
-                continue
-            for update, array, grad in zip(updates, arrays, param.list_grad(), strict=True):
+        for i, param in () if on_store else trained:
+            for update, array, grad in zip(updates, param.list_data(), param.list_grad(), strict=True):
                 if not ignore_stale_grad or array._fresh_grad:
                     update.append((i, grad, array))
                     array._fresh_grad = False

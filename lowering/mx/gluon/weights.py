@@ -24,7 +24,6 @@ from lowering.mx.ndarray.array import NDArray
 
 _REQUESTS = ("write", "add", "null")
 _STORAGE = ("default", "row_sparse", "csr")
-_NAMING = "Blocks must have equal prefixes, or be made within their parent's name_scope()."
 
 
 class Parameter:

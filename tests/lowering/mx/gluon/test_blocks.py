@@ -76,7 +76,7 @@ def test_structural_names_are_attributes_with_dots():
 def test_attributes_keep_their_kind():
     net = Pair()
     with pytest.raises(TypeError, match="Changing attribute type for first"):
-        net.first = 3
+        net.first = 3  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(AssertionError, match="Overriding Parameter attribute"):
         net.scale = gluon.Parameter("other")
 
@@ -158,7 +158,9 @@ def test_what_does_not_fit_a_file_is_told(tmp_path: Path):
     net = nn.HybridSequential()
     with net.name_scope():
         net.add(nn.Dense(2, in_units=3))
-    with pytest.raises(AssertionError, match=r"Parameter '0.weight' is missing in file .* contains parameters: 'scale', 's"):
+    with pytest.raises(
+        AssertionError, match=r"Parameter '0.weight' is missing in file .* contains parameters: 'scale', 's"
+    ):
         net.load_parameters(path)
     with pytest.raises(ValueError, match="is not present in ParameterDict, which contains parameters '0.weight'"):
         net.load_parameters(path, allow_missing=True)
@@ -181,6 +183,25 @@ def test_dtypes_of_a_file_are_cast_if_asked(tmp_path: Path):
     assert net.first.weight.data().dtype == np.float32
     net.load_parameters(path, cast_dtype=True, dtype_source="saved")
     assert net.first.weight.data().dtype == net.first.weight.dtype == np.float16
+
+
+def test_networks_of_the_same_lines_take_the_saved_tree(tmp_path: Path):
+    def made() -> Any:
+        net = nn.Sequential()
+        net.add(nn.Dense(2), nn.Lambda("relu"), nn.Dense(3))
+        return net
+
+    net, other, prefix = made(), made(), str(tmp_path / "net")
+    net.initialize(mx.init.Normal(1.0))
+    for layer in (net[0], net[2]):
+        layer.hybridize()
+    out = net(ones(1, 4)).asnumpy()
+    net.save(prefix)
+    other.load(prefix)
+    np.testing.assert_array_equal(other(ones(1, 4)).asnumpy(), out)
+    assert other[0].name == net[0].name
+    with pytest.raises(AssertionError, match="is of another network"):
+        nn.Sequential().load(prefix)
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
