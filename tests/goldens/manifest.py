@@ -33,7 +33,6 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("executor/*", "tests.goldens.executor.make"),
     ("gluon/*", "tests.goldens.gluon.make"),
     ("files/*", "tests.goldens.files.make"),
-    ("gluon/*", "tests.goldens.gluon.make"),
     ("gluon_layers/*", "tests.goldens.gluon_layers.make"),
     ("image/*", "tests.goldens.image.make"),
     ("json/*", "tests.goldens.json.make"),

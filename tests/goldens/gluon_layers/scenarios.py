@@ -184,7 +184,7 @@ def _gradients(mx: Any, block: Any, run: Callable[[], Any]) -> Iterator[tuple[st
     """The outputs of a computation, and the gradients of the sum of their squares."""
     with mx.autograd.record(train_mode=isinstance(block, mx.gluon.contrib.nn.SyncBatchNorm)):
         outputs = run()
-        total = sum((output * output).sum() for output in outputs)
+        total: Any = sum((output * output).sum() for output in outputs)
     learns = bool(list(block.collect_params().keys())) and "Modulated" not in type(block).__name__
     if learns:  # MXNet has the other's gradient on GPUs alone
         total.backward()

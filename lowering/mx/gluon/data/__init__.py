@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from lowering.mx.gluon.data import dataloader as dataloader
+from lowering.mx.gluon.data import dataset as dataset
+from lowering.mx.gluon.data import sampler as sampler
 from lowering.mx.gluon.data import vision as vision
 from lowering.mx.gluon.data.dataloader import DataLoader as DataLoader
 from lowering.mx.gluon.data.dataset import ArrayDataset as ArrayDataset

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lowering.mx.gluon.rnn import rnn_cell as rnn_cell
+from lowering.mx.gluon.rnn import rnn_layer as rnn_layer
 from lowering.mx.gluon.rnn.rnn_cell import BidirectionalCell as BidirectionalCell
 from lowering.mx.gluon.rnn.rnn_cell import DropoutCell as DropoutCell
 from lowering.mx.gluon.rnn.rnn_cell import GRUCell as GRUCell

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lowering.mx.gluon.contrib.rnn import conv_rnn_cell as conv_rnn_cell
+from lowering.mx.gluon.contrib.rnn import rnn_cell as rnn_cell
 from lowering.mx.gluon.contrib.rnn.conv_rnn_cell import Conv1DGRUCell as Conv1DGRUCell
 from lowering.mx.gluon.contrib.rnn.conv_rnn_cell import Conv1DLSTMCell as Conv1DLSTMCell
 from lowering.mx.gluon.contrib.rnn.conv_rnn_cell import Conv1DRNNCell as Conv1DRNNCell

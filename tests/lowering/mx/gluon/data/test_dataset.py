@@ -11,6 +11,7 @@ import pytest
 
 from lowering import mx
 from lowering.mx.gluon import data
+from lowering.mx.gluon.data.dataset import _DownloadedDataset
 from symjax_nnvm.errors import SymbolTypeError
 
 
@@ -86,6 +87,17 @@ def test_a_record_file_is_read_by_many_threads(tmp_path: Path):
     with ThreadPoolExecutor(8) as pool:
         read = list(pool.map(dataset.__getitem__, [*range(300)] * 4))
     assert read == [bytes([i % 251]) * (i + 1) for i in range(300)] * 4
+
+
+def test_a_librarys_data_set_reads_its_folder(tmp_path: Path):
+    class Numbers(_DownloadedDataset):
+        def _get_data(self) -> None:
+            self._data, self._label = [1, 2], [len(list(Path(self._root).iterdir())), 5]
+
+    assert samples(Numbers(str(tmp_path / "made" / "here"), None)) == [(1, 0), (2, 5)]
+    assert samples(Numbers(tmp_path, lambda data, label: data + label)) == [2, 7]
+    with pytest.raises(NotImplementedError, match="DownloadedDataset does not define _get_data"):
+        _DownloadedDataset(tmp_path, None)
 
 
 def test_a_base_class_must_be_defined():

@@ -75,6 +75,7 @@ def test_arrays_are_resized_by_mx_image_and_on_the_tape_by_the_operator():
     data.attach_grad()
     with mx.autograd.record():
         transforms.CropResize(0, 0, 10, 10, 5)(data * 1).sum().backward()
+    assert data.grad is not None
     np.testing.assert_allclose(data.grad.asnumpy().sum(), 75, rtol=1e-5)
     for size in (-1, (1, 2, 3)):
         with pytest.raises(mx.MXNetError):
