@@ -201,7 +201,8 @@ create = Optimizer.create_optimizer
 class RuleOptimizer(Optimizer):
     """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError.
 
-    single: what it keeps is one array or None, no tuple. draws: it takes random numbers. fused: MXNet's state of half precision ends with the copy.
+    single: what it keeps is one array or None, no tuple. draws: it takes random numbers. fused:
+    MXNet's state of half precision ends with the copy.
     """
 
     rule: Rule
