@@ -79,7 +79,7 @@ def test_a_formula_of_one_element_is_what_the_operator_computes(name: str):
     known = {**_NAMES, "y": y, "scalar": y, "inf": math.inf, "sign": lambda v: float(np.sign(v))}
     known["round"] = lambda v: math.copysign(math.floor(abs(v) + 0.5), v)
     expected = [eval(EXPRESSIONS[name], {**known, "x": float(v)}) for v in x]
-    np.testing.assert_allclose(np.asarray(found).ravel(), np.float32(expected), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(found).ravel(), np.array(expected, np.float32), rtol=2e-5, atol=1e-6)
 
 
 def test_the_formulas_of_most_operators_of_elements_are_expressions():

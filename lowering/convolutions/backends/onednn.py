@@ -121,7 +121,7 @@ class OneDnn(Backend):
         return True
 
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
-        """Return the layout of the weight that it takes; None where it does not compute the geometry with what follows."""
+        """Return the layout of the weight that it takes; None where it does not compute what is asked."""
         found = (block_of_a_core if self.one_core else block)(geometry, epilogue)
         return None if found is None else Blocks.of(found, geometry).layout
 
