@@ -43,6 +43,7 @@ import pytest
 from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.cases import Case
 from tests.support import expensive
+from tests.support.poison import poison
 
 # Meshes are tested on as many CPU devices; what runs on the first of them alone takes no longer for the others.
 jax.config.update("jax_num_cpu_devices", 8)
@@ -84,6 +85,12 @@ def sound_graphs() -> Iterator[None]:
     """Whatever pass runs in a test, what must hold of any graph holds of its result."""
     with checking_passes():
         yield
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX without its autodiff."""
+    poison(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -170,8 +170,9 @@ is later than 18, or why not.
 - **d**: `jax.vjp` and finite differences in float64.
 - **2**: `jax.grad` of `jax.grad`, for the second order.
 
-Every case also checks inference and JSON. Evaluation without jit and vmap take one case of each operator; second order,
-and **d** where MXNet's gradients are compared, one case of each set of its parameters. `pytest --whole-ladder` takes all.
+Every case also checks inference and JSON. Evaluation without jit and vmap take one case of each operator; second
+order, and **d** where MXNet's gradients are compared, one case of each set of its parameters. `pytest --whole-ladder`
+takes all.
 """
 
 
