@@ -377,7 +377,8 @@ class Executor:
 
         Calls come in the order of execution, after the forward or the backward part has run. monitor_all: before its
         outputs, each operator's inputs. None ends it. Monitored runs keep every value in memory; what
-        mirroring computes again is not told.
+        mirroring computes again is not told, nor what MXNet does within one operator. The gradient of input i of a node
+        is called `{node}_backward_output{i}`.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
         self._residuals = None  # a monitored run keeps others
@@ -392,16 +393,18 @@ class Executor:
                     for name in called if value is not None else ():
                         callback(name, value)
             for name, value in zip(output_names, outputs, strict=True):
-                if value is not None:
+                if value is not None and name is not None:
                     callback(name, value)
+        for name, argument in () if forward else self._functions.unasked_gradients():
+            label = self._cell_of_argument[argument]
+            callback(name, zeros(label.shape, label.dtype))
 
     def debug_str(self) -> str:
-        """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of its
-        arrays."""
+        """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is
+        between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`."""
         graph = Symbol(self._functions.program(True).program.graph.outputs)
-        cells = [*self._args, *(self._grads or ()), *self._aux]
-        allocated = sum(cell.value.nbytes for cell in cells if cell is not None)
-        return f"{graph.debug_str()}Total {allocated >> 20} MB allocated\n"
+        arrays = {cell.name: (cell.shape, cell.dtype.name) for cell in (*self._args, *self._aux)}
+        return f"{graph.debug_str()}Total {self._functions.planned_bytes(arrays) >> 20} MB allocated\n"
 
     def get_optimized_symbol(self) -> Symbol:
         """Return a copy of the forward part as it runs: equal nodes merged."""

@@ -39,7 +39,7 @@ _WRITERS = {"write_text", "write_bytes", "save", "savez", "savez_compressed", "s
             "replace", "copy", "copyfile", "copy2", "move", "symlink_to", "hardlink_to", "touch", "mkstemp", "truncate",
             "NamedTemporaryFile", "save_file", "serialize_file", "dump"}  # fmt: skip
 _MODULES = {"os", "np", "numpy", "shutil", "tempfile", "pickle", "json", "Path", "library", "safetensors", "io"}
-_METHODS = {"write_text", "write_bytes", "tofile", "symlink_to", "hardlink_to", "touch"}
+_METHODS = {"write_text", "write_bytes", "tofile", "symlink_to", "hardlink_to", "touch", "extract", "extractall"}
 _ALLOWED = {
     "symjax_nnvm/io/files.py": {"open(name, 'xb')", "os.open(path, flags)", "os.replace",
                             "os.open(target, os.O_WRONLY)",
@@ -94,7 +94,8 @@ def test_everything_is_written_through_one_function():
     "code",
     ["open(p, 'w')", "p.open('wb')", "open(p, mode='r+')", "p.write_text('')", "p.write_bytes(b'')", "np.save(p, a)",
      "np.savez(p, a)", "os.open(p, os.O_WRONLY | os.O_CREAT)", "os.fdopen(3, 'ab')", "mmap.mmap(3, 0)", "a.tofile(p)",
-     "shutil.copy(p, q)", "os.replace(p, q)", "json.dump(a, f)", "tempfile.mkstemp()", "np.memmap(p)"],
+     "shutil.copy(p, q)", "os.replace(p, q)", "json.dump(a, f)", "tempfile.mkstemp()", "np.memmap(p)",
+     "archive.extractall(p)"],
 )  # fmt: skip
 def test_the_walk_finds_a_write(code: str):
     assert list(_writes(ast.parse(code)))

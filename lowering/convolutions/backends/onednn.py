@@ -121,7 +121,7 @@ class OneDnn(Backend):
         return True
 
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
-        """Return the layout of the weight that it takes; None where it does not compute what is asked."""
+        """Return the layout of the weight that it takes; None where it computes no such geometry and what follows."""
         found = (block_of_a_core if self.one_core else block)(geometry, epilogue)
         return None if found is None else Blocks.of(found, geometry).layout
 
