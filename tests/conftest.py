@@ -43,6 +43,7 @@ import pytest
 from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.cases import Case
 from tests.support import expensive
+from tests.support.poison import poison
 
 # Meshes are tested on as many CPU devices; what runs on the first of them alone takes no longer for the others.
 jax.config.update("jax_num_cpu_devices", 8)
@@ -61,11 +62,16 @@ SAMPLED_RUNGS: dict[str, Callable[[Case], object]] = {
     "test_jitted_equals_unjitted": lambda case: case.op,
     "test_vmap_equals_a_loop": lambda case: case.op,
     "test_second_order_gradient_equals_vjp_of_grad": lambda case: (case.op, *sorted(case.params)),
+    "test_gradient_equals_vjp_and_finite_differences": lambda case: (
+        (case.op, *sorted(case.params)) if case.is_train and not case.no_mxnet else case.id
+    ),
 }
-"""Rungs of half the ladder's time → what one case is enough for: each operator, or each set of its parameters.
+"""Rungs of most of the ladder's time → what one case is enough for: each operator, or each set of its parameters.
 
 What they can reveal, a rule that asks for values it only has outside jit, that maps over the wrong axis, that has no
-second derivative, hangs on the rule, not on further shapes and dtypes. `--whole-ladder`: every case.
+second derivative, hangs on the rule, not on further shapes and dtypes. First derivatives that MXNet computed are
+compared with MXNet's, in every case; one of each set is compared with JAX's and with differences, too.
+`--whole-ladder`: every case.
 """
 
 # JAX's caches are a large heap of long-lived objects, which Python's default thresholds walk over and over.
@@ -79,6 +85,12 @@ def sound_graphs() -> Iterator[None]:
     """Whatever pass runs in a test, what must hold of any graph holds of its result."""
     with checking_passes():
         yield
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX without its autodiff."""
+    poison(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

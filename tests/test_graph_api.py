@@ -13,21 +13,6 @@ from symjax_nnvm.symbol.variable import Group, Variable
 from tests.support.pass_toys import toy
 
 
-def test_infer_shape_of_the_design_notes():
-    x = Variable("x", shape=(4, 2))
-    y = toy("add", x, x, node="add1")
-    y = toy("reshape", y, node="reshape1", target="(2, 4)")
-    g = graph_api.create(y)
-    g._set_json_attr("shape_attr_key", "shape")
-    g = g.apply("InferShape")
-    jgraph = json.loads(g.apply("SaveJSON").json_attr("json"))
-    jnodes = jgraph["nodes"]
-    jnode_row_ptr = jgraph["node_row_ptr"]
-    nindex = {n["name"]: i for i, n in enumerate(jnodes)}
-    assert g.json_attr("shape")[jnode_row_ptr[nindex["reshape1"]]] == [2, 4]
-    assert g.json_attr("shape")[jnode_row_ptr[nindex["add1"]]] == [4, 2]
-
-
 def test_index_agrees_with_the_saved_json():
     g = graph_api.create(toy("relu", toy("norm", Variable("x"), node="bn"), node="out"))
     saved = json.loads(g.json())

@@ -170,8 +170,9 @@ is later than 18, or why not.
 - **d**: `jax.vjp` and finite differences in float64.
 - **2**: `jax.grad` of `jax.grad`, for the second order.
 
-Every case also checks inference and JSON. Evaluation without jit and vmap take one case of each operator, second order
-one case of each set of its parameters. `pytest --whole-ladder` takes all.
+Every case also checks inference and JSON. Evaluation without jit and vmap take one case of each operator; second
+order, and **d** where MXNet's gradients are compared, one case of each set of its parameters. `pytest --whole-ladder`
+takes all.
 """
 
 
@@ -294,7 +295,9 @@ def stub() -> str:
 
 def _function(op: Op) -> str:
     arguments = list(arguments_of(op))
-    doc = "\n\n    ".join([op.description.replace("\\", "\\\\") or op.name, *_argument_lines(op)])
+    described = [f"    - {line}" for line in _argument_lines(op)]
+    description = op.description.replace("\\", "\\\\") or op.name
+    doc = "\n".join([description, *([""] if described else []), *described])
     return f'def {op.name}({", ".join(arguments)}) -> Symbol:\n    """{doc}"""'
 
 

@@ -21,6 +21,7 @@ from symjax_nnvm.ir.attributes import FDeviation, FDraws, FGradient, FInferShape
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.linear import Linear, self_adjoint
+from symjax_nnvm.ops.formulas import formula_of
 from symjax_nnvm.symbol.functions import operator_function
 from symjax_nnvm.symbol.namespaces import FOREIGN_NAMES, Namespace
 from tests.cases import Case
@@ -137,7 +138,8 @@ def known_names(op: Op) -> list[str]:
         if not calls:
             calls = [f"{root}{'.' * bool(space)}{space}.{short}" for root in ("sym", "mx.sym", "mx.nd")]
         names |= {name, short, snake, short.replace("_", ""), *calls}
-    names |= {layer for layer, name in FOREIGN_NAMES.items() if name in (op.name, *op.aliases)}
+    for layer in (layer for layer, name in FOREIGN_NAMES.items() if name in (op.name, *op.aliases)):
+        names |= {layer, layer.replace("_", "")}
     return sorted({name.lower() for name in names if name})
 
 
@@ -145,9 +147,11 @@ _CONNECTIVES = re.compile(r"\b(?:where|else|and|or|both|exactly|one|are|is|not)\
 
 
 def formulas(op: Op) -> list[str]:
-    """The formulas in an operator's description and in the docstring of its gradient rule."""
+    """The formula in an operator's description, else that of `symjax_nnvm.ops.formulas`; and those in the docstring of
+    its gradient rule."""
     clauses = re.split(r"[:;] |, with ", _lead(op.description).removesuffix("."))
-    return [*filter(_is_formula, clauses)][:1] + [line.removesuffix(".") for line in _gradient_words(op)[0]]
+    described = [*filter(_is_formula, clauses)][:1]
+    return (described or list(formula_of(op.name))) + [line.removesuffix(".") for line in _gradient_words(op)[0]]
 
 
 def _is_formula(clause: str) -> bool:

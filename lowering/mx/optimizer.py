@@ -201,11 +201,13 @@ create = Optimizer.create_optimizer
 class RuleOptimizer(Optimizer):
     """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError.
 
-    single: what it keeps is one array or None, no tuple. fused: MXNet's state of half precision ends with the copy.
+    single: what it keeps is one array or None, no tuple. draws: it takes random numbers. fused:
+    MXNet's state of half precision ends with the copy.
     """
 
     rule: Rule
     single: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
     fused: ClassVar[bool] = False
 
     def __init__(self, **kwargs: Any):
@@ -273,7 +275,7 @@ class RuleOptimizer(Optimizer):
             values = [[array.value for array in arrays] for arrays in (weights, grads)]
             slots = [[slot.value for slot in arrays] for arrays in kept]
             run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds))
-            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
+            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key() if self.draws else None)
             for weight, arrays, (value, *new_slots) in zip(weights, kept, made, strict=True):
                 weight.cell.assign(value)
                 for slot, new in zip(arrays, new_slots, strict=True):
@@ -315,10 +317,12 @@ _NAMES = (
 )  # fmt: skip
 
 _SINGLE = ("SGD", "NAG", "ccSGD", "Signum", "LARS", "AdaGrad", "GroupAdaGrad", "SGLD")
+_DRAWING = ("SGLD",)
 _FUSED = ("SGD", "NAG", "ccSGD", "LARS")
 
 for _name in _NAMES:
-    _facts = {"rule": RULES[_name.lower()], "single": _name in _SINGLE, "fused": _name in _FUSED}
+    _facts = {"rule": RULES[_name.lower()], "draws": _name in _DRAWING}
+    _facts |= {"single": _name in _SINGLE, "fused": _name in _FUSED}
     _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
     globals()[_name] = register(_made)
 

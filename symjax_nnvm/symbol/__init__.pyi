@@ -30,45 +30,33 @@ def __getattr__(name: str) -> Callable[..., Symbol]: ...  # operators that users
 def Activation(data: Symbol, act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """relu max(x, 0), sigmoid 1 / (1 + e⁻ˣ), softrelu log(1 + eˣ), softsign x / (1 + |x|), or tanh.
 
-    act_type: one of 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh', required. the function."""
+    - act_type: one of 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh', required. the function."""
 _npx_activation = Activation
 def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.
 
-    eps: float, optional, default=0.0010000000474974513. added to the variance.
-
-    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
-
-    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
-
-    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
-
-    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
-
-    max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
+    - eps: float, optional, default=0.0010000000474974513. added to the variance.
+    - momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+    - fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+    - use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
+    - max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
 _npx_batch_norm = BatchNorm
 def BatchNorm_v1(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.00100000005, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated; use BatchNorm) Batch normalisation over axis 1. The output `var` is the variance. Takes data of every rank from 2 and every floating-point dtype; MXNet takes float32 matrices and images.
 
-    eps: float, optional, default=0.00100000005. added to the variance.
-
-    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
-
-    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
-
-    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`."""
+    - eps: float, optional, default=0.00100000005. added to the variance.
+    - momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+    - fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+    - use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`."""
 def BilinearSampler(data: Symbol, grid: Symbol | None = None, cudnn_off: bool | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Data between their elements: at the positions of the grid (x, y), interpolated from the four elements around each; -1 and 1 are the centres of the first and last column and row, and outside all is 0.
 
-    cudnn_off: boolean or None, optional, default=None. accepted and without effect."""
+    - cudnn_off: boolean or None, optional, default=None. accepted and without effect."""
 def BlockGrad(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data itself; no gradient passes."""
 _sparse_stop_gradient = BlockGrad
@@ -76,159 +64,109 @@ stop_gradient = BlockGrad
 def CTCLoss(data: Symbol, label: Symbol | None = None, data_lengths: Symbol | None = None, label_lengths: Symbol | None = None, use_data_lengths: bool = False, use_label_lengths: bool = False, blank_label: Literal['first', 'last'] = 'first', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """-log of the probability of each sequence's labels under connectionist temporal classification (Graves et al. 2006): summed over all alignments with the steps, blanks between them. data (t, n, c) are activations, of which a softmax is taken; label (n, l); the loss is (n,). As in MXNet a sequence that no alignment fits has loss 0; it has gradient 0, too, where MXNet leaves the gradient's memory as it was. Works in every floating-point dtype. The hidden output is the gradient of data.
 
-    use_data_lengths: boolean, optional, default=False. take the number of steps of each sequence.
-
-    use_label_lengths: boolean, optional, default=False. take the number of labels of each sequence; else they end at padding.
-
-    blank_label: one of 'first', 'last', optional, default='first'. the blank's class: 0, and labels are padded with 0; or the last, and they are padded with -1."""
+    - use_data_lengths: boolean, optional, default=False. take the number of steps of each sequence.
+    - use_label_lengths: boolean, optional, default=False. take the number of labels of each sequence; else they end at padding.
+    - blank_label: one of 'first', 'last', optional, default='first'. the blank's class: 0, and labels are padded with 0; or the last, and they are padded with -1."""
 _contrib_CTCLoss = CTCLoss
 _contrib_ctc_loss = CTCLoss
 ctc_loss = CTCLoss
 def Cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data in another dtype; the gradient is cast back, through integers too.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype."""
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype."""
 _npi_cast = Cast
 _npx_cast = Cast
 cast = Cast
 def Concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays along an axis.
 
-    num_args: int ≥ 1 ≤ 65536, required. number of inputs.
-
-    dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
+    - dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
 _sparse_concat = Concat
 concat = Concat
 def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: bool = False, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 _npx_convolution = Convolution
 def Convolution_v1(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: bool = False, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    workspace: int ≥ 0, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    layout: one of 'NCDHW', 'NCHW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - workspace: int ≥ 0, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - layout: one of 'NCDHW', 'NCHW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 def Correlation(data1: Symbol, data2: Symbol | None = None, kernel_size: int = 1, max_displacement: int = 1, stride1: int = 1, stride2: int = 1, pad_size: int = 0, is_multiply: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """How alike patches of two maps (n, c, h, w) are, for every displacement of the second: the mean product, or the mean absolute difference, over patch and channels. Channel i of the result belongs to the displacement (i // w - r, i % w - r) · stride2, with r = max_displacement // stride2 and w = 2 r + 1. Maps of two shapes are an error, where MXNet reads beyond the smaller.
 
-    kernel_size: int ≥ 1, optional, default=1. side of the square patches that are compared; odd.
-
-    max_displacement: int ≥ 0, optional, default=1. the farthest displacement of the second map in each direction.
-
-    stride1: int ≥ 1, optional, default=1. step between the places of the first map.
-
-    stride2: int ≥ 1, optional, default=1. step between displacements.
-
-    pad_size: int ≥ 0, optional, default=0. zeros around both maps.
-
-    is_multiply: boolean, optional, default=True. compare by products; else by absolute differences."""
+    - kernel_size: int ≥ 1, optional, default=1. side of the square patches that are compared; odd.
+    - max_displacement: int ≥ 0, optional, default=1. the farthest displacement of the second map in each direction.
+    - stride1: int ≥ 1, optional, default=1. step between the places of the first map.
+    - stride2: int ≥ 1, optional, default=1. step between displacements.
+    - pad_size: int ≥ 0, optional, default=0. zeros around both maps.
+    - is_multiply: boolean, optional, default=True. compare by products; else by absolute differences."""
 def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int = (0, 0), h_w: Sequence[int] | int = (0, 0), center_crop: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)
 
-    num_args: int ≥ 1 ≤ 2, required. number of inputs: 1, or 2 with an array of the size to crop to.
-
-    offset: tuple of int ≥ 0, optional, default=(0, 0). first row and column that stay.
-
-    h_w: tuple of int ≥ 0, optional, default=(0, 0). height and width that stay, for one input.
-
-    center_crop: boolean, optional, default=False. take the middle; offset is ignored."""
+    - num_args: int ≥ 1 ≤ 2, required. number of inputs: 1, or 2 with an array of the size to crop to.
+    - offset: tuple of int ≥ 0, optional, default=(0, 0). first row and column that stay.
+    - h_w: tuple of int ≥ 0, optional, default=(0, 0). height and width that stay, for one input.
+    - center_crop: boolean, optional, default=False. take the middle; offset is ignored."""
 def Custom(*data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: Any) -> Symbol:
     """An operator of the user's own: op_type names it, further keywords are its parameters. See `register_custom`.
 
-    data: NDArray-or-Symbol[]. Inputs, as the operator declares them.
-
-    op_type: string, required. The type it was registered under."""
+    - data: NDArray-or-Symbol[]. Inputs, as the operator declares them.
+    - op_type: string, required. The type it was registered under."""
 _npi_Custom = Custom
 def Deconvolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), adj: Sequence[int] | int = (), target_shape: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 512, no_bias: bool = True, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Transposed convolution: the data gradient of the Convolution with this window, as an operator. An axis of d elements gets stride · (d - 1) + kernel - 2 · pad + adj, or what target_shape says. Works over one, two and three axes, dilated or not, in every layout; the weight has that of data with its channels for the batch: (c, f / groups, h, w), or (c, h, w, f / groups) for NHWC.
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    adj: tuple of int ≥ 0, optional, default=(). elements added at the end of each spatial axis, fewer than its stride; (): none.
-
-    target_shape: tuple of int ≥ 0, optional, default=(). spatial sizes of the output; pad and adj then follow from it.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    workspace: int ≥ 0 ≤ 8192, optional, default=512. memory limit of cuDNN in MB; accepted and without effect.
-
-    no_bias: boolean, optional, default=True. leave the bias out; unlike Convolution's it is left out unless asked for.
-
-    cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - adj: tuple of int ≥ 0, optional, default=(). elements added at the end of each spatial axis, fewer than its stride; (): none.
+    - target_shape: tuple of int ≥ 0, optional, default=(). spatial sizes of the output; pad and adj then follow from it.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - workspace: int ≥ 0 ≤ 8192, optional, default=512. memory limit of cuDNN in MB; accepted and without effect.
+    - no_bias: boolean, optional, default=True. leave the bias out; unlike Convolution's it is left out unless asked for.
+    - cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 _npx_deconvolution = Deconvolution
 def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 'training', axes: Sequence[int] | int = (), cudnn_off: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. The hidden output `mask` holds the factors. p=1 gives zeros, where MXNet divides 0 by 0.
 
-    p: float ≥ 0 ≤ 1, optional, default=0.5. the share of elements that is dropped.
-
-    mode: one of 'always', 'training', optional, default='training'. when elements are dropped.
-
-    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes along which whole slices are dropped: the mask has length 1 there.
-
-    cudnn_off: boolean or None, optional, default=False. accepted and without effect."""
+    - p: float ≥ 0 ≤ 1, optional, default=0.5. the share of elements that is dropped.
+    - mode: one of 'always', 'training', optional, default='training'. when elements are dropped.
+    - axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes along which whole slices are dropped: the mask has length 1 there.
+    - cudnn_off: boolean or None, optional, default=False. accepted and without effect."""
 _npx_dropout = Dropout
 def Embedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', sparse_grad: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Rows of weight by number; numbers outside are clipped. The gradient of the numbers is zero, where MXNet has an error.
 
-    input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
-
-    output_dim: int ≥ 1, required. length of each row.
-
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
-
-    sparse_grad: boolean, optional, default=False. accepted for MXNet's sake: the gradient is always dense."""
+    - input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
+    - output_dim: int ≥ 1, required. length of each row.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
+    - sparse_grad: boolean, optional, default=False. accepted for MXNet's sake: the gradient is always dense."""
 _npx_embedding = Embedding
 _sparse_Embedding = Embedding
 def Flatten(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -238,721 +176,513 @@ flatten = Flatten
 def FullyConnected(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, num_hidden: int, no_bias: bool = False, flatten: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Y = X Wᵀ + b: a dense layer.
 
-    num_hidden: int ≥ 1, required. length of the output's last axis.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    flatten: boolean, optional, default=True. collapse all axes but the first before multiplying; else multiply the last axis."""
+    - num_hidden: int ≥ 1, required. length of the output's last axis.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - flatten: boolean, optional, default=True. collapse all axes but the first before multiplying; else multiply the last axis."""
 _npx_fully_connected = FullyConnected
 _sparse_FullyConnected = FullyConnected
 def GridGenerator(data: Symbol, transform_type: Literal['affine', 'warp'], target_shape: Sequence[int] | int = (0, 0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN there, is an error.
 
-    transform_type: one of 'affine', 'warp', required. affine: data are matrices, one for each sample; warp: data are the optical flow in pixels.
-
-    target_shape: tuple of int, optional, default=(0, 0). affine only: height and width of the grid."""
+    - transform_type: one of 'affine', 'warp', required. affine: data are matrices, one for each sample; warp: data are the optical flow in pixels.
+    - target_shape: tuple of int, optional, default=(0, 0). affine only: height and width of the grid."""
 def GroupNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, num_groups: int = 1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every group of channels of every sample with mean 0 and variance 1, times gamma, plus beta (Wu, He: Group Normalization, 2018). As in MXNet 1.9 gamma and beta have one element for each group, not for each channel. The output `std` is √(variance + eps).
 
-    num_groups: int ≥ 1, optional, default=1. number of groups that the channels, axis 1, are shared out to.
-
-    eps: float, optional, default=9.99999975e-06. added to the variance.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
+    - num_groups: int ≥ 1, optional, default=1. number of groups that the channels, axis 1, are shared out to.
+    - eps: float, optional, default=9.99999975e-06. added to the variance.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
 def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sparseness_target: float = 0.100000001, penalty: float = 0.00100000005, momentum: float = 0.899999976, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet when the backward part does. Takes data (n, c, …) of every rank from 2; MXNet trains on matrices.
 
-    sparseness_target: float ≥ 0 ≤ 1, optional, default=0.100000001. the mean activation aimed at, ρ.
-
-    penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
-
-    momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
+    - sparseness_target: float ≥ 0 ≤ 1, optional, default=0.100000001. the mean activation aimed at, ρ.
+    - penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
+    - momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
 def InstanceNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, eps: float = 0.00100000005, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.
 
-    eps: float, optional, default=0.00100000005. added to the variance."""
+    - eps: float, optional, default=0.00100000005. added to the variance."""
 def L2Normalization(data: Symbol, eps: float = 1.00000001e-10, mode: Literal['channel', 'instance', 'spatial'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Data divided by Euclidean norms, √(sum of squares + eps).
 
-    eps: float, optional, default=1.00000001e-10. added to the sum of squares.
-
-    mode: one of 'channel', 'instance', 'spatial', optional, default='instance'. what one norm is of. instance: each sample; channel: the channels, axis 1, at each place; spatial: each channel of each sample."""
+    - eps: float, optional, default=1.00000001e-10. added to the sum of squares.
+    - mode: one of 'channel', 'instance', 'spatial', optional, default='instance'. what one norm is of. instance: each sample; channel: the channels, axis 1, at each place; spatial: each channel of each sample."""
 def LRN(data: Symbol, alpha: float = 9.99999975e-05, beta: float = 0.75, knorm: float = 2.0, *, nsize: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Data over (knorm + alpha · mean square of nsize neighbouring channels)^beta, where channels past the ends are 0 (Krizhevsky et al., 2012). Takes data (n, c, …) of every rank and floating-point dtype; MXNet takes float32 images.
 
-    alpha: float, optional, default=9.99999975e-05. factor of the mean square.
-
-    beta: float, optional, default=0.75. exponent.
-
-    knorm: float, optional, default=2.0. summand.
-
-    nsize: int ≥ 1, required. number of neighbouring channels, itself included, in each sum; odd."""
+    - alpha: float, optional, default=9.99999975e-05. factor of the mean square.
+    - beta: float, optional, default=0.75. exponent.
+    - knorm: float, optional, default=2.0. summand.
+    - nsize: int ≥ 1, required. number of neighbouring channels, itself included, in each sum; odd."""
 def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, axis: int = -1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, 2016). The output `std` is √(variance + eps).
 
-    axis: int ≥ -64 ≤ 64, optional, default=-1. the axis that is normalised; gamma and beta run along it.
-
-    eps: float, optional, default=9.99999975e-06. added to the variance.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
+    - axis: int ≥ -64 ≤ 64, optional, default=-1. the axis that is normalised; gamma and beta run along it.
+    - eps: float, optional, default=9.99999975e-06. added to the variance.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
 _npx_layer_norm = LayerNorm
 def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky', slope: float = 0.25, lower_bound: float = 0.125, upper_bound: float = 0.333999991, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ. gamma's gradient is right wherever prelu stands; inside a network MXNet's can come out multiplied by gamma.
 
-    act_type: one of 'elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu', optional, default='leaky'. the function.
-
-    slope: float, optional, default=0.25. leaky: factor of x < 0; elu: factor of eˣ - 1.
-
-    lower_bound: float, optional, default=0.125. rrelu: smallest slope.
-
-    upper_bound: float, optional, default=0.333999991. rrelu: largest slope."""
+    - act_type: one of 'elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu', optional, default='leaky'. the function.
+    - slope: float, optional, default=0.25. leaky: factor of x < 0; elu: factor of eˣ - 1.
+    - lower_bound: float, optional, default=0.125. rrelu: smallest slope.
+    - upper_bound: float, optional, default=0.333999991. rrelu: largest slope."""
 _npx_leaky_relu = LeakyReLU
 def LinearRegressionOutput(data: Symbol, label: Symbol | None = None, grad_scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data, with the gradient of half the squared error, (X - label) · grad_scale / outputs per sample.
 
-    grad_scale: float, optional, default=1.0. factor of the gradient."""
+    - grad_scale: float, optional, default=1.0. factor of the gradient."""
 _sparse_LinearRegressionOutput = LinearRegressionOutput
 def LogisticRegressionOutput(data: Symbol, label: Symbol | None = None, grad_scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sigmoid of data, with the gradient of its cross entropy, (sigmoid(X) - label) · grad_scale / outputs per sample.
 
-    grad_scale: float, optional, default=1.0. factor of the gradient."""
+    - grad_scale: float, optional, default=1.0. factor of the gradient."""
 _sparse_LogisticRegressionOutput = LogisticRegressionOutput
 def MAERegressionOutput(data: Symbol, label: Symbol | None = None, grad_scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data, with the gradient of the absolute error, 1 where X > label, else -1, · grad_scale / outputs per sample.
 
-    grad_scale: float, optional, default=1.0. factor of the gradient."""
+    - grad_scale: float, optional, default=1.0. factor of the gradient."""
 _sparse_MAERegressionOutput = MAERegressionOutput
 def MakeLoss(data: Symbol, grad_scale: float = 1.0, valid_thresh: float = 0.0, normalization: Literal['batch', 'null', 'valid'] = 'null', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data, to be minimised: the gradient is grad_scale / divisor. As in MXNet, batch divides by the product of all dimensions but the last.
 
-    grad_scale: float, optional, default=1.0. factor of the gradient.
-
-    valid_thresh: float, optional, default=0.0. elements above it are valid.
-
-    normalization: one of 'batch', 'null', 'valid', optional, default='null'. divisor: the number of rows (the batch size of data (n, k)), of valid elements, or 1."""
+    - grad_scale: float, optional, default=1.0. factor of the gradient.
+    - valid_thresh: float, optional, default=0.0. elements above it are valid.
+    - normalization: one of 'batch', 'null', 'valid', optional, default='null'. divisor: the number of rows (the batch size of data (n, k)), of valid elements, or 1."""
 def Pad(data: Symbol, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int, constant_value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put a border around data. Any rank and any axes are accepted.
 
-    mode: one of 'constant', 'edge', 'reflect', required. the content of the border: one value, the nearest element, or the mirror image without the edge itself.
-
-    pad_width: tuple of int ≥ 0, required. (before, after) of every axis, one after the other.
-
-    constant_value: float, optional, default=0.0. the value of a constant border."""
+    - mode: one of 'constant', 'edge', 'reflect', required. the content of the border: one value, the nearest element, or the mirror image without the edge itself.
+    - pad_width: tuple of int ≥ 0, required. (before, after) of every axis, one after the other.
+    - constant_value: float, optional, default=0.0. the value of a constant border."""
 pad = Pad
 def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max', global_pool: bool = False, cudnn_off: bool = False, pooling_convention: Literal['full', 'same', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), p_value: int | None = None, count_include_pad: bool | None = None, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: the p-th root of the sum of p-th powers.
 
-    kernel: tuple of int ≥ 1, optional, default=(). window: one, two or three spatial sizes; not used by global_pool.
-
-    pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is made of each window.
-
-    global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    pooling_convention: one of 'full', 'same', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end; same: one window each `stride` elements, from the first on.
-
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). elements added on both sides of each spatial axis; (): none.
-
-    p_value: int or None ≥ 1 ≤ 3, optional, default=None. lp only: the norm's p, 1, 2 or 3.
-
-    count_include_pad: boolean or None, optional, default=None. avg only: whether padding counts as elements; None: it does.
-
-    layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+    - kernel: tuple of int ≥ 1, optional, default=(). window: one, two or three spatial sizes; not used by global_pool.
+    - pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is made of each window.
+    - global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - pooling_convention: one of 'full', 'same', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end; same: one window each `stride` elements, from the first on.
+    - stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). elements added on both sides of each spatial axis; (): none.
+    - p_value: int or None ≥ 1 ≤ 3, optional, default=None. lp only: the norm's p, 1, 2 or 3.
+    - count_include_pad: boolean or None, optional, default=None. avg only: whether padding counts as elements; None: it does.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 _npx_pooling = Pooling
 def Pooling_v1(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'max', 'sum'] = 'max', global_pool: bool = False, pooling_convention: Literal['full', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding counts: as zeros in maxima, as elements in means; so does, in means, elements of a window past the padding. Every element that ties for a maximum receives its gradient.
 
-    kernel: tuple of int ≥ 1, optional, default=(). window: two or three spatial sizes; not used by global_pool.
-
-    pool_type: one of 'avg', 'max', 'sum', optional, default='max'. what is made of each window.
-
-    global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
-
-    pooling_convention: one of 'full', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end.
-
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
+    - kernel: tuple of int ≥ 1, optional, default=(). window: two or three spatial sizes; not used by global_pool.
+    - pool_type: one of 'avg', 'max', 'sum', optional, default='max'. what is made of each window.
+    - global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
+    - pooling_convention: one of 'full', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end.
+    - stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def RNN(data: Symbol, parameters: Symbol | None = None, state: Symbol | None = None, state_cell: Symbol | None = None, sequence_length: Symbol | None = None, *, state_size: int, num_layers: int, bidirectional: bool = False, mode: Literal['gru', 'lstm', 'rnn_relu', 'rnn_tanh'], p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None, lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None, lstm_state_clip_nan: bool = False, use_sequence_length: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit key; MXNet drops none on a CPU. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.
 
-    state_size: int ≥ 1, required. length of a cell's state.
-
-    num_layers: int ≥ 1 ≤ 256, required. number of layers, each fed with the output of the one below.
-
-    bidirectional: boolean, optional, default=False. let a second set of cells read every sequence backwards.
-
-    mode: one of 'gru', 'lstm', 'rnn_relu', 'rnn_tanh', required. the cell.
-
-    p: float ≥ 0 ≤ 1, optional, default=0.0. in training: share of the elements dropped between two layers.
-
-    state_outputs: boolean, optional, default=False. show the states after the last step.
-
-    projection_size: int or None ≥ 1, optional, default=None. lstm only: project the output of each cell to this length.
-
-    lstm_state_clip_min: float or None, optional, default=None. lstm only: least value of the cell state, with _max.
-
-    lstm_state_clip_max: float or None, optional, default=None. lstm only: greatest value of the cell state, with _min.
-
-    lstm_state_clip_nan: boolean, optional, default=False. where the cell state is clipped: make NaN its least value.
-
-    use_sequence_length: boolean, optional, default=False. take the length of each sequence."""
+    - state_size: int ≥ 1, required. length of a cell's state.
+    - num_layers: int ≥ 1 ≤ 256, required. number of layers, each fed with the output of the one below.
+    - bidirectional: boolean, optional, default=False. let a second set of cells read every sequence backwards.
+    - mode: one of 'gru', 'lstm', 'rnn_relu', 'rnn_tanh', required. the cell.
+    - p: float ≥ 0 ≤ 1, optional, default=0.0. in training: share of the elements dropped between two layers.
+    - state_outputs: boolean, optional, default=False. show the states after the last step.
+    - projection_size: int or None ≥ 1, optional, default=None. lstm only: project the output of each cell to this length.
+    - lstm_state_clip_min: float or None, optional, default=None. lstm only: least value of the cell state, with _max.
+    - lstm_state_clip_max: float or None, optional, default=None. lstm only: greatest value of the cell state, with _min.
+    - lstm_state_clip_nan: boolean, optional, default=False. where the cell state is clipped: make NaN its least value.
+    - use_sequence_length: boolean, optional, default=False. take the length of each sequence."""
 _npx_rnn = RNN
 def ROIPooling(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The greatest element in each bin of regions. rois (r, 5): number of the image, x and y of the first and of the last element, which are scaled and rounded. An empty bin gives 0. The gradient is the derivative for malformed regions too, for which MXNet has zeros.
 
-    pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
-
-    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in."""
+    - pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
+    - spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in."""
 _npx_roi_pooling = ROIPooling
 def Reshape(data: Symbol, shape: Sequence[int] | int = (), reverse: bool = False, target_shape: Sequence[int] | int = (), keep_highest: bool = False, target: Sequence[int] | int = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.
 
-    shape: tuple of int, optional, default=(). new dimensions; 0 copies a dimension of data, -1 is computed, -2 copies all remaining ones, -3 merges two, -4 splits one into the two numbers that follow (one of them may be -1).
-
-    reverse: boolean, optional, default=False. match dimensions from right to left.
-
-    target_shape: tuple of int, optional, default=(). (deprecated) new dimensions; one 0 is computed.
-
-    keep_highest: boolean, optional, default=False. (deprecated) with target_shape: keep the first dimension of data."""
+    - shape: tuple of int, optional, default=(). new dimensions; 0 copies a dimension of data, -1 is computed, -2 copies all remaining ones, -3 merges two, -4 splits one into the two numbers that follow (one of them may be -1).
+    - reverse: boolean, optional, default=False. match dimensions from right to left.
+    - target_shape: tuple of int, optional, default=(). (deprecated) new dimensions; one 0 is computed.
+    - keep_highest: boolean, optional, default=False. (deprecated) with target_shape: keep the first dimension of data."""
 reshape = Reshape
 def SVMOutput(data: Symbol, label: Symbol | None = None, margin: float = 1.0, regularization_coefficient: float = 1.0, use_linear: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data, with the gradient of a one-against-all support vector machine's loss.
 
-    margin: float, optional, default=1.0. how far on its side of 0 a score has to be.
-
-    regularization_coefficient: float, optional, default=1.0. factor of the gradient.
-
-    use_linear: boolean, optional, default=False. hinge loss; else squared hinge loss."""
+    - margin: float, optional, default=1.0. how far on its side of 0 a score has to be.
+    - regularization_coefficient: float, optional, default=1.0. factor of the gradient.
+    - use_linear: boolean, optional, default=False. hinge loss; else squared hinge loss."""
 def SequenceLast(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The last step of each sequence. A length outside 1 … t counts as the nearest one inside, where MXNet reads outside the array.
 
-    use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
-
-    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
+    - use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
+    - axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
 def SequenceMask(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, value: float = 0.0, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data, with `value` past the end of each sequence. The identity without use_sequence_length.
 
-    use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
-
-    value: float, optional, default=0.0. what stands past the end of a sequence.
-
-    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
+    - use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
+    - value: float, optional, default=0.0. what stands past the end of a sequence.
+    - axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
 _npx_sequence_mask = SequenceMask
 def SequenceReverse(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, where MXNet reads outside the array, and axis may be 1, too.
 
-    use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
-
-    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
+    - use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
+    - axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
 def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Split an axis in equal parts.
 
-    num_outputs: int ≥ 1 ≤ 65536, required. number of equal parts.
-
-    axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
-
-    squeeze_axis: boolean, optional, default=False. drop the axis, which must have as many elements as there are parts."""
+    - num_outputs: int ≥ 1 ≤ 65536, required. number of equal parts.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
+    - squeeze_axis: boolean, optional, default=False. drop the axis, which must have as many elements as there are parts."""
 split = SliceChannel
 def SoftmaxActivation(data: Symbol, mode: Literal['channel', 'instance'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated; use softmax) Softmax over channels or over the last axis. Of data with more than two axes MXNet's gradient in mode instance is not that of its output; here it is.
 
-    mode: one of 'channel', 'instance', optional, default='instance'. channel: over axis 1; instance: over the last axis."""
+    - mode: one of 'channel', 'instance', optional, default='instance'. channel: over axis 1; instance: over the last axis."""
 def SoftmaxOutput(data: Symbol, label: Symbol | None = None, grad_scale: float = 1.0, ignore_label: float = -1.0, multi_output: bool = False, use_ignore: bool = False, preserve_shape: bool = False, normalization: Literal['batch', 'null', 'valid'] = 'null', out_grad: bool = False, smooth_alpha: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Softmax with the gradient of cross entropy. With multi_output the gradient is divided by the number of places unless normalization is valid, and smooth_alpha has no effect. A label of data's shape holds probabilities, of which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient, and data of one axis are refused.
 
-    grad_scale: float, optional, default=1.0. factor of the gradient.
-
-    ignore_label: float, optional, default=-1.0. the label without gradient (use_ignore), not counted as valid.
-
-    multi_output: boolean, optional, default=False. data (n, k, …), one label for each place of a sample; softmax over axis 1.
-
-    use_ignore: boolean, optional, default=False. give no gradient where the label is ignore_label.
-
-    preserve_shape: boolean, optional, default=False. softmax over the last axis; else over all axes but the first.
-
-    normalization: one of 'batch', 'null', 'valid', optional, default='null'. divisor: the batch size, the number of valid labels, or 1.
-
-    out_grad: boolean, optional, default=False. multiply the gradient with the head gradient, which is ignored otherwise.
-
-    smooth_alpha: float ≥ 0 ≤ 1, optional, default=0.0. share of a label that goes to the other classes in equal parts."""
+    - grad_scale: float, optional, default=1.0. factor of the gradient.
+    - ignore_label: float, optional, default=-1.0. the label without gradient (use_ignore), not counted as valid.
+    - multi_output: boolean, optional, default=False. data (n, k, …), one label for each place of a sample; softmax over axis 1.
+    - use_ignore: boolean, optional, default=False. give no gradient where the label is ignore_label.
+    - preserve_shape: boolean, optional, default=False. softmax over the last axis; else over all axes but the first.
+    - normalization: one of 'batch', 'null', 'valid', optional, default='null'. divisor: the batch size, the number of valid labels, or 1.
+    - out_grad: boolean, optional, default=False. multiply the gradient with the head gradient, which is ignored otherwise.
+    - smooth_alpha: float ≥ 0 ≤ 1, optional, default=0.0. share of a label that goes to the other classes in equal parts."""
 Softmax = SoftmaxOutput
 def SpatialTransformer(data: Symbol, loc: Symbol | None = None, target_shape: Sequence[int] | int = (0, 0), *, transform_type: Literal['affine'], sampler_type: Literal['bilinear'], cudnn_off: bool | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """BilinearSampler on the grid that GridGenerator makes of the affine matrices loc (Spatial Transformer Networks, Jaderberg et al., 2015). A target of one row or column, which is NaN in MXNet, is an error.
 
-    target_shape: tuple of int, optional, default=(0, 0). height and width of the output.
-
-    transform_type: one of 'affine', required. the meaning of loc: matrices, one for each sample.
-
-    sampler_type: one of 'bilinear', required. how samples are taken.
-
-    cudnn_off: boolean or None, optional, default=None. accepted and without effect."""
+    - target_shape: tuple of int, optional, default=(0, 0). height and width of the output.
+    - transform_type: one of 'affine', required. the meaning of loc: matrices, one for each sample.
+    - sampler_type: one of 'bilinear', required. how samples are taken.
+    - cudnn_off: boolean or None, optional, default=None. accepted and without effect."""
 def SwapAxis(data: Symbol, dim1: int = 0, dim2: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Exchange two axes.
 
-    dim1: int ≥ -64 ≤ 64, optional, default=0. one axis.
-
-    dim2: int ≥ -64 ≤ 64, optional, default=0. the other."""
+    - dim1: int ≥ -64 ≤ 64, optional, default=0. one axis.
+    - dim2: int ≥ -64 ≤ 64, optional, default=0. the other."""
 _npi_swapaxes = SwapAxis
 swapaxes = SwapAxis
 def UpSampling(*data: Symbol, scale: int, num_filter: int = 0, sample_type: Literal['bilinear', 'nearest'], multi_input_mode: Literal['concat', 'sum'] = 'concat', num_args: int | None = None, workspace: int = 512, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Images (n, c, h, w), `scale` times as high and wide. nearest: every element repeated; of several inputs each comes to the size of the first, and they are joined or added. bilinear: each channel filtered with its own learned weight (c, 1, k, k), k = 2 scale - scale mod 2.
 
-    scale: int ≥ 1, required. factor of height and width.
-
-    num_filter: int ≥ 0, optional, default=0. bilinear: the number of channels; 0: theirs.
-
-    sample_type: one of 'bilinear', 'nearest', required. nearest: repeat; bilinear: filter with `weight`.
-
-    multi_input_mode: one of 'concat', 'sum', optional, default='concat'. nearest: what is made of several inputs; concat joins their channels.
-
-    num_args: int ≥ 1 ≤ 65536, required. nearest: number of inputs, each magnified to the size of the first.
-
-    workspace: int ≥ 0, optional, default=512. memory limit of cuDNN in MB; accepted and without effect."""
+    - scale: int ≥ 1, required. factor of height and width.
+    - num_filter: int ≥ 0, optional, default=0. bilinear: the number of channels; 0: theirs.
+    - sample_type: one of 'bilinear', 'nearest', required. nearest: repeat; bilinear: filter with `weight`.
+    - multi_input_mode: one of 'concat', 'sum', optional, default='concat'. nearest: what is made of several inputs; concat joins their channels.
+    - num_args: int ≥ 1 ≤ 65536, required. nearest: number of inputs, each magnified to the size of the first.
+    - workspace: int ≥ 0, optional, default=512. memory limit of cuDNN in MB; accepted and without effect."""
 def _adamw_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, rescale_grad: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, eta: float, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam with decoupled weight decay. Where rescale_grad is 0, infinite or NaN everything stays as it was.
 
-    lr: float, required. learning rate.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wd: float, optional, default=0.0. weight decay, which bypasses the moving averages.
-
-    eta: float, required. the schedule's factor of learning rate and weight decay.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wd: float, optional, default=0.0. weight decay, which bypasses the moving averages.
+    - eta: float, required. the schedule's factor of learning rate and weight decay.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def _arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1, infer_range: bool = False, dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Evenly spaced values from start, before stop.
 
-    start: float, required. first value; without stop: the end, and the range begins at 0.
-
-    stop: float or None, optional, default=None. the value before which the range ends.
-
-    step: float, optional, default=1.0. difference of neighbours.
-
-    repeat: int ≥ 1, optional, default=1. how often each value appears.
-
-    infer_range: boolean, optional, default=False. without stop: as many values as the operators using it need.
-
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+    - start: float, required. first value; without stop: the end, and the range begins at 0.
+    - stop: float or None, optional, default=None. the value before which the range ends.
+    - step: float, optional, default=1.0. difference of neighbours.
+    - repeat: int ≥ 1, optional, default=1. how often each value appears.
+    - infer_range: boolean, optional, default=False. without stop: as many values as the operators using it need.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 arange = _arange
 def _cast_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data in the dtype of `like`."""
 def _channels_last_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Convolution of data (n, …d, c) with a weight (…k, c / groups, f), plus a bias for each filter: (n, …, f).
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    no_bias: boolean, optional, default=False. leave the bias out."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - no_bias: boolean, optional, default=False. leave the bias out."""
 def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
 
-    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
 def _cond(*data: Symbol, num_args: int | None = None, num_outputs: int, cond_input_locs: Sequence[int] | int, then_input_locs: Sequence[int] | int, else_input_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The outputs of the first branch where the predicate is not zero, else those of the second.
 
-    num_args: int ≥ 3 ≤ 65536, required. number of inputs, predicate and branches included.
-
-    num_outputs: int ≥ 1 ≤ 65536, required. number of outputs of either branch.
-
-    cond_input_locs: tuple of int ≥ 0, required. which inputs feed the predicate's variables.
-
-    then_input_locs: tuple of int ≥ 0, required. which inputs feed the first branch's variables.
-
-    else_input_locs: tuple of int ≥ 0, required. which inputs feed the second branch's variables."""
+    - num_args: int ≥ 3 ≤ 65536, required. number of inputs, predicate and branches included.
+    - num_outputs: int ≥ 1 ≤ 65536, required. number of outputs of either branch.
+    - cond_input_locs: tuple of int ≥ 0, required. which inputs feed the predicate's variables.
+    - then_input_locs: tuple of int ≥ 0, required. which inputs feed the first branch's variables.
+    - else_input_locs: tuple of int ≥ 0, required. which inputs feed the second branch's variables."""
 def _contrib_AdaptiveAvgPooling2D(data: Symbol, output_size: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The means of h' × w' windows that cover images (n, c, h, w) evenly: number i of h' reaches from ⌊i h / h'⌋ to ⌈(i + 1) h / h'⌉. More than two output sizes are an error; MXNet ignores them all.
 
-    output_size: tuple of int ≥ 1, optional, default=(). the output's height and width; one number for both; (): 1."""
+    - output_size: tuple of int ≥ 1, optional, default=(). the output's height and width; one number for both; (): 1."""
 def _contrib_BatchNormWithReLU(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """max(BatchNorm, 0). Takes data of every rank and floating-point dtype; MXNet takes float32 images.
 
-    eps: float, optional, default=0.0010000000474974513. added to the variance.
-
-    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
-
-    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
-
-    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
-
-    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
-
-    max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
+    - eps: float, optional, default=0.0010000000474974513. added to the variance.
+    - momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+    - fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+    - use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
+    - max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
 def _contrib_BilinearResize2D(data: Symbol, like: Symbol | None = None, height: int = 1, width: int = 1, scale_height: float | None = None, scale_width: float | None = None, mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size', align_corners: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Images (n, c, h, w) in another size: each element is interpolated between the four around its place.
 
-    height: int ≥ 1, optional, default=1. size: the output's height.
-
-    width: int ≥ 1, optional, default=1. size: the output's width.
-
-    scale_height: float or None, optional, default=None. size and odd_scale: factor of the height; in size it replaces height.
-
-    scale_width: float or None, optional, default=None. size and odd_scale: factor of the width; in size it replaces width.
-
-    mode: one of 'like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up', optional, default='size'. size: to (height, width), or by the scales; like: to the size of the second input; odd_scale: by the scales, odd sizes to odd ones; to_even_down, …: to the next even or odd size.
-
-    align_corners: boolean, optional, default=True. whether the corner elements of both grids coincide, or the corners of their outlines."""
+    - height: int ≥ 1, optional, default=1. size: the output's height.
+    - width: int ≥ 1, optional, default=1. size: the output's width.
+    - scale_height: float or None, optional, default=None. size and odd_scale: factor of the height; in size it replaces height.
+    - scale_width: float or None, optional, default=None. size and odd_scale: factor of the width; in size it replaces width.
+    - mode: one of 'like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up', optional, default='size'. size: to (height, width), or by the scales; like: to the size of the second input; odd_scale: by the scales, odd sizes to odd ones; to_even_down, …: to the next even or odd size.
+    - align_corners: boolean, optional, default=True. whether the corner elements of both grids coincide, or the corners of their outlines."""
 def _contrib_DeformableConvolution(data: Symbol, offset: Symbol | None = None, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, num_deformable_group: int = 1, workspace: int = 1024, no_bias: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Convolution whose windows read each element at its place plus an offset (y, x) from the input `offset` (Dai et al. 2017). Beyond the last element of data comes the last element, before the first and a step beyond the last come zeros.
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    num_deformable_group: int ≥ 1, optional, default=1. number of groups of channels with offsets of their own.
-
-    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit in MB; accepted and without effect.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - num_deformable_group: int ≥ 1, optional, default=1. number of groups of channels with offsets of their own.
+    - workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit in MB; accepted and without effect.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
 def _contrib_DeformablePSROIPooling(data: Symbol, rois: Symbol | None = None, trans: Symbol | None = None, *, spatial_scale: float, output_dim: int, group_size: int, pooled_size: int, part_size: int = 0, sample_per_part: int = 1, trans_std: float = 0.0, no_trans: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The mean of bilinear samples in each bin of regions, from channels of the bin's own group, where offsets move the bins. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and scaled. trans (r, 2 · classes, parts, parts): offsets in x and in y. Samples outside the map do not count.
 
-    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
-
-    output_dim: int ≥ 1, required. number of channels of the result.
-
-    group_size: int ≥ 1, required. number of groups of channels in each axis of bins.
-
-    pooled_size: int ≥ 1, required. number of bins in each axis.
-
-    part_size: int ≥ 0, optional, default=0. number of offsets in each axis of bins; 0: pooled_size.
-
-    sample_per_part: int ≥ 1, optional, default=1. number of samples in each axis of a bin.
-
-    trans_std: float ≥ 0 ≤ 1, optional, default=0.0. factor of offsets, which are relative to the region's size.
-
-    no_trans: boolean, optional, default=False. leave the offsets out."""
+    - spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+    - output_dim: int ≥ 1, required. number of channels of the result.
+    - group_size: int ≥ 1, required. number of groups of channels in each axis of bins.
+    - pooled_size: int ≥ 1, required. number of bins in each axis.
+    - part_size: int ≥ 0, optional, default=0. number of offsets in each axis of bins; 0: pooled_size.
+    - sample_per_part: int ≥ 1, optional, default=1. number of samples in each axis of a bin.
+    - trans_std: float ≥ 0 ≤ 1, optional, default=0.0. factor of offsets, which are relative to the region's size.
+    - no_trans: boolean, optional, default=False. leave the offsets out."""
 def _contrib_ModulatedDeformableConvolution(data: Symbol, offset: Symbol | None = None, mask: Symbol | None = None, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, num_deformable_group: int = 1, workspace: int = 1024, no_bias: bool = False, im2col_step: int = 64, layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Deformable convolution whose windows also weigh each element they read with the input `mask` (Zhu et al. 2019). Around data there are zeros. Works everywhere, where MXNet needs a GPU, and for batches that im2col_step does not divide.
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
-
-    num_filter: int ≥ 1, required. number of output channels.
-
-    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
-
-    num_deformable_group: int ≥ 1, optional, default=1. number of groups of channels with offsets and masks of their own.
-
-    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit in MB; accepted and without effect.
-
-    no_bias: boolean, optional, default=False. leave the bias out.
-
-    im2col_step: int ≥ 1, optional, default=64. number of images at a time; accepted and without effect.
-
-    layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - num_deformable_group: int ≥ 1, optional, default=1. number of groups of channels with offsets and masks of their own.
+    - workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit in MB; accepted and without effect.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - im2col_step: int ≥ 1, optional, default=64. number of images at a time; accepted and without effect.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
 def _contrib_MultiBoxDetection(cls_prob: Symbol, loc_pred: Symbol | None = None, anchor: Symbol | None = None, clip: bool = True, threshold: float = 0.00999999978, background_id: int = 0, nms_threshold: float = 0.5, force_suppress: bool = False, variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2), nms_topk: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """SSD's detections: rows of class (without background), probability, left, top, right, bottom, by descending probability. The class of a row is -1 where it was suppressed or no detection is.
 
-    clip: boolean, optional, default=True. clip boxes at the image's border.
-
-    threshold: float, optional, default=0.00999999978. the least probability of a detection.
-
-    background_id: int, optional, default=0. accepted and without effect, as on MXNet's CPU: class 0 is the background.
-
-    nms_threshold: float, optional, default=0.5. a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, and nothing is sorted.
-
-    force_suppress: boolean, optional, default=False. a box may also go for one of another class.
-
-    variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). factors of the predictions: centre x and y, width, height.
-
-    nms_topk: int, optional, default=-1. how many boxes, the best ones, take part; 0 or less: all."""
+    - clip: boolean, optional, default=True. clip boxes at the image's border.
+    - threshold: float, optional, default=0.00999999978. the least probability of a detection.
+    - background_id: int, optional, default=0. accepted and without effect, as on MXNet's CPU: class 0 is the background.
+    - nms_threshold: float, optional, default=0.5. a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, and nothing is sorted.
+    - force_suppress: boolean, optional, default=False. a box may also go for one of another class.
+    - variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). factors of the predictions: centre x and y, width, height.
+    - nms_topk: int, optional, default=-1. how many boxes, the best ones, take part; 0 or less: all."""
 _npx_multibox_detection = _contrib_MultiBoxDetection
 def _contrib_MultiBoxPrior(data: Symbol, sizes: Sequence[float] | float = (1.0,), ratios: Sequence[float] | float = (1.0,), clip: bool = False, steps: Sequence[float] | float = (-1.0, -1.0), offsets: Sequence[float] | float = (0.5, 0.5), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Anchors (left, top, right, bottom, relative to the image) at every place of a feature map: one for each size with the first ratio, then one for each further ratio with the first size. Only the shape of data counts.
 
-    sizes: tuple of float, optional, default=(1.0,). heights of anchors, relative to the image.
-
-    ratios: tuple of float > 0, optional, default=(1.0,). aspect ratios; all but the first apply to the first size only.
-
-    clip: boolean, optional, default=False. clip anchors at the image's border.
-
-    steps: tuple of float, optional, default=(-1.0, -1.0). distance of centres in y and x; 0 or less: they fill the image.
-
-    offsets: tuple of float ≥ 0 ≤ 1, optional, default=(0.5, 0.5). the first centre in y and x, in steps."""
+    - sizes: tuple of float, optional, default=(1.0,). heights of anchors, relative to the image.
+    - ratios: tuple of float > 0, optional, default=(1.0,). aspect ratios; all but the first apply to the first size only.
+    - clip: boolean, optional, default=False. clip anchors at the image's border.
+    - steps: tuple of float, optional, default=(-1.0, -1.0). distance of centres in y and x; 0 or less: they fill the image.
+    - offsets: tuple of float ≥ 0 ≤ 1, optional, default=(0.5, 0.5). the first centre in y and x, in steps."""
 _npx_multibox_prior = _contrib_MultiBoxPrior
 def _contrib_MultiBoxTarget(anchor: Symbol, label: Symbol | None = None, cls_pred: Symbol | None = None, overlap_threshold: float = 0.5, ignore_label: float = -1.0, negative_mining_ratio: float = -1.0, negative_mining_thresh: float = 0.5, minimum_negative_samples: int = 0, variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """What SSD should predict for every anchor. Rows of label are class, left, top, right, bottom; the first row of class -1 ends an image's. Objects and anchors are paired greedily by overlap; further anchors take the object they overlap most. cls_target is the object's class + 1, 0 for background, or ignore_label; an image without objects is ignored altogether. Mining ranks by the background's softmax probability in cls_pred, the least first; where fewer anchors qualify than the ratio asks for all of them are taken, while MXNet stops with an error.
 
-    overlap_threshold: float, optional, default=0.5. an anchor that overlaps an object by more is positive; 0 or less: only each object's best anchor is.
-
-    ignore_label: float, optional, default=-1.0. class target of anchors that do not count.
-
-    negative_mining_ratio: float, optional, default=-1.0. negative anchors for each positive one, the hardest; 0 or less: all that are not positive.
-
-    negative_mining_thresh: float, optional, default=0.5. mined anchors overlap every object by less.
-
-    minimum_negative_samples: int, optional, default=0. accepted and without effect, as on MXNet's CPU.
-
-    variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). divisors of the targets: centre x and y, width, height."""
+    - overlap_threshold: float, optional, default=0.5. an anchor that overlaps an object by more is positive; 0 or less: only each object's best anchor is.
+    - ignore_label: float, optional, default=-1.0. class target of anchors that do not count.
+    - negative_mining_ratio: float, optional, default=-1.0. negative anchors for each positive one, the hardest; 0 or less: all that are not positive.
+    - negative_mining_thresh: float, optional, default=0.5. mined anchors overlap every object by less.
+    - minimum_negative_samples: int, optional, default=0. accepted and without effect, as on MXNet's CPU.
+    - variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). divisors of the targets: centre x and y, width, height."""
 _npx_multibox_target = _contrib_MultiBoxTarget
 def _contrib_MultiProposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The best boxes of each image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. A box in the padding beside the image, or too small, has score -1; equal scores keep their order.
 
-    rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
-
-    rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
-
-    threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
-
-    rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
-
-    scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
-
-    ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
-
-    feature_stride: int ≥ 1, optional, default=16. pixels of the image for each element of the feature map.
-
-    output_score: boolean, optional, default=False. show the output `score`.
-
-    iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
+    - rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
+    - rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
+    - threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
+    - rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
+    - scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
+    - ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
+    - feature_stride: int ≥ 1, optional, default=16. pixels of the image for each element of the feature map.
+    - output_score: boolean, optional, default=False. show the output `score`.
+    - iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
 def _contrib_PSROIPooling(data: Symbol, rois: Symbol | None = None, *, spatial_scale: float, output_dim: int, pooled_size: int, group_size: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The mean of the elements in each bin of regions, from channels of the bin's own group. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and scaled. An empty bin gives 0. Data with too few channels are an error, where MXNet reads beyond them.
 
-    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
-
-    output_dim: int ≥ 1, required. number of channels of the result.
-
-    pooled_size: int ≥ 1, required. number of bins in each axis.
-
-    group_size: int ≥ 0, optional, default=0. number of groups of channels in each axis of bins; 0: pooled_size."""
+    - spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+    - output_dim: int ≥ 1, required. number of channels of the result.
+    - pooled_size: int ≥ 1, required. number of bins in each axis.
+    - group_size: int ≥ 0, optional, default=0. number of groups of channels in each axis of bins; 0: pooled_size."""
 def _contrib_Proposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The best boxes of one image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. A box in the padding beside the image, or too small, has score -1; equal scores keep their order.
 
-    rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
-
-    rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
-
-    threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
-
-    rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
-
-    scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
-
-    ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
-
-    feature_stride: int ≥ 1, optional, default=16. pixels of the image for each element of the feature map.
-
-    output_score: boolean, optional, default=False. show the output `score`.
-
-    iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
+    - rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
+    - rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
+    - threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
+    - rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
+    - scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
+    - ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
+    - feature_stride: int ≥ 1, optional, default=16. pixels of the image for each element of the feature map.
+    - output_score: boolean, optional, default=False. show the output `score`.
+    - iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
 def _contrib_ROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, sample_ratio: int = -1, position_sensitive: bool = False, aligned: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Means of bilinear samples in the bins of regions. rois (r, 5): number of the image, x and y of the first and of the last corner. A region of an image that does not exist gives zeros. Nothing flows to the regions.
 
-    pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
-
-    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
-
-    sample_ratio: int, optional, default=-1. samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up.
-
-    position_sensitive: boolean, optional, default=False. take each bin from channels of its own.
-
-    aligned: boolean, optional, default=False. an element's place is its middle, half an element further."""
+    - pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
+    - spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+    - sample_ratio: int, optional, default=-1. samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up.
+    - position_sensitive: boolean, optional, default=False. take each bin from channels of its own.
+    - aligned: boolean, optional, default=False. an element's place is its middle, half an element further."""
 def _contrib_RROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, sampling_ratio: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Means of bilinear samples in the bins of rotated regions. rois (r, 6): number of the image, x and y of the centre, width, height, angle in degrees. Unlike MXNet's it has a gradient.
 
-    pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
-
-    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
-
-    sampling_ratio: int, optional, default=-1. samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up."""
+    - pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
+    - spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+    - sampling_ratio: int, optional, default=-1. samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up."""
 def _contrib_SparseEmbedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', deterministic: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """As `Embedding`.
 
-    input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
-
-    output_dim: int ≥ 1, required. length of each row.
-
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
-
-    deterministic: boolean, optional, default=False. accepted for MXNet's sake: gradients are always added in one order."""
+    - input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
+    - output_dim: int ≥ 1, required. length of each row.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
+    - deterministic: boolean, optional, default=False. accepted for MXNet's sake: gradients are always added in one order."""
 def _contrib_SyncBatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.00100000005, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, ndev: int = 1, *, key: str, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Batch normalisation over axis 1 with the statistics of the whole batch, wherever its parts are: XLA computes them over all devices that the data are sharded over, so that `ndev` and `key` have nothing to do. The output `var` is the variance; where moving statistics are used, `mean` and `var` are those (in MXNet undefined).
 
-    eps: float, optional, default=0.00100000005. added to the variance.
-
-    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
-
-    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
-
-    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
-
-    ndev: int, optional, default=1. number of devices; accepted and without effect.
-
-    key: string, required. name that the devices meet under; without effect."""
+    - eps: float, optional, default=0.00100000005. added to the variance.
+    - momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+    - fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+    - use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+    - ndev: int, optional, default=1. number of devices; accepted and without effect.
+    - key: string, required. name that the devices meet under; without effect."""
 def _contrib_allclose(a: Symbol, b: Symbol | None = None, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 when |a - b| ≤ atol + rtol·|b| everywhere, else 0: an array without axes, of dtype uint8. Anything finite is close to an infinite b, as in MXNet. Unlike MXNet's, which reads outside, it wants equal shapes.
 
-    rtol: float, optional, default=1e-05. bound on the difference, relative to |b|.
-
-    atol: float, optional, default=1e-08. bound on the difference, added to the relative one.
-
-    equal_nan: boolean, optional, default=True. whether NaN is close to NaN."""
+    - rtol: float, optional, default=1e-05. bound on the difference, relative to |b|.
+    - atol: float, optional, default=1e-08. bound on the difference, added to the relative one.
+    - equal_nan: boolean, optional, default=True. whether NaN is close to NaN."""
 def _contrib_arange_like(data: Symbol, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: str = '', axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. Unlike MXNet's, start and step of a float16 range may have fractions.
 
-    start: float, optional, default=0.0. first value; of integer data only its whole part counts.
-
-    step: float, optional, default=1.0. difference of neighbours; of integer data only its whole part counts.
-
-    repeat: int ≥ 1, optional, default=1. how often each value appears.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis whose length the range has; None: data's shape, counted row by row."""
+    - start: float, optional, default=0.0. first value; of integer data only its whole part counts.
+    - step: float, optional, default=1.0. difference of neighbours; of integer data only its whole part counts.
+    - repeat: int ≥ 1, optional, default=1. how often each value appears.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis whose length the range has; None: data's shape, counted row by row."""
 _npx_arange_like = _contrib_arange_like
 def _contrib_bipartite_matching(data: Symbol, is_ascend: bool = False, *, threshold: float, topk: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Rows and columns of a matrix of scores, paired greedily, the best score first (ties in the matrix's order): each row's column and each column's row, -1 where there is none. topk lets one pair more pass than it says, as in MXNet. Its gradient is zero.
 
-    is_ascend: boolean, optional, default=False. lower scores are better.
-
-    threshold: float, required. a pair needs a better score than this.
-
-    topk: int, optional, default=-1. how many pairs beside the first are made at most; 0 or less: no limit."""
+    - is_ascend: boolean, optional, default=False. lower scores are better.
+    - threshold: float, required. a pair needs a better score than this.
+    - topk: int, optional, default=-1. how many pairs beside the first are made at most; 0 or less: no limit."""
 def _contrib_boolean_mask(data: Symbol, index: Symbol | None = None, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's it takes any axis.
 
-    axis: int ≥ -64 ≤ 64, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
+    - axis: int ≥ -64 ≤ 64, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
 _npi_boolean_mask = _contrib_boolean_mask
 def _contrib_box_decode(data: Symbol, anchors: Symbol | None = None, std0: float = 1.0, std1: float = 1.0, std2: float = 1.0, std3: float = 1.0, clip: float = -1.0, format: Literal['center', 'corner'] = 'center', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The boxes, as corners, that regression data describe relative to anchors: the inverse of box_encode. Its gradient is zero, as in MXNet.
 
-    std0: float, optional, default=1.0. factor of the centre's x.
-
-    std1: float, optional, default=1.0. factor of the centre's y.
-
-    std2: float, optional, default=1.0. factor of the width's logarithm.
-
-    std3: float, optional, default=1.0. factor of the height's logarithm.
-
-    clip: float, optional, default=-1.0. upper bound of both logarithms; 0 or less: none.
-
-    format: one of 'center', 'corner', optional, default='center'. how an anchor is written."""
+    - std0: float, optional, default=1.0. factor of the centre's x.
+    - std1: float, optional, default=1.0. factor of the centre's y.
+    - std2: float, optional, default=1.0. factor of the width's logarithm.
+    - std3: float, optional, default=1.0. factor of the height's logarithm.
+    - clip: float, optional, default=-1.0. upper bound of both logarithms; 0 or less: none.
+    - format: one of 'center', 'corner', optional, default='center'. how an anchor is written."""
 def _contrib_box_encode(samples: Symbol, matches: Symbol | None = None, anchors: Symbol | None = None, refs: Symbol | None = None, means: Symbol | None = None, stds: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Targets of box regression, and their mask. For samples above 0.5: the matched box's centre relative to the anchor's, in its widths and heights, and the logarithms of the ratios of widths and heights, normalised with means and stds; else 0. Boxes are corners. Its gradient is zero."""
 def _contrib_box_iou(lhs: Symbol, rhs: Symbol | None = None, format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.
 
-    format: one of 'center', 'corner', optional, default='corner'. how a box is written."""
+    - format: one of 'center', 'corner', optional, default='corner'. how a box is written."""
 def _contrib_box_nms(data: Symbol, overlap_thresh: float = 0.5, valid_thresh: float = 0.0, topk: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = -1, background_id: int = -1, force_suppress: bool = False, in_format: Literal['center', 'corner'] = 'corner', out_format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Non-maximum suppression: rows of data by descending score (ties in the order of data), without those that overlap a better one; the rest of the output is -1. A head gradient goes to the row that was kept, as it is: a conversion from one format to the other is disregarded, as in MXNet. Boxes that begin left of 0 are converted, too, where MXNet leaves them in the format they came in.
 
-    overlap_thresh: float, optional, default=0.5. a box that overlaps a better one by more (intersection over union) goes.
-
-    valid_thresh: float, optional, default=0.0. only boxes with a higher score take part.
-
-    topk: int, optional, default=-1. how many boxes, the best ones, take part; negative: all; 0: the data, unchanged.
-
-    coord_start: int ≥ 0, optional, default=2. where in a row the four coordinates begin.
-
-    score_index: int ≥ 0, optional, default=1. where in a row the score is.
-
-    id_index: int, optional, default=-1. where in a row the class is; negative: boxes have none.
-
-    background_id: int, optional, default=-1. boxes of this class take no part, where rows have classes.
-
-    force_suppress: boolean, optional, default=False. a box may also go for one of another class.
-
-    in_format: one of 'center', 'corner', optional, default='corner'. how a box of data is written.
-
-    out_format: one of 'center', 'corner', optional, default='corner'. how a box of the output is written."""
+    - overlap_thresh: float, optional, default=0.5. a box that overlaps a better one by more (intersection over union) goes.
+    - valid_thresh: float, optional, default=0.0. only boxes with a higher score take part.
+    - topk: int, optional, default=-1. how many boxes, the best ones, take part; negative: all; 0: the data, unchanged.
+    - coord_start: int ≥ 0, optional, default=2. where in a row the four coordinates begin.
+    - score_index: int ≥ 0, optional, default=1. where in a row the score is.
+    - id_index: int, optional, default=-1. where in a row the class is; negative: boxes have none.
+    - background_id: int, optional, default=-1. boxes of this class take no part, where rows have classes.
+    - force_suppress: boolean, optional, default=False. a box may also go for one of another class.
+    - in_format: one of 'center', 'corner', optional, default='corner'. how a box of data is written.
+    - out_format: one of 'center', 'corner', optional, default='corner'. how a box of the output is written."""
 _contrib_box_non_maximum_suppression = _contrib_box_nms
 def _contrib_count_sketch(data: Symbol, h: Symbol | None = None, s: Symbol | None = None, *, out_dim: int, processing_batch_size: int = 32, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The count sketch of the last axis (Charikar, Chen and Farach-Colton 2002): element j is multiplied by the sign s[j] and added to place h[j] of out_dim. Places outside are clipped. MXNet has it on GPUs only.
 
-    out_dim: int ≥ 1, required. length of the sketch.
-
-    processing_batch_size: int ≥ 1, optional, default=32. accepted for MXNet's sake: all rows are sketched at once."""
+    - out_dim: int ≥ 1, required. length of the sketch.
+    - processing_batch_size: int ≥ 1, optional, default=32. accepted for MXNet's sake: all rows are sketched at once."""
 def _contrib_div_sqrt_dim(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data / √d, d the length of the last axis: the scaling of attention (Vaswani and others 2017)."""
 def _contrib_fft(data: Symbol, compute_size: int = 128, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The discrete Fourier transform along the last axis: real data (…, d) → (…, 2 d), real and imaginary parts alternating. MXNet has it on GPUs only, of two or four axes.
 
-    compute_size: int ≥ 1, optional, default=128. accepted for MXNet's sake: all rows are transformed at once."""
+    - compute_size: int ≥ 1, optional, default=128. accepted for MXNet's sake: all rows are transformed at once."""
 def _contrib_gradientmultiplier(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data themselves; their gradient is multiplied by scalar (a negative one reverses it: Ganin and Lempitsky 2015).
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _contrib_hawkesll(lda: Symbol, alpha: Symbol | None = None, beta: Symbol | None = None, state: Symbol | None = None, lags: Symbol | None = None, marks: Symbol | None = None, valid_length: Symbol | None = None, max_time: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Log-likelihood (n,) of k univariate Hawkes processes with exponential decay (Bacry et al. 2015), observed together until max_time (n,): λₖ(t) = ldaₖ + αₖ βₖ sₖ(t), with sₖ(t) = Σ exp(-βₖ (t - tᵢ)) over the events i of process k before t. state (n, k) is s at time 0, the second output s at max_time. lags (n, t) are the times between events, marks (n, t) their processes; the first valid_length (n,) of them count. Unlike MXNet's, the gradient reaches state, lags and max_time, and follows the second output, too."""
 def _contrib_ifft(data: Symbol, compute_size: int = 128, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The real part of the inverse transform along the last axis, not divided by d: (…, 2 d), real and imaginary parts alternating → (…, d). MXNet has it on GPUs only, of two or four axes.
 
-    compute_size: int ≥ 1, optional, default=128. accepted for MXNet's sake: all rows are transformed at once."""
+    - compute_size: int ≥ 1, optional, default=128. accepted for MXNet's sake: all rows are transformed at once."""
 def _contrib_index_array(data: Symbol, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The index of every element of data: (i, j, …) at [i, j, …], or some of its numbers. An axis that data does not have is an error, where MXNet counts along another.
 
-    axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes whose indices are wanted, in this order; None: all."""
+    - axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes whose indices are wanted, in this order; None: all."""
 def _contrib_index_copy(old_tensor: Symbol, index_vector: Symbol | None = None, new_tensor: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """old_tensor with the rows of new_tensor in the places of index_vector, which should be distinct. Places outside are clipped, where MXNet writes outside."""
 def _contrib_interleaved_matmul_encdec_qk(queries: Symbol, keys_values: Symbol | None = None, *, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Scaled scores: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d. The parts of each head are interleaved. Works in every floating-point dtype.
 
-    heads: int ≥ 1, required. number of attention heads."""
+    - heads: int ≥ 1, required. number of attention heads."""
 def _contrib_interleaved_matmul_encdec_valatt(keys_values: Symbol, attention: Symbol | None = None, *, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mixed values: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d). The parts of each head are interleaved. Works in every floating-point dtype.
 
-    heads: int ≥ 1, required. number of attention heads."""
+    - heads: int ≥ 1, required. number of attention heads."""
 def _contrib_interleaved_matmul_selfatt_qk(queries_keys_values: Symbol, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Scaled scores: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d. The parts of each head are interleaved. Works in every floating-point dtype.
 
-    heads: int ≥ 1, required. number of attention heads."""
+    - heads: int ≥ 1, required. number of attention heads."""
 def _contrib_interleaved_matmul_selfatt_valatt(queries_keys_values: Symbol, attention: Symbol | None = None, *, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mixed values: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d). The parts of each head are interleaved. Works in every floating-point dtype.
 
-    heads: int ≥ 1, required. number of attention heads."""
+    - heads: int ≥ 1, required. number of attention heads."""
 def _contrib_quadratic(data: Symbol, a: float = 0.0, b: float = 0.0, c: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """a·data² + b·data + c; of integers it is calculated in float32 and truncated.
 
-    a: float, optional, default=0.0. coefficient of data².
-
-    b: float, optional, default=0.0. coefficient of data.
-
-    c: float, optional, default=0.0. summand."""
+    - a: float, optional, default=0.0. coefficient of data².
+    - b: float, optional, default=0.0. coefficient of data.
+    - c: float, optional, default=0.0. summand."""
 def _contrib_round_ste(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The nearest integer, halves away from zero; the gradient passes as if it were the identity (straight-through estimator: Bengio, Léonard and Courville 2013)."""
 _sparse__contrib_round_ste = _contrib_round_ste
@@ -965,9 +695,8 @@ identity = _copy
 def _div_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data / scalar; of integers truncated towards 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _DivScalar = _div_scalar
 def _eigenvalue_gaps(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 / (λ_i - λ_j) of ascending numbers below the diagonal, 0 elsewhere; never infinite."""
@@ -977,47 +706,34 @@ _Equal = _equal
 def _equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where data = scalar, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _EqualScalar = _equal_scalar
 def _eye(N: int, M: int = 0, k: int = 0, dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Ones on a diagonal, zeros elsewhere.
 
-    N: int ≥ 1, required. number of rows.
-
-    M: int ≥ 0, optional, default=0. number of columns; 0: as many as rows.
-
-    k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
-
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+    - N: int ≥ 1, required. number of rows.
+    - M: int ≥ 0, optional, default=0. number of columns; 0: as many as rows.
+    - k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 eye = _eye
 def _foreach(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, in_state_locs: Sequence[int] | int, in_data_locs: Sequence[int] | int, remain_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body over axis 0 of the data, carrying states.
 
-    num_args: int ≥ 1 ≤ 65536, required. number of inputs, the body included.
-
-    num_outputs: int ≥ 1 ≤ 65536, required. number of outputs: stacked ones and final states.
-
-    num_out_data: int ≥ 0, required. number of stacked outputs.
-
-    in_state_locs: tuple of int ≥ 0, required. which variables of the body are the states.
-
-    in_data_locs: tuple of int ≥ 0, required. which variables of the body are the slices.
-
-    remain_locs: tuple of int ≥ 0, required. which variables of the body are the other inputs."""
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs, the body included.
+    - num_outputs: int ≥ 1 ≤ 65536, required. number of outputs: stacked ones and final states.
+    - num_out_data: int ≥ 0, required. number of stacked outputs.
+    - in_state_locs: tuple of int ≥ 0, required. which variables of the body are the states.
+    - in_data_locs: tuple of int ≥ 0, required. which variables of the body are the slices.
+    - remain_locs: tuple of int ≥ 0, required. which variables of the body are the other inputs."""
 def _full(shape: Sequence[int] | int | None = None, *, value: float, dtype: _DType = 'float32', ctx: str = '', val: float = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One value in every element.
 
-    shape: tuple of int or None, optional, default=None. the shape.
-
-    value: float, required. the value of every element.
-
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+    - shape: tuple of int or None, optional, default=None. the shape.
+    - value: float, required. the value of every element.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_full = _full
 full = _full
 def _grad_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1031,23 +747,20 @@ _Greater_Equal = _greater_equal
 def _greater_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where data ≥ scalar, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _GreaterEqualScalar = _greater_equal_scalar
 def _greater_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where data > scalar, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _GreaterScalar = _greater_scalar
 def _histogram(data: Symbol, bins: Symbol | None = None, bin_cnt: int | None = None, range: Sequence[float] | float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Number of elements in each bin, and the bins' edges. A bin has its lower edge, the last one both; elements outside are not counted. Given edges must ascend. The gradient of data is zero, where MXNet has an error.
 
-    bin_cnt: int or None ≥ 1, optional, default=None. number of bins of one width; None: the edges are an input.
-
-    range: tuple of float or None, optional, default=None. (lowest, highest) value that is counted."""
+    - bin_cnt: int or None ≥ 1, optional, default=None. number of bins of one width; None: the edges are an input.
+    - range: tuple of float or None, optional, default=None. (lowest, highest) value that is counted."""
 _npi_histogram = _histogram
 def _hypot(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """√(lhs² + rhs²)."""
@@ -1055,9 +768,8 @@ _Hypot = _hypot
 def _hypot_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """√(data² + scalar²).
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _HypotScalar = _hypot_scalar
 _npi_hypot_scalar = _hypot_scalar
 def _identity_with_attr_like_rhs(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1065,18 +777,15 @@ def _identity_with_attr_like_rhs(lhs: Symbol, rhs: Symbol | None = None, name: s
 def _image_adjust_lighting(data: Symbol, alpha: Sequence[float] | float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with a step along the directions in which ImageNet's colours vary added to each pixel. Whole numbers are cut off, bytes at 0 and 255, too.
 
-    alpha: tuple of float, required. how far along each of the 3 directions in which ImageNet's colours vary."""
+    - alpha: tuple of float, required. how far along each of the 3 directions in which ImageNet's colours vary."""
 _npx__image_adjust_lighting = _image_adjust_lighting
 def _image_crop(data: Symbol, x: int, y: int, width: int, height: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A rectangle of an image (h, w, c), or of each of a batch (n, h, w, c). A first row or column below 0 is an error; MXNet reads the memory before the image.
 
-    x: int ≥ 0, required. first column.
-
-    y: int ≥ 0, required. first row.
-
-    width: int ≥ 1, required. number of columns.
-
-    height: int ≥ 1, required. number of rows."""
+    - x: int ≥ 0, required. first column.
+    - y: int ≥ 0, required. first row.
+    - width: int ≥ 1, required. number of columns.
+    - height: int ≥ 1, required. number of rows."""
 _npx__image_crop = _image_crop
 def _image_flip_left_right(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) of 1 channel or 3 with left and right exchanged."""
@@ -1087,34 +796,28 @@ _npx__image_flip_top_bottom = _image_flip_top_bottom
 def _image_normalize(data: Symbol, mean: Sequence[float] | float = (0.0, 0.0, 0.0, 0.0), std: Sequence[float] | float = (1.0, 1.0, 1.0, 1.0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Tensors (c, h, w) or (n, c, h, w) of 1 channel or 3, less the mean of each channel, over its deviation. mean and std have one number, or one for each channel: their defaults, as MXNet's, fit none.
 
-    mean: tuple of float, optional, default=(0.0, 0.0, 0.0, 0.0). subtracted from each channel; one number: from all.
-
-    std: tuple of float, optional, default=(1.0, 1.0, 1.0, 1.0). what each channel is divided by; one number: all."""
+    - mean: tuple of float, optional, default=(0.0, 0.0, 0.0, 0.0). subtracted from each channel; one number: from all.
+    - std: tuple of float, optional, default=(1.0, 1.0, 1.0, 1.0). what each channel is divided by; one number: all."""
 _npx__image_normalize = _image_normalize
 def _image_random_brightness(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with brightness times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    min_factor: float ≥ 0, required. smallest factor.
-
-    max_factor: float ≥ 0, required. largest factor."""
+    - min_factor: float ≥ 0, required. smallest factor.
+    - max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_brightness = _image_random_brightness
 def _image_random_color_jitter(data: Symbol, brightness: float, contrast: float, saturation: float, hue: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with brightness, contrast, saturation and hue changed, in any order. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    brightness: float, required. the factor of brightness is at most so far from 1; none is drawn for 0 or less.
-
-    contrast: float, required. the same of contrast.
-
-    saturation: float, required. the same of saturation.
-
-    hue: float, required. hue turns by at most so much of the circle, to either side; not at all for 0 or less."""
+    - brightness: float, required. the factor of brightness is at most so far from 1; none is drawn for 0 or less.
+    - contrast: float, required. the same of contrast.
+    - saturation: float, required. the same of saturation.
+    - hue: float, required. hue turns by at most so much of the circle, to either side; not at all for 0 or less."""
 _npx__image_random_color_jitter = _image_random_color_jitter
 def _image_random_contrast(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with the distance of each value from the mean grey times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    min_factor: float ≥ 0, required. smallest factor.
-
-    max_factor: float ≥ 0, required. largest factor."""
+    - min_factor: float ≥ 0, required. smallest factor.
+    - max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_contrast = _image_random_contrast
 def _image_random_flip_left_right(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) of 1 channel or 3, one time in two with left and right exchanged. Its gradient is that of an image that stayed as it was, as in MXNet."""
@@ -1125,30 +828,26 @@ _npx__image_random_flip_top_bottom = _image_random_flip_top_bottom
 def _image_random_hue(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with hue, between lightness and saturation, turned by a part of the circle. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    min_factor: float ≥ 0, required. smallest factor.
-
-    max_factor: float ≥ 0, required. largest factor."""
+    - min_factor: float ≥ 0, required. smallest factor.
+    - max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_hue = _image_random_hue
 def _image_random_lighting(data: Symbol, alpha_std: float = 0.05, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with what adjust_lighting adds for three numbers drawn around 0. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    alpha_std: float, optional, default=0.05. standard deviation of the three numbers, around 0."""
+    - alpha_std: float, optional, default=0.05. standard deviation of the three numbers, around 0."""
 _npx__image_random_lighting = _image_random_lighting
 def _image_random_saturation(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with the distance of each pixel from 0.114 of its blue, MXNet's grey, times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    min_factor: float ≥ 0, required. smallest factor.
-
-    max_factor: float ≥ 0, required. largest factor."""
+    - min_factor: float ≥ 0, required. smallest factor.
+    - max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_saturation = _image_random_saturation
 def _image_resize(data: Symbol, size: Sequence[int] | int = (), keep_ratio: bool = False, interp: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c), or a batch (n, h, w, c), in another size, as OpenCV resizes: without smoothing before it shrinks, but for the means of areas; bytes are its bytes.
 
-    size: tuple of int ≥ 1, optional, default=(). (width, height) of the result; one number: of both, or with keep_ratio of the shorter edge.
-
-    keep_ratio: boolean, optional, default=False. whether one number is the length of the shorter edge, and the other follows.
-
-    interp: int ≥ 0 ≤ 4, optional, default=1. 0: the nearest pixel, 1: linear, 2: cubic, 3: means of areas, 4: Lanczos'."""
+    - size: tuple of int ≥ 1, optional, default=(). (width, height) of the result; one number: of both, or with keep_ratio of the shorter edge.
+    - keep_ratio: boolean, optional, default=False. whether one number is the length of the shorter edge, and the other follows.
+    - interp: int ≥ 0 ≤ 4, optional, default=1. 0: the nearest pixel, 1: linear, 2: cubic, 3: means of areas, 4: Lanczos'."""
 _npx__image_resize = _image_resize
 def _image_to_tensor(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with values from 0 to 255 as a tensor (c, h, w), float32, with values from 0 to 1; or a batch (n, h, w, c) of them."""
@@ -1162,16 +861,14 @@ _Lesser_Equal = _lesser_equal
 def _lesser_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where data ≤ scalar, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LesserEqualScalar = _lesser_equal_scalar
 def _lesser_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where data < scalar, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LesserScalar = _lesser_scalar
 def _linalg_det(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from."""
@@ -1180,14 +877,13 @@ linalg_det = _linalg_det
 def _linalg_extractdiag(A: Symbol, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A diagonal of each square matrix, as a vector.
 
-    offset: int, optional, default=0. the diagonal; positive: above the main one, negative: below."""
+    - offset: int, optional, default=0. the diagonal; positive: above the main one, negative: below."""
 linalg_extractdiag = _linalg_extractdiag
 def _linalg_extracttrian(A: Symbol, offset: int = 0, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A triangle of each square matrix as a vector: a lower one row after row, an upper one column after column.
 
-    offset: int, optional, default=0. the triangle's diagonal; positive: above the main one, negative: below.
-
-    lower: boolean, optional, default=True. the lower triangle; only asked when offset = 0: other triangles end at a corner."""
+    - offset: int, optional, default=0. the triangle's diagonal; positive: above the main one, negative: below.
+    - lower: boolean, optional, default=True. the lower triangle; only asked when offset = 0: other triangles end at a corner."""
 linalg_extracttrian = _linalg_extracttrian
 def _linalg_gelqf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient."""
@@ -1195,26 +891,19 @@ linalg_gelqf = _linalg_gelqf
 def _linalg_gemm(A: Symbol, B: Symbol | None = None, C: Symbol | None = None, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, beta: float = 1.0, axis: int = -2, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α A B + β C for matrices or batches of them (BLAS gemm).
 
-    transpose_a: boolean, optional, default=False. transpose the matrices of A.
-
-    transpose_b: boolean, optional, default=False. transpose the matrices of B.
-
-    alpha: float, optional, default=1.0. factor of the product.
-
-    beta: float, optional, default=1.0. factor of C.
-
-    axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+    - transpose_a: boolean, optional, default=False. transpose the matrices of A.
+    - transpose_b: boolean, optional, default=False. transpose the matrices of B.
+    - alpha: float, optional, default=1.0. factor of the product.
+    - beta: float, optional, default=1.0. factor of C.
+    - axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
 linalg_gemm = _linalg_gemm
 def _linalg_gemm2(A: Symbol, B: Symbol | None = None, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, axis: int = -2, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """alpha A B for matrices or batches of them.
 
-    transpose_a: boolean, optional, default=False. transpose the matrices of A.
-
-    transpose_b: boolean, optional, default=False. transpose the matrices of B.
-
-    alpha: float, optional, default=1.0. factor of the product.
-
-    axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+    - transpose_a: boolean, optional, default=False. transpose the matrices of A.
+    - transpose_b: boolean, optional, default=False. transpose the matrices of B.
+    - alpha: float, optional, default=1.0. factor of the product.
+    - axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
 linalg_gemm2 = _linalg_gemm2
 def _linalg_inverse(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Inverse of each square matrix. Of a singular matrix it is not finite, where MXNet has an error."""
@@ -1223,24 +912,23 @@ linalg_inverse = _linalg_inverse
 def _linalg_makediag(A: Symbol, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Square matrices of zeros but for one diagonal.
 
-    offset: int, optional, default=0. the diagonal; positive: above the main one, negative: below."""
+    - offset: int, optional, default=0. the diagonal; positive: above the main one, negative: below."""
 linalg_makediag = _linalg_makediag
 def _linalg_maketrian(A: Symbol, offset: int = 0, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Square matrices of zeros but for one triangle, given as linalg_extracttrian gives it.
 
-    offset: int, optional, default=0. the triangle's diagonal; positive: above the main one, negative: below.
-
-    lower: boolean, optional, default=True. the lower triangle; only asked when offset = 0: other triangles end at a corner."""
+    - offset: int, optional, default=0. the triangle's diagonal; positive: above the main one, negative: below.
+    - lower: boolean, optional, default=True. the lower triangle; only asked when offset = 0: other triangles end at a corner."""
 linalg_maketrian = _linalg_maketrian
 def _linalg_potrf(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.
 
-    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
+    - lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potrf = _linalg_potrf
 def _linalg_potri(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri), or, not lower, (Aᵀ A)⁻¹ of each upper-triangular one: the inverse of the matrix whose Cholesky factor is given. Of A that triangle is read, and its gradient has that one only.
 
-    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
+    - lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potri = _linalg_potri
 def _linalg_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from."""
@@ -1254,46 +942,34 @@ def _linalg_syevd(A: Symbol, name: str | None = None, attr: _Attr = None, **attr
 def _linalg_syrk(A: Symbol, transpose: bool = False, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α A Aᵀ for matrices or batches of them (BLAS syrk).
 
-    transpose: boolean, optional, default=False. Aᵀ A instead of A Aᵀ.
-
-    alpha: float, optional, default=1.0. factor of the product."""
+    - transpose: boolean, optional, default=False. Aᵀ A instead of A Aᵀ.
+    - alpha: float, optional, default=1.0. factor of the product."""
 linalg_syrk = _linalg_syrk
 def _linalg_trmm(A: Symbol, B: Symbol | None = None, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α A B, or α B A, with a triangular matrix A, for matrices or batches of them (BLAS trmm). Of A one triangle is read, and its gradient has that one only.
 
-    transpose: boolean, optional, default=False. use Aᵀ instead of A.
-
-    rightside: boolean, optional, default=False. A stands to the right of B.
-
-    lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
-
-    alpha: float, optional, default=1.0. factor of the result."""
+    - transpose: boolean, optional, default=False. use Aᵀ instead of A.
+    - rightside: boolean, optional, default=False. A stands to the right of B.
+    - lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
+    - alpha: float, optional, default=1.0. factor of the result."""
 linalg_trmm = _linalg_trmm
 def _linalg_trsm(A: Symbol, B: Symbol | None = None, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). Of A one triangle is read, and its gradient has that one only.
 
-    transpose: boolean, optional, default=False. use Aᵀ instead of A.
-
-    rightside: boolean, optional, default=False. A stands to the right of B.
-
-    lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
-
-    alpha: float, optional, default=1.0. factor of the result."""
+    - transpose: boolean, optional, default=False. use Aᵀ instead of A.
+    - rightside: boolean, optional, default=False. A stands to the right of B.
+    - lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
+    - alpha: float, optional, default=1.0. factor of the result."""
 linalg_trsm = _linalg_trsm
 def _linspace(start: float, stop: float, num: int, endpoint: bool = True, dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A number of evenly spaced values from start to stop.
 
-    start: float, required. first value.
-
-    stop: float, required. last value.
-
-    num: int ≥ 1, required. how many values.
-
-    endpoint: boolean, optional, default=True. whether stop is the last value; else the last is one step before it.
-
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+    - start: float, required. first value.
+    - stop: float, required. last value.
+    - num: int ≥ 1, required. how many values.
+    - endpoint: boolean, optional, default=True. whether stop is the last value; else the last is one step before it.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_linspace = _linspace
 linspace = _linspace
 def _logical_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1302,9 +978,8 @@ _Logical_And = _logical_and
 def _logical_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where both are not 0, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LogicalAndScalar = _logical_and_scalar
 def _logical_or(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where one is not 0, else 0; of the dtype of lhs."""
@@ -1312,9 +987,8 @@ _Logical_Or = _logical_or
 def _logical_or_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where one is not 0, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LogicalOrScalar = _logical_or_scalar
 def _logical_xor(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where exactly one is not 0, else 0; of the dtype of lhs."""
@@ -1322,9 +996,8 @@ _Logical_Xor = _logical_xor
 def _logical_xor_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where exactly one is not 0, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LogicalXorScalar = _logical_xor_scalar
 def _matrix_fill(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One number for each matrix, repeated over the matrices of `like`."""
@@ -1334,9 +1007,8 @@ _Maximum = _maximum
 def _maximum_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The larger one; data receives the gradient of ties.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _MaximumScalar = _maximum_scalar
 _npi_maximum_scalar = _maximum_scalar
 def _minimum(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1345,17 +1017,15 @@ _Minimum = _minimum
 def _minimum_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The smaller one; data receives the gradient of ties.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _MinimumScalar = _minimum_scalar
 _npi_minimum_scalar = _minimum_scalar
 def _minus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data - scalar.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _MinusScalar = _minus_scalar
 def _mod(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs modulo rhs, with the sign of rhs; 0 where rhs is 0."""
@@ -1363,494 +1033,388 @@ _Mod = _mod
 def _mod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data modulo scalar, with its sign; 0 when it is 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _ModScalar = _mod_scalar
 def _mp_adamw_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, weight32: Symbol | None = None, rescale_grad: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, eta: float, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam with decoupled weight decay. Of the float32 copy of a half-precision weight. Where rescale_grad is 0, infinite or NaN everything stays as it was.
 
-    lr: float, required. learning rate.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wd: float, optional, default=0.0. weight decay, which bypasses the moving averages.
-
-    eta: float, required. the schedule's factor of learning rate and weight decay.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wd: float, optional, default=0.0. weight decay, which bypasses the moving averages.
+    - eta: float, required. the schedule's factor of learning rate and weight decay.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def _mul_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data · scalar.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _MulScalar = _mul_scalar
 def _multi_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam with decoupled weight decay, of many weights. Where rescale_grad is 0, infinite or NaN everything stays as it was. MXNet misreads learning rates of weights that are not float32.
 
-    lrs: tuple of float, required. learning rate of each weight.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    etas: tuple of float, required. the schedule's factor of each weight.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
+    - lrs: tuple of float, required. learning rate of each weight.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wds: tuple of float, required. weight decay of each weight.
+    - etas: tuple of float, required. the schedule's factor of each weight.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
 def _multi_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """LAMB, of many weights.
 
-    learning_rates: tuple of float, required. learning rate of each weight.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    lower_bound: float, optional, default=-1.0. smallest norm of a weight; negative: none.
-
-    upper_bound: float, optional, default=-1.0. largest norm of a weight; negative: none.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
-
-    step_count: tuple of int, required. number of this update, from 1, of each weight.
-
-    num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
+    - learning_rates: tuple of float, required. learning rate of each weight.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+    - wds: tuple of float, required. weight decay of each weight.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - lower_bound: float, optional, default=-1.0. smallest norm of a weight; negative: none.
+    - upper_bound: float, optional, default=-1.0. largest norm of a weight; negative: none.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+    - step_count: tuple of int, required. number of this update, from 1, of each weight.
+    - num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
 def _multi_mp_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam with decoupled weight decay, of many weights. Of the float32 copies of half-precision weights. Where rescale_grad is 0, infinite or NaN everything stays as it was.
 
-    lrs: tuple of float, required. learning rate of each weight.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    etas: tuple of float, required. the schedule's factor of each weight.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
+    - lrs: tuple of float, required. learning rate of each weight.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wds: tuple of float, required. weight decay of each weight.
+    - etas: tuple of float, required. the schedule's factor of each weight.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
 def _multi_mp_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """LAMB, of many weights. Of the float32 copies of half-precision weights. The norm in its step is that of the half-precision weight.
 
-    learning_rates: tuple of float, required. learning rate of each weight.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    lower_bound: float, optional, default=-1.0. smallest norm of a weight; negative: none.
-
-    upper_bound: float, optional, default=-1.0. largest norm of a weight; negative: none.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
-
-    step_count: tuple of int, required. number of this update, from 1, of each weight.
-
-    num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
+    - learning_rates: tuple of float, required. learning rate of each weight.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+    - wds: tuple of float, required. weight decay of each weight.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - lower_bound: float, optional, default=-1.0. smallest norm of a weight; negative: none.
+    - upper_bound: float, optional, default=-1.0. largest norm of a weight; negative: none.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+    - step_count: tuple of int, required. number of this update, from 1, of each weight.
+    - num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
 def _not_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs ≠ rhs, else 0; of the dtype of lhs."""
 _Not_Equal = _not_equal
 def _not_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where data ≠ scalar, else 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _NotEqualScalar = _not_equal_scalar
 def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Running sums along an axis. Negative axes are accepted.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
-
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
 def _ones(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Ones.
 
-    shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+    - shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 ones = _ones
 def _plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data + scalar.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _PlusScalar = _plus_scalar
 def _polygamma(data: Symbol, n: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.
 
-    n: int ≥ 0 ≤ 256, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
+    - n: int ≥ 0 ≤ 256, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
 def _power(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs to the power of rhs."""
 _Power = _power
 def _power_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data to the power of scalar.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _PowerScalar = _power_scalar
 def _probability_of_draw(data: Symbol, draws: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The elements of data [s]x[k] that draws [s]x[t] number: what the gradient of _sample_multinomial is made of."""
 def _random_exponential(lam: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the exponential distribution of rate lam.
 
-    lam: float > 0, optional, default=1.0. rate.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - lam: float > 0, optional, default=1.0. rate.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_exponential = _random_exponential
 def _random_exponential_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the exponential distribution of rate lam, in the shape and dtype of data.
 
-    lam: float > 0, optional, default=1.0. rate."""
+    - lam: float > 0, optional, default=1.0. rate."""
 def _random_gamma(alpha: float = 1.0, beta: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta.
 
-    alpha: float > 0, optional, default=1.0. shape of the distribution.
-
-    beta: float > 0, optional, default=1.0. scale.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - alpha: float > 0, optional, default=1.0. shape of the distribution.
+    - beta: float > 0, optional, default=1.0. scale.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_gamma = _random_gamma
 def _random_gamma_like(data: Symbol, alpha: float = 1.0, beta: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta, in the shape and dtype of data.
 
-    alpha: float > 0, optional, default=1.0. shape of the distribution.
-
-    beta: float > 0, optional, default=1.0. scale."""
+    - alpha: float > 0, optional, default=1.0. shape of the distribution.
+    - beta: float > 0, optional, default=1.0. scale."""
 def _random_generalized_negative_binomial(mu: float = 1.0, alpha: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu².
 
-    mu: float ≥ 0, optional, default=1.0. mean.
-
-    alpha: float ≥ 0, optional, default=1.0. dispersion: 1 / k; 0 is the Poisson distribution.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - mu: float ≥ 0, optional, default=1.0. mean.
+    - alpha: float ≥ 0, optional, default=1.0. dispersion: 1 / k; 0 is the Poisson distribution.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_generalized_negative_binomial = _random_generalized_negative_binomial
 def _random_generalized_negative_binomial_like(data: Symbol, mu: float = 1.0, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu², in the shape and dtype of data.
 
-    mu: float ≥ 0, optional, default=1.0. mean.
-
-    alpha: float ≥ 0, optional, default=1.0. dispersion: 1 / k; 0 is the Poisson distribution."""
+    - mu: float ≥ 0, optional, default=1.0. mean.
+    - alpha: float ≥ 0, optional, default=1.0. dispersion: 1 / k; 0 is the Poisson distribution."""
 def _random_negative_binomial(k: int = 1, p: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure.
 
-    k: int ≥ 0, optional, default=1. the number of failures that ends the experiment.
-
-    p: float > 0 ≤ 1, optional, default=1.0. probability of a failure.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - k: int ≥ 0, optional, default=1. the number of failures that ends the experiment.
+    - p: float > 0 ≤ 1, optional, default=1.0. probability of a failure.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_negative_binomial = _random_negative_binomial
 def _random_negative_binomial_like(data: Symbol, k: int = 1, p: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure, in the shape and dtype of data.
 
-    k: int ≥ 0, optional, default=1. the number of failures that ends the experiment.
-
-    p: float > 0 ≤ 1, optional, default=1.0. probability of a failure."""
+    - k: int ≥ 0, optional, default=1. the number of failures that ends the experiment.
+    - p: float > 0 ≤ 1, optional, default=1.0. probability of a failure."""
 def _random_normal(loc: float = 0.0, scale: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the normal distribution of a mean and deviation.
 
-    loc: float, optional, default=0.0. mean.
-
-    scale: float > 0, optional, default=1.0. standard deviation.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - loc: float, optional, default=0.0. mean.
+    - scale: float > 0, optional, default=1.0. standard deviation.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 normal = _random_normal
 random_normal = _random_normal
 def _random_normal_like(data: Symbol, loc: float = 0.0, scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the normal distribution of a mean and deviation, in the shape and dtype of data.
 
-    loc: float, optional, default=0.0. mean.
-
-    scale: float > 0, optional, default=1.0. standard deviation."""
+    - loc: float, optional, default=0.0. mean.
+    - scale: float > 0, optional, default=1.0. standard deviation."""
 def _random_pdf_dirichlet(sample: Symbol, alpha: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The density of each draw of sample [s]x[t], or its logarithm, under the Dirichlet distribution of concentrations alpha [s]x[k]; sample [s]x[t]x[k] → [s]x[t]; parameters [s]. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_dirichlet = _random_pdf_dirichlet
 def _random_pdf_exponential(sample: Symbol, lam: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The density of each draw of sample [s]x[t], or its logarithm, under the exponential distribution of rate lam; parameters [s]. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_exponential = _random_pdf_exponential
 def _random_pdf_gamma(sample: Symbol, alpha: Symbol | None = None, beta: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The density of each draw of sample [s]x[t], or its logarithm, under the gamma distribution of shape alpha and rate beta (where _sample_gamma's beta is the scale, 1 / rate); parameters [s]. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_gamma = _random_pdf_gamma
 def _random_pdf_generalized_negative_binomial(sample: Symbol, mu: Symbol | None = None, alpha: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The probability of each draw of sample [s]x[t], or its logarithm, under the negative binomial distribution of mean mu and variance mu + alpha mu²; parameters [s]. Nothing flows to the sample, which consists of counts. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_generalized_negative_binomial = _random_pdf_generalized_negative_binomial
 def _random_pdf_negative_binomial(sample: Symbol, k: Symbol | None = None, p: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The probability of each draw of sample [s]x[t], or its logarithm, under the negative binomial distribution: successes before the k-th failure, of which each has probability p; parameters [s]. Nothing flows to the sample, which consists of counts. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_negative_binomial = _random_pdf_negative_binomial
 def _random_pdf_normal(sample: Symbol, mu: Symbol | None = None, sigma: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The density of each draw of sample [s]x[t], or its logarithm, under the normal distribution of mean mu and standard deviation sigma; parameters [s]. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_normal = _random_pdf_normal
 def _random_pdf_poisson(sample: Symbol, lam: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The probability of each draw of sample [s]x[t], or its logarithm, under the Poisson distribution of rate lam; parameters [s]. Nothing flows to the sample, which consists of counts. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_poisson = _random_pdf_poisson
 def _random_pdf_uniform(sample: Symbol, low: Symbol | None = None, high: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The density of each draw of sample [s]x[t], or its logarithm, under the uniform distribution over [low, high]; samples are not looked at: outside the value is the same; parameters [s]. Outside the support the value is that of the formula.
 
-    is_log: boolean, optional, default=False. the logarithm of the density."""
+    - is_log: boolean, optional, default=False. the logarithm of the density."""
 random_pdf_uniform = _random_pdf_uniform
 def _random_poisson(lam: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam.
 
-    lam: float ≥ 0, optional, default=1.0. rate: mean and variance.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - lam: float ≥ 0, optional, default=1.0. rate: mean and variance.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_poisson = _random_poisson
 def _random_poisson_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam, in the shape and dtype of data.
 
-    lam: float ≥ 0, optional, default=1.0. rate: mean and variance."""
+    - lam: float ≥ 0, optional, default=1.0. rate: mean and variance."""
 def _random_randint(low: int, high: int, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: Literal['int32', 'int64'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot hold, is an error, where MXNet crashes or wraps around.
 
-    low: int ≥ -9.22337e+18, required. smallest value.
-
-    high: int ≤ 9.22337e+18, required. the value that all draws are below.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'int32', 'int64' or None, optional, default=None. the dtype; None is int32."""
+    - low: int ≥ -9.22337e+18, required. smallest value.
+    - high: int ≤ 9.22337e+18, required. the value that all draws are below.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'int32', 'int64' or None, optional, default=None. the dtype; None is int32."""
 _npi_random_randint = _random_randint
 random_randint = _random_randint
 def _random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the uniform distribution over [low, high).
 
-    low: float, optional, default=0.0. smallest value.
-
-    high: float, optional, default=1.0. the value that all draws are below.
-
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - low: float, optional, default=0.0. smallest value.
+    - high: float, optional, default=1.0. the value that all draws are below.
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 uniform = _random_uniform
 random_uniform = _random_uniform
 def _random_uniform_like(data: Symbol, low: float = 0.0, high: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the uniform distribution over [low, high), in the shape and dtype of data.
 
-    low: float, optional, default=0.0. smallest value.
-
-    high: float, optional, default=1.0. the value that all draws are below."""
+    - low: float, optional, default=0.0. smallest value.
+    - high: float, optional, default=1.0. the value that all draws are below."""
 def _ravel_multi_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The place in memory of elements whose indices are given, one in each column. Nothing is checked against the shape; fractions are cut off.
 
-    shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
+    - shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 ravel_multi_index = _ravel_multi_index
 def _rdiv_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """scalar / data; of integers truncated towards 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _RDivScalar = _rdiv_scalar
 def _repeat_over_samples(data: Symbol, sample: Symbol | None = None, event_axes: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Parameters of distributions, [s]x[e], repeated for every draw of sample [s]x[t]x[e]; [e] are the last event_axes axes.
 
-    event_axes: int ≥ 0 ≤ 1, optional, default=0. how many last axes parameters and sample share: those of one draw."""
+    - event_axes: int ≥ 0 ≤ 1, optional, default=0. how many last axes parameters and sample share: those of one draw."""
 def _rminus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """scalar - data.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _RMinusScalar = _rminus_scalar
 def _rmod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """scalar modulo data, with the sign of data; 0 where data is 0.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _RModScalar = _rmod_scalar
 def _rnn_param_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join the parameters of a recurrent layer. One or two inputs may be of unknown length: they share alike what the others leave of the result.
 
-    num_args: int ≥ 1 ≤ 65536, required. number of inputs.
-
-    dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
+    - dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
 _npi_rnn_param_concat = _rnn_param_concat
 def _rpower_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """scalar to the power of data.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _RPowerScalar = _rpower_scalar
 def _sample_exponential(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the exponential distribution of rate lam: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_exponential = _sample_exponential
 def _sample_gamma(alpha: Symbol, beta: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_gamma = _sample_gamma
 def _sample_generalized_negative_binomial(mu: Symbol, alpha: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu²: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_generalized_negative_binomial = _sample_generalized_negative_binomial
 def _sample_multinomial(data: Symbol, shape: Sequence[int] | int = (), get_prob: bool = False, dtype: _DType = 'int32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution should add up to 1; where they do not their proportions count, where MXNet draws classes that there are not. A dtype that cannot number the classes is an error, where MXNet gives other classes.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    get_prob: boolean, optional, default=False. a second output: the logarithm of the probability of each draw.
-
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'uint8', optional, default='int32'. dtype of the draws."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - get_prob: boolean, optional, default=False. a second output: the logarithm of the probability of each draw.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'uint8', optional, default='int32'. dtype of the draws."""
 sample_multinomial = _sample_multinomial
 def _sample_negative_binomial(k: Symbol, p: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_negative_binomial = _sample_negative_binomial
 def _sample_normal(mu: Symbol, sigma: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the normal distribution of a mean and deviation: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_normal = _sample_normal
 def _sample_poisson(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_poisson = _sample_poisson
 def _sample_uniform(low: Symbol, high: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the uniform distribution over [low, high): parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
 
-    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
+    - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_uniform = _sample_uniform
 def _sample_unique_zipfian(range_max: int, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """For each of b rows n different classes, drawn again and again from the log-uniform distribution P(c) = log((c + 2) / (c + 1)) / log(range_max + 1) until n different ones are found, in the order they are found in (b, n); and how many draws that took (b,). MXNet documents this distribution, and draws another one, in which class 0 is too rare.
 
-    range_max: int ≥ 1 ≤ 2.14748e+09, required. number of classes.
-
-    shape: tuple of int or None ≥ 1, optional, default=None. (b, n): b times n different classes."""
+    - range_max: int ≥ 1 ≤ 2.14748e+09, required. number of classes.
+    - shape: tuple of int or None ≥ 1, optional, default=None. (b, n): b times n different classes."""
 def _scale_shift(data: Symbol, scale: Symbol | None = None, shift: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data · scale + shift, with a number of each for every channel: what BatchNorm is where it does not train. Computed in the dtype of scale.
 
-    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels."""
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels."""
 def _scatter_elemwise_div(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """As `elemwise_div`. Of sparse arrays MXNet computes the stored elements only; here every element is."""
 def _scatter_minus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """As `_minus_scalar`. Of sparse arrays MXNet computes the stored elements only; here every element is.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _scatter_plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """As `_plus_scalar`. Of sparse arrays MXNet computes the stored elements only; here every element is.
 
-    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
-
-    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _scatter_set_nd(lhs: Symbol, rhs: Symbol | None = None, indices: Symbol | None = None, *, shape: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs with the elements of rhs put at the indices, which should be distinct: a copy, where MXNet's works in place only, and with a gradient. Negative indices count from the end; others outside are clipped.
 
-    shape: tuple of int ≥ 1, required. shape of the result."""
+    - shape: tuple of int ≥ 1, required. shape of the result."""
 _npi_scatter_set_nd = _scatter_set_nd
 def _sharding_constraint(data: Symbol, spec: str, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data itself, split over a mesh of devices as `spec` says, where the lowering is given one; its gradient is split likewise.
 
-    spec: string, required. for each axis the axis of the mesh that it is split over: "data, None"."""
+    - spec: string, required. for each axis the axis of the mesh that it is split over: "data, None"."""
 def _shuffle(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The slices of data along the first axis in random order; every order is equally likely."""
 _npi_shuffle = _shuffle
@@ -1858,23 +1422,18 @@ shuffle = _shuffle
 def _slice_assign(lhs: Symbol, rhs: Symbol | None = None, *, begin: Sequence[int | None] | int | None, end: Sequence[int | None] | int | None, step: Sequence[int | None] | int | None = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs with rhs in the place of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.
 
-    begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
-
-    end: tuple of int or None, required. the index after the last kept; None: to its end.
-
-    step: tuple of int or None, optional, default=(). distance of indices kept, negative to go backwards; None: 1."""
+    - begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
+    - end: tuple of int or None, required. the index after the last kept; None: to its end.
+    - step: tuple of int or None, optional, default=(). distance of indices kept, negative to go backwards; None: 1."""
 _crop_assign = _slice_assign
 _npi_slice_assign = _slice_assign
 def _slice_assign_scalar(data: Symbol, scalar: float = 0.0, *, begin: Sequence[int | None] | int | None, end: Sequence[int | None] | int | None, step: Sequence[int | None] | int | None = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data with one value in every element of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.
 
-    scalar: float, optional, default=0.0. the new value; of integer data only its whole part counts.
-
-    begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
-
-    end: tuple of int or None, required. the index after the last kept; None: to its end.
-
-    step: tuple of int or None, optional, default=(). distance of indices kept, negative to go backwards; None: 1."""
+    - scalar: float, optional, default=0.0. the new value; of integer data only its whole part counts.
+    - begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
+    - end: tuple of int or None, required. the index after the last kept; None: to its end.
+    - step: tuple of int or None, optional, default=(). distance of indices kept, negative to go backwards; None: 1."""
 _crop_assign_scalar = _slice_assign_scalar
 _npi_slice_assign_scalar = _slice_assign_scalar
 def _slopes_like(gamma: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1884,100 +1443,76 @@ def _sparse_retain(data: Symbol, indices: Symbol | None = None, name: str | None
 def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Split an axis in nearly equal parts, or at given places.
 
-    indices: tuple of int, required. where each part begins; used when sections is 0.
-
-    axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
-
-    squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
-
-    sections: int ≥ 0 ≤ 65536, optional, default=0. parts, the first 1 longer if need be; 0: at the indices."""
+    - indices: tuple of int, required. where each part begins; used when sections is 0.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
+    - squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
+    - sections: int ≥ 0 ≤ 65536, optional, default=0. parts, the first 1 longer if need be; 0: at the indices."""
 _npi_split = _split_v2
 def _square_sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of squares over axes.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 def _sum_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum over the axes along which `like` was broadcast: the gradient of every broadcast."""
 def _take_along_axis(data: Symbol, indices: Symbol | None = None, axis: int = -1, distinct: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Elements of each line along an axis, by number; the numbers must be inside.
 
-    axis: int ≥ -64 ≤ 64, optional, default=-1. the axis to take from.
-
-    distinct: boolean, optional, default=False. the indices of each line are known to be distinct."""
+    - axis: int ≥ -64 ≤ 64, optional, default=-1. the axis to take from.
+    - distinct: boolean, optional, default=False. the indices of each line are known to be distinct."""
 def _triangle(data: Symbol, lower: bool = True, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Matrices with zeros on one side of a diagonal.
 
-    lower: boolean, optional, default=True. keep what is on and below the diagonal; else what is on and above.
-
-    offset: int, optional, default=0. the diagonal; positive: above the main one."""
+    - lower: boolean, optional, default=True. keep what is on and below the diagonal; else what is on and above.
+    - offset: int, optional, default=0. the diagonal; positive: above the main one."""
 def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Indices of elements, one in each column, from their places in memory, which may stand in an array of any shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places (a, b, …) the result is (axes, a·b·…); MXNet's is (axes, a), does not hold them, and is overrun.
 
-    shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
+    - shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
 def _while_loop(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, max_iterations: int, cond_input_locs: Sequence[int] | int, func_input_locs: Sequence[int] | int, func_var_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the last step (MXNet leaves them undefined).
 
-    num_args: int ≥ 2 ≤ 65536, required. number of inputs, condition and body included.
-
-    num_outputs: int ≥ 1 ≤ 65536, required. number of outputs: stacked ones and final loop variables.
-
-    num_out_data: int ≥ 0, required. number of stacked outputs.
-
-    max_iterations: int ≥ 1, required. length of the stacked outputs.
-
-    cond_input_locs: tuple of int ≥ 0, required. which inputs feed the condition's variables.
-
-    func_input_locs: tuple of int ≥ 0, required. which inputs feed the body's variables.
-
-    func_var_locs: tuple of int ≥ 0, required. which variables of the body are the loop variables."""
+    - num_args: int ≥ 2 ≤ 65536, required. number of inputs, condition and body included.
+    - num_outputs: int ≥ 1 ≤ 65536, required. number of outputs: stacked ones and final loop variables.
+    - num_out_data: int ≥ 0, required. number of stacked outputs.
+    - max_iterations: int ≥ 1, required. length of the stacked outputs.
+    - cond_input_locs: tuple of int ≥ 0, required. which inputs feed the condition's variables.
+    - func_input_locs: tuple of int ≥ 0, required. which inputs feed the body's variables.
+    - func_var_locs: tuple of int ≥ 0, required. which variables of the body are the loop variables."""
 def _zeros(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Zeros.
 
-    shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
-
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+    - shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 zeros = _zeros
 def _zeros_without_dtype(shape: Sequence[int] | int | None = None, ctx: str = '', dtype: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Zeros of the dtype that the operators using them need.
 
-    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, None for a rank, that its users decide.
-
-    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
-
-    dtype: int ≥ -1 ≤ 12, optional, default=-1. the dtype's code; -1: the operators using it decide."""
+    - shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, None for a rank, that its users decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: int ≥ -1 ≤ 12, optional, default=-1. the dtype's code; -1: the operators using it decide."""
 def abs(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """|x|; its gradient at 0 is 0."""
 _sparse_abs = abs
 def adam_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam; the weight decay is part of the gradient, and clipped with it. The caller corrects the bias of the moving averages, in lr.
 
-    lr: float, required. learning rate.
-
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lr: float, required. learning rate.
+    - beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
 _sparse_adam_update = adam_update
 def add_n(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of all inputs.
 
-    num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 ElementWiseSum = add_n
 _sparse_ElementWiseSum = add_n
 _sparse_add_n = add_n
@@ -1985,19 +1520,17 @@ elemwise_sum = add_n
 def all_finite(data: Symbol, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element is finite, 0 if one is infinite or NaN.
 
-    init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from."""
+    - init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from."""
 def amp_cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """float32, float16 or bfloat16 data in another dtype; any other data as they are. The gradient is cast back.
 
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype, where data are float32, float16 or bfloat16."""
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype, where data are float32, float16 or bfloat16."""
 def amp_multicast(*data: Symbol, num_outputs: int, cast_narrow: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype of the first array, be it int32.
 
-    num_outputs: int ≥ 1 ≤ 65536, required. number of inputs, and of outputs.
-
-    cast_narrow: boolean, optional, default=False. cast to the narrowest of the dtypes, not to the widest.
-
-    data: NDArray-or-Symbol[]. the arrays."""
+    - num_outputs: int ≥ 1 ≤ 65536, required. number of inputs, and of outputs.
+    - cast_narrow: boolean, optional, default=False. cast to the narrowest of the dtypes, not to the widest.
+    - data: NDArray-or-Symbol[]. the arrays."""
 def arccos(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The inverse of cos, in [0, π]."""
 _sparse_arccos = arccos
@@ -2019,34 +1552,28 @@ _sparse_arctanh = arctanh
 def argmax(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the largest element is, the first of equals; a number of the dtype of data.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
-
-    keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
+    - keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argmax_channel(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the largest element along axis 1 is, the first of equals."""
 def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the smallest element is, the first of equals; a number of the dtype of data.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
-
-    keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
+    - keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the elements of the sorted array are; equal ones keep their order at any length. MXNet's do so in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order of NaN is undefined.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
-
-    is_ascend: boolean, optional, default=True. smallest first; else largest first.
-
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'uint8', optional, default='float32'. dtype of the indices."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
+    - is_ascend: boolean, optional, default=True. smallest first; else largest first.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'uint8', optional, default='float32'. dtype of the indices."""
 _npi_argsort = argsort
 def batch_dot(lhs: Symbol, rhs: Symbol | None = None, transpose_a: bool = False, transpose_b: bool = False, forward_stype: Literal['csr', 'default', 'row_sparse'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Products of the matrices in the last two axes, one for each place in the axes before them.
 
-    transpose_a: boolean, optional, default=False. take the first axis of lhs instead of the last (batch_dot: swap its two).
-
-    transpose_b: boolean, optional, default=False. take the last axis of rhs instead of the first (batch_dot: swap its two).
-
-    forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage of the result; accepted and without effect: all is dense."""
+    - transpose_a: boolean, optional, default=False. take the first axis of lhs instead of the last (batch_dot: swap its two).
+    - transpose_b: boolean, optional, default=False. take the last axis of rhs instead of the first (batch_dot: swap its two).
+    - forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage of the result; accepted and without effect: all is dense."""
 _npx_batch_dot = batch_dot
 def batch_take(a: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated, see pick) One element of each row. Unlike MXNet's it has a gradient."""
@@ -2058,9 +1585,8 @@ broadcast_plus = broadcast_add
 def broadcast_axis(data: Symbol, axis: Sequence[int] | int = (), size: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat data along some axes of length 1. Negative axes are accepted.
 
-    axis: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
-
-    size: tuple of int ≥ 0, optional, default=(). how often, for each axis."""
+    - axis: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
+    - size: tuple of int ≥ 0, optional, default=(). how often, for each axis."""
 broadcast_axes = broadcast_axis
 def broadcast_div(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs / rhs; of integers truncated towards 0, with broadcasting."""
@@ -2080,9 +1606,8 @@ def broadcast_lesser_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | N
 def broadcast_like(lhs: Symbol, rhs: Symbol | None = None, lhs_axes: Sequence[int] | int | None = None, rhs_axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.
 
-    lhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of lhs to repeat along; None: all.
-
-    rhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes of rhs that say how often."""
+    - lhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of lhs to repeat along; None: all.
+    - rhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes of rhs that say how often."""
 def broadcast_logical_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where both are not 0, else 0; of the dtype of lhs, with broadcasting."""
 def broadcast_logical_or(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2112,11 +1637,11 @@ broadcast_minus = broadcast_sub
 def broadcast_to(data: Symbol, shape: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat data along axes of length 1 up to a given shape.
 
-    shape: tuple of int ≥ 0, optional, default=(). the shape to broadcast to; 0 keeps the dimension of data."""
+    - shape: tuple of int ≥ 0, optional, default=(). the shape to broadcast to; 0 keeps the dimension of data."""
 def cast_storage(data: Symbol, stype: Literal['csr', 'default', 'row_sparse'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data itself: every storage is dense here.
 
-    stype: one of 'csr', 'default', 'row_sparse', required. accepted for MXNet's sake: all is dense."""
+    - stype: one of 'csr', 'default', 'row_sparse', required. accepted for MXNet's sake: all is dense."""
 _sparse_cast_storage = cast_storage
 def cbrt(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The cube root of x."""
@@ -2127,23 +1652,18 @@ _sparse_ceil = ceil
 def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.
 
-    a_min: float, required. smallest value.
-
-    a_max: float, required. largest value."""
+    - a_min: float, required. smallest value.
+    - a_max: float, required. largest value."""
 _npi_clip = clip
 _sparse_clip = clip
 def col2im(data: Symbol, output_size: Sequence[int] | int, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Columns added up where their windows overlap, in an array of spatial sizes output_size: the transpose of im2col, not its inverse. Over one and three axes too, where MXNet fails.
 
-    output_size: tuple of int ≥ 1, required. spatial sizes of the result.
-
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
+    - output_size: tuple of int ≥ 1, required. spatial sizes of the result.
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def cos(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The cosine of radians."""
 _sparse_cos = cos
@@ -2156,23 +1676,19 @@ _sparse_degrees = degrees
 def depth_to_space(data: Symbol, block_size: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Channels to pixels: (n, c b², h, w) → (n, c, h b, w b).
 
-    block_size: int ≥ 1, required. side of the square of pixels that one column of channels holds."""
+    - block_size: int ≥ 1, required. side of the square of pixels that one column of channels holds."""
 def diag(data: Symbol, k: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A diagonal of two axes of data, as a new last axis; of data with one axis, the matrix that has them on its k-th diagonal and zeros elsewhere.
 
-    k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
-
-    axis1: int ≥ -64 ≤ 64, optional, default=0. the axis whose index grows downwards; of data with two axes or more.
-
-    axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
+    - k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
+    - axis1: int ≥ -64 ≤ 64, optional, default=0. the axis whose index grows downwards; of data with two axes or more.
+    - axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
 def dot(lhs: Symbol, rhs: Symbol | None = None, transpose_a: bool = False, transpose_b: bool = False, forward_stype: Literal['csr', 'default', 'row_sparse'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over the last axis of lhs and the first axis of rhs: the matrix product of matrices.
 
-    transpose_a: boolean, optional, default=False. take the first axis of lhs instead of the last (batch_dot: swap its two).
-
-    transpose_b: boolean, optional, default=False. take the last axis of rhs instead of the first (batch_dot: swap its two).
-
-    forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage of the result; accepted and without effect: all is dense."""
+    - transpose_a: boolean, optional, default=False. take the first axis of lhs instead of the last (batch_dot: swap its two).
+    - transpose_b: boolean, optional, default=False. take the last axis of rhs instead of the first (batch_dot: swap its two).
+    - forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage of the result; accepted and without effect: all is dense."""
 _sparse_dot = dot
 def elemwise_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs + rhs."""
@@ -2209,7 +1725,7 @@ _sparse_exp = exp
 def expand_dims(data: Symbol, axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Insert an axis of length 1.
 
-    axis: int ≥ -64 ≤ 64, required. where the new axis stands in the result; negative counts from the end."""
+    - axis: int ≥ -64 ≤ 64, required. where the new axis stands in the result; negative counts from the end."""
 _npi_expand_dims = expand_dims
 def expm1(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """eˣ - 1, precise near 0."""
@@ -2225,35 +1741,23 @@ _sparse_floor = floor
 def ftml_update(weight: Symbol, grad: Symbol | None = None, d: Symbol | None = None, v: Symbol | None = None, z: Symbol | None = None, *, lr: float, beta1: float = 0.600000024, beta2: float = 0.999000013, epsilon: float = 9.99999993922529e-09, t: int, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Follow the moving leader.
 
-    lr: float > 0, required. learning rate.
-
-    beta1: float ≥ 0 ≤ 1, optional, default=0.600000024. share of the old value in the moving average of the gradient.
-
-    beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999993922529e-09. keeps the divisor away from 0.
-
-    t: int ≥ 1, required. number of this update, from 1.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_grad: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - lr: float > 0, required. learning rate.
+    - beta1: float ≥ 0 ≤ 1, optional, default=0.600000024. share of the old value in the moving average of the gradient.
+    - beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999993922529e-09. keeps the divisor away from 0.
+    - t: int ≥ 1, required. number of this update, from 1.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_grad: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def ftrl_update(weight: Symbol, grad: Symbol | None = None, z: Symbol | None = None, n: Symbol | None = None, *, lr: float, lamda1: float = 0.00999999978, beta: float = 1.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Follow the regularised leader.
 
-    lr: float, required. learning rate.
-
-    lamda1: float, optional, default=0.00999999978. L1 regularisation.
-
-    beta: float, optional, default=1.0. lowers the learning rate of elements whose gradients have been small.
-
-    wd: float, optional, default=0.0. L2 regularisation.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - lamda1: float, optional, default=0.00999999978. L1 regularisation.
+    - beta: float, optional, default=1.0. lowers the learning rate of elements whose gradients have been small.
+    - wd: float, optional, default=0.0. L2 regularisation.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 _sparse_ftrl_update = ftrl_update
 def gamma(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Γ(x)."""
@@ -2270,49 +1774,36 @@ _npx_gather_nd = gather_nd
 def hard_sigmoid(data: Symbol, alpha: float = 0.2, beta: float = 0.5, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α x + β, clipped to [0, 1].
 
-    alpha: float, optional, default=0.2. slope.
-
-    beta: float, optional, default=0.5. value at 0."""
+    - alpha: float, optional, default=0.2. slope.
+    - beta: float, optional, default=0.5. value at 0."""
 def im2col(data: Symbol, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The windows of data as columns, their elements in the order of data: what a convolution multiplies with its weight. Over one and three axes too, where MXNet fails.
 
-    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
-
-    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
-
-    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
-
-    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def khatri_rao(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.
 
-    num_args: int ≥ 1 ≤ 65536, required. number of matrices."""
+    - num_args: int ≥ 1 ≤ 65536, required. number of matrices."""
 def lamb_update_phase1(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The first half of LAMB: the direction of the step.
 
-    beta1: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
-
-    t: int ≥ 1, required. number of this update, from 1.
-
-    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
-
-    wd: float, required. weight decay, which bypasses the moving averages.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - beta1: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+    - t: int ≥ 1, required. number of this update, from 1.
+    - bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+    - wd: float, required. weight decay, which bypasses the moving averages.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def lamb_update_phase2(weight: Symbol, g: Symbol | None = None, r1: Symbol | None = None, r2: Symbol | None = None, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and r2 of g.
 
-    lr: float, required. learning rate.
-
-    lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
-
-    upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
+    - lr: float, required. learning rate.
+    - lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
+    - upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
 def log(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The natural logarithm."""
 _sparse_log = log
@@ -2328,13 +1819,10 @@ _sparse_log2 = log2
 def log_softmax(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The logarithm of softmax, without its underflow.
 
-    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
-
-    temperature: float or None, optional, default=None. divisor of data; None: 1.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. dtype of the result, and of the computation if wider; None: data's.
-
-    use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
+    - axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
+    - temperature: float or None, optional, default=None. divisor of data; None: 1.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. dtype of the result, and of the computation if wider; None: data's.
+    - use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
 _npx_log_softmax = log_softmax
 def logical_not(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where x is 0, else 0; of the dtype of x."""
@@ -2344,299 +1832,211 @@ _sparse_make_loss = make_loss
 def max(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Maximum over axes; every element that ties receives the gradient.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 max_axis = max
 def mean(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean over axes; of integers it is truncated towards 0.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 _sparse_mean = mean
 def min(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Minimum over axes; every element that ties receives the gradient.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 min_axis = min
 def moments(data: Symbol, axes: Sequence[int] | int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean and biased variance over axes; of integers both are truncated towards 0.
 
-    axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; must be given.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
+    - axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; must be given.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 def mp_lamb_update_phase1(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, weight32: Symbol | None = None, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The first half of LAMB: the direction of the step. Of the float32 copy of a half-precision weight.
 
-    beta1: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average of the gradient.
-
-    beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
-
-    t: int ≥ 1, required. number of this update, from 1.
-
-    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
-
-    wd: float, required. weight decay, which bypasses the moving averages.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - beta1: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    - beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+    - t: int ≥ 1, required. number of this update, from 1.
+    - bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+    - wd: float, required. weight decay, which bypasses the moving averages.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def mp_lamb_update_phase2(weight: Symbol, g: Symbol | None = None, r1: Symbol | None = None, r2: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and r2 of g. Of the float32 copy of a half-precision weight. The copy is updated, which MXNet forgets.
 
-    lr: float, required. learning rate.
-
-    lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
-
-    upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
+    - lr: float, required. learning rate.
+    - lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
+    - upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
 def mp_nag_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Nesterov's accelerated gradient. Of the float32 copy of a half-precision weight. Decay is by the old weight, as in nag_mom_update.
 
-    lr: float, required. learning rate.
-
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def mp_sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum. Of the float32 copy of a half-precision weight.
 
-    lr: float, required. learning rate.
-
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lr: float, required. learning rate.
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
 def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent. Of the float32 copy of a half-precision weight.
 
-    lr: float, required. learning rate.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lr: float, required. learning rate.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
 def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
 
-    num_arrays: int ≥ 1 ≤ 65536, optional, default=1. number of arrays.
-
-    init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from.
-
-    data: NDArray-or-Symbol[]. the arrays."""
+    - num_arrays: int ≥ 1 ≤ 65536, optional, default=1. number of arrays.
+    - init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from.
+    - data: NDArray-or-Symbol[]. the arrays."""
 def multi_lars(lrs: Symbol, weights_sum_sq: Symbol | None = None, grads_sum_sq: Symbol | None = None, wds: Symbol | None = None, *, eta: float, eps: float, rescale_grad: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The learning rates of LARS, one for each layer, from the sums of the squares of its weights and gradients: lr · eta · |w| / (rescale_grad · |g| + wd · |w| + eps); lr where a norm is 0. MXNet takes float32 only.
 
-    eta: float, required. factor of the ratio of the norms.
-
-    eps: float, required. keeps the divisor away from 0.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient."""
+    - eta: float, required. factor of the ratio of the norms.
+    - eps: float, required. keeps the divisor away from 0.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient."""
 def multi_mp_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights. Of the float32 copies of half-precision weights.
 
-    lrs: tuple of float, required. learning rate of each weight.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
+    - lrs: tuple of float, required. learning rate of each weight.
+    - wds: tuple of float, required. weight decay of each weight.
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
 def multi_mp_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights. Of the float32 copies of half-precision weights.
 
-    lrs: tuple of float, required. learning rate of each weight.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
+    - lrs: tuple of float, required. learning rate of each weight.
+    - wds: tuple of float, required. weight decay of each weight.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
 def multi_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights.
 
-    lrs: tuple of float, required. learning rate of each weight.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
+    - lrs: tuple of float, required. learning rate of each weight.
+    - wds: tuple of float, required. weight decay of each weight.
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
 def multi_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights.
 
-    lrs: tuple of float, required. learning rate of each weight.
-
-    wds: tuple of float, required. weight decay of each weight.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad of each weight."""
+    - lrs: tuple of float, required. learning rate of each weight.
+    - wds: tuple of float, required. weight decay of each weight.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad of each weight."""
 def multi_sum_sq(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of the squares of each array, summed in float32 at least; MXNet sums float16 in float16.
 
-    num_arrays: int ≥ 1 ≤ 65536, required. number of arrays.
-
-    data: NDArray-or-Symbol[]. the arrays."""
+    - num_arrays: int ≥ 1 ≤ 65536, required. number of arrays.
+    - data: NDArray-or-Symbol[]. the arrays."""
 def nag_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Nesterov's accelerated gradient.
 
-    lr: float, required. learning rate.
-
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
 def nanprod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes, NaN counting as 1.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 def nansum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes, NaN counting as 0.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 def negative(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """-x."""
 _sparse_negative = negative
 def norm(data: Symbol, ord: int = 2, axis: Sequence[int] | int | None = None, out_dtype: _DType | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The 1- or 2-norm over axes.
 
-    ord: int ≥ 1 ≤ 2, optional, default=2. 1: sum of magnitudes; 2: root of the sum of squares.
-
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all.
-
-    out_dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of data.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
+    - ord: int ≥ 1 ≤ 2, optional, default=2. 1: sum of magnitudes; 2: root of the sum of squares.
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all.
+    - out_dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of data.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 _sparse_norm = norm
 def one_hot(indices: Symbol, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One value at each index, another elsewhere; indices outside mark nothing.
 
-    depth: int ≥ 0, required. length of the new last axis.
-
-    on_value: float, optional, default=1.0. the value where the index is.
-
-    off_value: float, optional, default=0.0. the value everywhere else.
-
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of the result."""
+    - depth: int ≥ 0, required. length of the new last axis.
+    - on_value: float, optional, default=1.0. the value where the index is.
+    - off_value: float, optional, default=0.0. the value everywhere else.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of the result."""
 _npx_one_hot = one_hot
 def ones_like(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Ones of the shape and dtype of data."""
 def pick(data: Symbol, index: Symbol | None = None, axis: int | None = -1, keepdims: bool = False, mode: Literal['clip', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One element along an axis, chosen by an array of indices.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to pick from.
-
-    keepdims: boolean, optional, default=False. keep the axis, with length 1.
-
-    mode: one of 'clip', 'wrap', optional, default='clip'. an index outside means the nearest, or the rest modulo d."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to pick from.
+    - keepdims: boolean, optional, default=False. keep the axis, with length 1.
+    - mode: one of 'clip', 'wrap', optional, default='clip'. an index outside means the nearest, or the rest modulo d."""
 _npx_pick = pick
 choose_element_0index = pick
 def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights. Of the float32 copies of half-precision weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
 def preloaded_multi_mp_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights. Of the float32 copies of half-precision weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
 def preloaded_multi_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
 def preloaded_multi_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
-
-    data: NDArray-or-Symbol[]. weight, grad of each weight."""
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
+    - data: NDArray-or-Symbol[]. weight, grad of each weight."""
 def prod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes. As in MXNet its gradient is NaN at elements that are 0.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 def radians(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Degrees to radians."""
 _sparse_radians = radians
@@ -2650,31 +2050,26 @@ _sparse_relu = relu
 def repeat(data: Symbol, repeats: int, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat each element, neighbour by neighbour.
 
-    repeats: int ≥ 0, required. how often each element appears; 0: there are none, and no axes either but one.
-
-    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to repeat along; None: of the flattened array."""
+    - repeats: int ≥ 0, required. how often each element appears; 0: there are none, and no axes either but one.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to repeat along; None: of the flattened array."""
 _np_repeat = repeat
 def reset_arrays(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sets arrays to 0. They are auxiliary states; the outputs are their new values, by which a graph can refer to the node. MXNet's operator has no outputs, and its graphs crash.
 
-    num_arrays: int ≥ 1 ≤ 65536, required. number of arrays.
-
-    data: NDArray-or-Symbol[]. the arrays."""
+    - num_arrays: int ≥ 1 ≤ 65536, required. number of arrays.
+    - data: NDArray-or-Symbol[]. the arrays."""
 def reshape_like(lhs: Symbol, rhs: Symbol | None = None, lhs_begin: int | None = None, lhs_end: int | None = None, rhs_begin: int | None = None, rhs_end: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The elements of lhs in the shape of rhs, or in that of some of its axes.
 
-    lhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of lhs that is reshaped; default 0.
-
-    lhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of lhs after the last that is reshaped; default all.
-
-    rhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of rhs whose shape is taken; default 0.
-
-    rhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
+    - lhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of lhs that is reshaped; default 0.
+    - lhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of lhs after the last that is reshaped; default all.
+    - rhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of rhs whose shape is taken; default 0.
+    - rhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
 _npx_reshape_like = reshape_like
 def reverse(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Turn the order along some axes around.
 
-    axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
+    - axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
 flip = reverse
 def rint(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The nearest integer; halves go down: 2.5 → 2, -2.5 → -3."""
@@ -2682,37 +2077,24 @@ _sparse_rint = rint
 def rmsprop_update(weight: Symbol, grad: Symbol | None = None, n: Symbol | None = None, *, lr: float, gamma1: float = 0.949999988, epsilon: float = 9.99999994e-09, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """RMSProp, as Tieleman and Hinton have it.
 
-    lr: float, required. learning rate.
-
-    gamma1: float, optional, default=0.949999988. share of the old value in the moving average of the squared gradient.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    clip_weights: float, optional, default=-1.0. largest magnitude of an element of the new weight; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - gamma1: float, optional, default=0.949999988. share of the old value in the moving average of the squared gradient.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - clip_weights: float, optional, default=-1.0. largest magnitude of an element of the new weight; negative: unlimited."""
 def rmspropalex_update(weight: Symbol, grad: Symbol | None = None, n: Symbol | None = None, g: Symbol | None = None, delta: Symbol | None = None, *, lr: float, gamma1: float = 0.949999988, gamma2: float = 0.899999976, epsilon: float = 9.99999994e-09, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """RMSProp with a centred second moment and momentum, as Graves has it.
 
-    lr: float, required. learning rate.
-
-    gamma1: float, optional, default=0.949999988. share of the old value in the moving averages of the gradient and its square.
-
-    gamma2: float, optional, default=0.899999976. share of the last step that is taken again.
-
-    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    clip_weights: float, optional, default=-1.0. largest magnitude of an element of the new weight; negative: unlimited."""
+    - lr: float, required. learning rate.
+    - gamma1: float, optional, default=0.949999988. share of the old value in the moving averages of the gradient and its square.
+    - gamma2: float, optional, default=0.899999976. share of the last step that is taken again.
+    - epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - clip_weights: float, optional, default=-1.0. largest magnitude of an element of the new weight; negative: unlimited."""
 def round(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The nearest integer; halves go away from 0."""
 _sparse_round = round
@@ -2722,34 +2104,25 @@ _sparse_rsqrt = rsqrt
 def scatter_nd(data: Symbol, indices: Symbol | None = None, *, shape: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Zeros with the elements of data put at the indices, which should be distinct.
 
-    shape: tuple of int ≥ 1, required. shape of the result."""
+    - shape: tuple of int ≥ 1, required. shape of the result."""
 def sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum.
 
-    lr: float, required. learning rate.
-
-    momentum: float, optional, default=0.0. share of the last step that is taken again.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lr: float, required. learning rate.
+    - momentum: float, optional, default=0.0. share of the last step that is taken again.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
 _sparse_sgd_mom_update = sgd_mom_update
 def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent.
 
-    lr: float, required. learning rate.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lr: float, required. learning rate.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
 _sparse_sgd_update = sgd_update
 def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The shape of data."""
@@ -2763,27 +2136,19 @@ _sparse_sign = sign
 def signsgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Steps of one size against the gradient's sign.
 
-    lr: float, required. learning rate.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. without effect: only the gradient's sign counts.
-
-    clip_gradient: float, optional, default=-1.0. without effect: only the gradient's sign counts."""
+    - lr: float, required. learning rate.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. without effect: only the gradient's sign counts.
+    - clip_gradient: float, optional, default=-1.0. without effect: only the gradient's sign counts."""
 def signum_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, wd_lh: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Steps of one size along the sign of the momentum.
 
-    lr: float, required. learning rate.
-
-    momentum: float, optional, default=0.0. share of the old value in the moving average of the gradient.
-
-    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
-
-    rescale_grad: float, optional, default=1.0. factor of the gradient.
-
-    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-
-    wd_lh: float, optional, default=0.0. weight decay that bypasses the momentum, as Loshchilov and Hutter have it."""
+    - lr: float, required. learning rate.
+    - momentum: float, optional, default=0.0. share of the old value in the moving average of the gradient.
+    - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+    - rescale_grad: float, optional, default=1.0. factor of the gradient.
+    - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+    - wd_lh: float, optional, default=0.0. weight decay that bypasses the momentum, as Loshchilov and Hutter have it."""
 def sin(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sine of radians."""
 _sparse_sin = sin
@@ -2795,11 +2160,9 @@ def size_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attr
 def slice(data: Symbol, begin: Sequence[int | None] | int | None, end: Sequence[int | None] | int | None, step: Sequence[int | None] | int | None = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A piece of the leading axes, with steps; as Python slices do.
 
-    begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
-
-    end: tuple of int or None, required. the index after the last kept; None: to its end.
-
-    step: tuple of int or None, optional, default=(). distance of indices kept, negative to go backwards; None: 1."""
+    - begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
+    - end: tuple of int or None, required. the index after the last kept; None: to its end.
+    - step: tuple of int or None, optional, default=(). distance of indices kept, negative to go backwards; None: 1."""
 _npi_slice = slice
 _npx_slice = slice
 _sparse_slice = slice
@@ -2807,58 +2170,48 @@ crop = slice
 def slice_axis(data: Symbol, axis: int, begin: int, end: int | None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A piece of one axis.
 
-    axis: int ≥ -64 ≤ 64, required. the axis to cut; negative counts from the end.
-
-    begin: int, required. first index kept; negative counts from the end.
-
-    end: int or None, required. the index after the last kept; negative counts from the end, None: to the end."""
+    - axis: int ≥ -64 ≤ 64, required. the axis to cut; negative counts from the end.
+    - begin: int, required. first index kept; negative counts from the end.
+    - end: int or None, required. the index after the last kept; negative counts from the end, None: to the end."""
 def slice_like(data: Symbol, shape_like: Symbol | None = None, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The leading piece of data that has the lengths of shape_like, on all axes or on some.
 
-    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). the axes to cut, negative ones counted from the end of data; (): all."""
+    - axes: tuple of int ≥ -64 ≤ 64, optional, default=(). the axes to cut, negative ones counted from the end of data; (): all."""
 def smooth_l1(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(σ x)² / 2 where |x| < 1/σ², else |x| - 1/(2 σ²).
 
-    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ².
-
-    is_int: boolean, optional, default=True. changes nothing; MXNet takes it as one of its functions of an array and a number."""
+    - scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ².
+    - is_int: boolean, optional, default=True. changes nothing; MXNet takes it as one of its functions of an array and a number."""
 _npx_smooth_l1 = smooth_l1
 def softmax(data: Symbol, length: Symbol | None = None, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """exp(x / temperature) normalised over an axis. A row of length 0 is zeros.
 
-    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
-
-    temperature: float or None, optional, default=None. divisor of data; None: 1.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. dtype of the result, and of the computation if wider; None: data's.
-
-    use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
+    - axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
+    - temperature: float or None, optional, default=None. divisor of data; None: 1.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. dtype of the result, and of the computation if wider; None: data's.
+    - use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
 _npx_softmax = softmax
 def softmax_cross_entropy(data: Symbol, label: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over rows of -log softmax(data)[label]. As in MXNet probabilities below 1e-8 count as 1e-8, which the gradient disregards. The label's gradient is zero. A label that is no class counts as probability 0."""
 def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The softmax of -data.
 
-    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
-
-    temperature: float or None, optional, default=None. divisor of data; None: 1.
-
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. dtype of the result, and of the computation if wider; None: data's.
-
-    use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
+    - axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
+    - temperature: float or None, optional, default=None. divisor of data; None: 1.
+    - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. dtype of the result, and of the computation if wider; None: data's.
+    - use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
 def softsign(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """x / (1 + |x|)."""
 def sort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Elements in order; equal ones keep theirs, to which the gradient goes (in MXNet in lines of up to 16 values alone). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
-
-    is_ascend: boolean, optional, default=True. smallest first; else largest first."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
+    - is_ascend: boolean, optional, default=True. smallest first; else largest first."""
 _npi_sort = sort
 def space_to_depth(data: Symbol, block_size: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Pixels to channels: (n, c, h b, w b) → (n, c b², h, w).
 
-    block_size: int ≥ 1, required. side of the square of pixels that one column of channels holds."""
+    - block_size: int ≥ 1, required. side of the square of pixels that one column of channels holds."""
 def sqrt(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """√x."""
 _sparse_sqrt = sqrt
@@ -2868,29 +2221,25 @@ _sparse_square = square
 def squeeze(data: Symbol, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Remove axes of length 1; at least one axis stays.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of length 1 to remove; None: all of them."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of length 1 to remove; None: all of them."""
 def stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays of one shape along a new axis.
 
-    axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
-
-    num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+    - axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes.
 
-    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
-
-    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-
-    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
 _sparse_sum = sum
 sum_axis = sum
 def take(a: Symbol, indices: Symbol | None = None, axis: int = 0, mode: Literal['clip', 'raise', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Slices along an axis by number. Numbers outside are clipped under mode `raise`, too, where MXNet has an error: a compiled program cannot stop.
 
-    axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
-
-    mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. the meaning of an index outside: the nearest, or the rest modulo d; `raise` acts as `clip`."""
+    - axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
+    - mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. the meaning of an index outside: the nearest, or the rest modulo d; `raise` acts as `clip`."""
 _npi_take = take
 def tan(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The tangent of radians."""
@@ -2901,25 +2250,21 @@ _sparse_tanh = tanh
 def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or returns what is in its memory.
 
-    reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
+    - reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The k largest or smallest elements along an axis, in order; of equal ones the first, at any length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.
 
-    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
-
-    k: int, optional, default=1. number of elements of each line; less than 1: all of them.
-
-    ret_typ: one of 'both', 'indices', 'mask', 'value', optional, default='indices'. values, indices, both, or 1 where an element is among the first k and 0 elsewhere.
-
-    is_ascend: boolean, optional, default=False. the smallest, smallest first; else the largest, largest first.
-
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'uint8', optional, default='float32'. dtype of the indices."""
+    - axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
+    - k: int, optional, default=1. number of elements of each line; less than 1: all of them.
+    - ret_typ: one of 'both', 'indices', 'mask', 'value', optional, default='indices'. values, indices, both, or 1 where an element is among the first k and 0 elsewhere.
+    - is_ascend: boolean, optional, default=False. the smallest, smallest first; else the largest, largest first.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'uint8', optional, default='float32'. dtype of the indices."""
 _npx_topk = topk
 def transpose(data: Symbol, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Permute the axes. Negative axes are accepted.
 
-    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axis of data for each axis of the result; (): all in reverse order."""
+    - axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axis of data for each axis of the result; (): all in reverse order."""
 def trunc(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer towards 0."""
 _sparse_trunc = trunc

@@ -13,6 +13,7 @@ from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.types import dtype_name
+from symjax_nnvm.ops.formulas import formula_of
 from symjax_nnvm.symbol.arithmetic import is_scalar
 from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope
@@ -210,7 +211,7 @@ def scalar_function(name: str, lookup: Callable[[str], OperatorFunction]) -> Ope
 
 
 def _docstring(op: Op, name: str) -> str:
-    lines = [op.description or f"The operator {op.name}.", ""]
+    lines = [op.description or f"The operator {op.name}.", "", *(f"    {line}" for line in formula_of(op.name)), ""]
     if name != op.name:
         lines += [f"Another name of `{op.name}`.", ""]
     lines += [f"{a.name}: {a.type}. {a.description}".rstrip() for a in op.arguments]

@@ -13,17 +13,41 @@ _PREFIXES = {"contrib": "_contrib_", "linalg": "_linalg_", "random": "_random_",
 
 
 FOREIGN_NAMES = {
-    **dict.fromkeys(("dense", "linear", "innerproduct"), "FullyConnected"),
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv"), "Convolution"),
-    **dict.fromkeys(("conv1dtranspose", "conv2dtranspose", "convtranspose2d"), "Deconvolution"),
-    **dict.fromkeys(("maxpool2d", "maxpool", "avgpool2d", "avgpool", "globalavgpool2d"), "Pooling"),
-    **dict.fromkeys(("batchnorm1d", "batchnorm2d", "batchnormalization"), "BatchNorm"),
-    **dict.fromkeys(("lstm", "gru"), "RNN"),
+    **dict.fromkeys(("fc", "dense", "linear", "inner_product", "affine", "mlp"), "FullyConnected"),
+    **dict.fromkeys(("conv", "conv_1d", "conv_2d", "conv_3d", "depthwise_conv", "separable_conv"), "Convolution"),
+    **dict.fromkeys(
+        ("deconv", "conv_1d_transpose", "conv_2d_transpose", "conv_transpose", "conv_transpose_2d"), "Deconvolution"
+    ),
+    **dict.fromkeys(
+        ("pool", "max_pool", "max_pool_2d", "avg_pool", "avg_pool_2d", "mean_pool", "global_avg_pool"), "Pooling"
+    ),
+    **dict.fromkeys(("global_avg_pool_2d", "global_max_pool", "lp_pool"), "Pooling"),
+    **dict.fromkeys(("bn", "batch_norm_1d", "batch_norm_2d", "batch_normalization"), "BatchNorm"),
+    **dict.fromkeys(("ln", "layer_normalization"), "LayerNorm"),
+    **dict.fromkeys(("sync_bn",), "_contrib_SyncBatchNorm"),
+    **dict.fromkeys(("lstm", "gru", "bilstm", "elman"), "RNN"),
+    **dict.fromkeys(("gelu", "elu", "selu", "prelu", "rrelu"), "LeakyReLU"),
+    **dict.fromkeys(("relu_6", "hard_tanh", "clamp"), "clip"),
+    **dict.fromkeys(("softplus",), "Activation"),
     **dict.fromkeys(("concatenate", "cat"), "concat"),
-    **dict.fromkeys(("matmul",), "dot"),
-    **dict.fromkeys(("crossentropyloss", "softmaxcrossentropyloss"), "softmax_cross_entropy"),
+    **dict.fromkeys(("matmul", "mm"), "dot"),
+    **dict.fromkeys(("bmm",), "batch_dot"),
+    **dict.fromkeys(("permute",), "transpose"),
+    **dict.fromkeys(("unsqueeze",), "expand_dims"),
+    **dict.fromkeys(("view",), "Reshape"),
+    **dict.fromkeys(("upsample", "interpolate"), "UpSampling"),
+    **dict.fromkeys(("nms", "non_max_suppression"), "_contrib_box_nms"),
+    **dict.fromkeys(("detach", "stop_grad"), "BlockGrad"),
+    **dict.fromkeys(("astype",), "Cast"),
+    **dict.fromkeys(("ctc",), "CTCLoss"),
+    **dict.fromkeys(("cross_entropy", "cross_entropy_loss", "softmax_cross_entropy_loss"), "softmax_cross_entropy"),
+    **dict.fromkeys(("mse", "mse_loss", "l2_loss"), "LinearRegressionOutput"),
+    **dict.fromkeys(("mae_loss", "l1_loss"), "MAERegressionOutput"),
+    **dict.fromkeys(("lookup", "lookup_table"), "Embedding"),
 }
-"""Name of a layer in Gluon, PyTorch or Keras, without underscores and in lower case → the operator's name here."""
+"""Name of a layer or function in Gluon, PyTorch or Keras, and short names of papers, in snake case → the name here."""
+
+_SQUASHED = {name.replace("_", ""): here for name, here in FOREIGN_NAMES.items()}
 
 
 def closest_functions(name: str, group: str | None) -> str:
@@ -37,7 +61,7 @@ def closest_functions(name: str, group: str | None) -> str:
             continue  # names of dense operators again, and what Python's operators call
         if short not in spelled or home == group:
             spelled[short] = f"symbol.{short}" if home is None else f"symbol.{home}.{short}"
-    elsewhere = FOREIGN_NAMES.get(name.lower().replace("_", ""))
+    elsewhere = _SQUASHED.get(name.lower().replace("_", ""))
     close = [name] if name in spelled else [elsewhere] if elsewhere else closest(name, spelled)
     return f". Did you mean {' or '.join(spelled[short] for short in close)}?" if close else ""
 

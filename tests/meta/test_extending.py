@@ -95,3 +95,18 @@ def test_an_example_does_what_the_page_says(
             "2",
             "}",
         ]
+
+
+def test_what_the_examples_import_is_promised_or_said_to_be_the_librarys():
+    promised = text_of("docs/reference/stability.md").partition("## For extensions")[2].partition("## Not public")[0]
+    imported = re.findall(r"^from ((?:symjax_nnvm|lowering)[\w.]*) import", text_of(PAGE), re.MULTILINE)
+    assert len(imported) > 5
+    for module in {*imported} - {"symjax_nnvm.errors"}:  # which is public of itself
+        package = ".".join(module.split(".")[:2])
+        assert f"`{module}" in promised or f"`{package}`" in promised, module
+
+
+def test_the_names_of_stages_are_promised_in_their_order():
+    page = text_of("docs/reference/stability.md")
+    promised = page.partition("names of the stages")[2].partition("They")[0]
+    assert re.findall(r"`([A-Z]\w+)`", promised) == [stage.name for stage in pipeline.STAGES]

@@ -114,7 +114,7 @@ def test_a_page_tells_what_the_card_says(texts: dict[str, str]):
         ("broadcast_hypot", ["√(lhs² + rhs²)"]),
         ("_contrib_quadratic", ["a·data² + b·data + c", "dX = dY (2 a X + b)"]),
         ("where", ["dX = dZ where the condition holds, dY = dZ elsewhere"]),
-        ("Pooling_v1", []),  # prose, with a bracket and "v1"
+        ("_contrib_MultiBoxTarget", []),  # prose
         ("Flatten", ["dX = dY in the shape of X"]),  # (n, …) → (n, d) are shapes
     ],
 )
@@ -139,7 +139,13 @@ def test_the_names_that_people_know():
     known = {
         "dot": {"dot", "mx.sym.dot", "mx.nd.dot", "matmul"},
         "Convolution": {"convolution", "conv2d", "mx.sym.convolution", "npx.convolution"},
-        "BatchNorm": {"batchnorm", "batch_norm", "mx.npx.batch_norm"},
+        "BatchNorm": {"batchnorm", "batch_norm", "mx.npx.batch_norm", "bn"},
+        "FullyConnected": {"fc", "dense"},
+        "LeakyReLU": {"gelu", "prelu"},
+        "Pooling": {"max_pool", "maxpool", "max_pool_2d", "maxpool2d"},
+        "clip": {"relu6"},
+        "softmax_cross_entropy": {"softmax_cross_entropy", "crossentropyloss"},
+        "RNN": {"lstm", "gru"},
         "_contrib_box_nms": {"box_nms", "boxnms", "_contrib_box_nms", "mx.sym.contrib.box_nms"},
         "elemwise_add": {"add", "_plus", "sym.elemwise_add"},
     }

@@ -1,4 +1,4 @@
-"""`Block.save` and `Block.load`: the tree of blocks as JSON, with the graphs that were traced, beside the parameters."""
+"""`Block.save` and `Block.load`: the tree of blocks as JSON, with the graphs that were traced."""
 
 from __future__ import annotations
 

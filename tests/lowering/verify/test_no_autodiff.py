@@ -1,4 +1,5 @@
-"""JAX's autodiff computes no gradient that a user receives: proved on the source, and by running with it poisoned."""
+"""JAX's autodiff computes no gradient that a user receives: proved on the source, and by running networks with it
+poisoned. `tests/ops/test_ladder.py` does so with every case of the table."""
 
 from __future__ import annotations
 
@@ -17,16 +18,9 @@ import pytest
 import lowering
 import symjax_nnvm
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent
-from symjax_nnvm.ir.op import Op
-from tests.support import ladder
+from tests.support.poison import AUTODIFF
 
 ROOT = Path(lowering.__file__).parents[1]
-
-AUTODIFF = {
-    "checkpoint", "closure_convert", "custom_gradient", "custom_jvp", "custom_vjp", "fwd_and_bwd", "grad", "hessian",
-    "jacfwd", "jacobian", "jacrev", "jvp", "linear_transpose", "linearize", "remat", "value_and_grad", "vjp",
-}  # fmt: skip
 
 AUTODIFF_MODULES = ("jax.ad_checkpoint", "jax.custom_derivatives", "jax.experimental.jet", "jax.interpreters.ad")
 
@@ -170,22 +164,6 @@ print(len(names), [name for name in sys.modules if name.partition(".")[0] in ("j
 # -- at run time -----------------------------------------------------------------------------------------------------
 
 
-def _refuse(*args: object, **kwargs: object):
-    raise AssertionError("JAX's autodiff was called")
-
-
-@pytest.fixture
-def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAX without autodiff: its public functions, and the machinery below them, raise."""
-    for name in AUTODIFF:
-        if hasattr(jax, name):
-            monkeypatch.setattr(jax, name, _refuse)
-    for module in (jax._src.api, jax._src.interpreters.ad):
-        for name in (*AUTODIFF, "backward_pass", "backward_pass3", "jvp_jaxpr", "linearize_jaxpr", "jvp_subtrace"):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, _refuse)
-
-
 TAKEN_BEFORE = {
     "grad": lambda f, grad=jax.grad: grad(f)(1.0),
     "jvp": lambda f, jvp=jax.jvp: jvp(f, (1.0,), (1.0,)),
@@ -241,22 +219,3 @@ def test_second_order_needs_no_autodiff(poisoned: None):
     heads = [np.ones((3, 16), np.float32)]
     _, second, _ = program({name: args[name] for name in names}, aux, jax.random.key(0), heads)
     assert second["fc_weight"].shape == (3, 16)
-
-
-FAMILIES = sorted({family for family, _ in ladder.all_cases()})
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
-def test_every_gradient_graph_traces_without_autodiff(poisoned: None, family: str):
-    for name, case in ladder.all_cases():
-        op = Op.get(case.op)
-        if name != family or case.wrt == () or not (op in FGradient or op in FLossEquivalent):
-            continue
-        symbol = ladder.build(case)
-        args, aux = ladder.arrays(case, symbol)
-        key = jax.random.key(0)
-        outputs, _ = jax.eval_shape(lowering.to_jax(symbol, is_train=case.is_train), args, aux, key)
-        heads = [np.ones(output.shape, output.dtype) for output in outputs]
-        grad = lowering.grad_fn(symbol, ladder.wrt(case, symbol), is_train=case.is_train)
-        jax.eval_shape(grad, args, aux, key, heads)

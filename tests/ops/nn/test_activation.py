@@ -160,9 +160,3 @@ def test_impossible_parameters_are_named(make: Any, words: tuple[str, ...]):
         make()
     for word in words:
         assert word in str(error.value)
-
-
-def test_integers_are_refused():
-    for net in (sym.Activation(DATA, act_type="relu"), leaky()):
-        with pytest.raises(InferenceError, match="floating point types, not int32"):
-            net.infer_type(data="int32")

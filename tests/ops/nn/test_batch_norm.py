@@ -79,11 +79,6 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, A
         assert word in str(error.value)
 
 
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="floating point types, not int32"):
-        norm().infer_type(data="int32")
-
-
 # -- moving statistics -----------------------------------------------------------------------------------------------
 
 

@@ -107,11 +107,6 @@ def test_a_result_that_no_data_have_is_refused():
             net.infer_shape(data=(7, 2, *size))
 
 
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="floating point types, not int32"):
-        deconv().infer_type(data="int32")
-
-
 # -- values ----------------------------------------------------------------------------------------------------------
 
 

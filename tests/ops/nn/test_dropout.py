@@ -149,8 +149,3 @@ def test_axes_that_data_lack_are_errors(axes: tuple[int, ...]):
         drop(axes=axes).infer_shape(data=(3, 4))
     for word in ("Dropout", "drop", "axes"):
         assert word in str(error.value)
-
-
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="floating point types, not int32"):
-        drop().infer_type(data="int32")

@@ -9,7 +9,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError, NNVMError
+from symjax_nnvm.errors import NNVMError
 from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
@@ -39,13 +39,6 @@ def test_refusals_are_named(name: str, params: dict[str, Any], shape: tuple[int,
         getattr(sym, name)(DATA, name="op", **params).infer_shape(data=shape)
     for word in (name, *words):
         assert word in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["L2Normalization", "LRN"])
-def test_integers_are_refused(name: str):
-    params = {"nsize": 3} if name == "LRN" else {}
-    with pytest.raises(InferenceError, match="floating point types, not int8"):
-        getattr(sym, name)(DATA, **params).infer_type(data="int8")
 
 
 def test_norms_are_hidden():

@@ -111,11 +111,6 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, .
         assert word in str(error.value)
 
 
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="floating point types, not int8"):
-        pool(kernel=(2,)).infer_type(data="int8")
-
-
 # -- maxima ----------------------------------------------------------------------------------------------------------
 
 

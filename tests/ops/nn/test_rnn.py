@@ -93,11 +93,6 @@ def test_impossible_parameters_are_refused(mode: str, params: dict[str, Any], wo
         rnn(mode, **params)
 
 
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="floating-point"):
-        rnn().infer_type(r_data="int32")
-
-
 # -- sequence lengths, clipping --------------------------------------------------------------------------------------
 
 

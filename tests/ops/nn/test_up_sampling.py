@@ -81,11 +81,6 @@ def test_impossible_shapes_are_named(net: sym.Symbol, shapes: dict[str, Any], wo
         assert word in str(error.value)
 
 
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="floating point types, not int32"):
-        nearest(A).infer_type(a="int32")
-
-
 def test_the_initial_filter_interpolates():
     tent = 1 - np.abs(np.arange(4) - 1.5) / 2
     weight = np.outer(tent, tent).astype(np.float32).reshape(1, 1, 4, 4)

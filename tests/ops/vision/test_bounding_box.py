@@ -190,8 +190,3 @@ def test_what_does_not_fit_is_named(symbol, shapes, words):
     with pytest.raises(InferenceError) as error:
         symbol.infer_shape(**shapes)
     assert all(word in str(error.value) for word in (*words, "'n'")), str(error.value)
-
-
-def test_integers_are_refused():
-    with pytest.raises(InferenceError, match="only support floating point.*'_contrib_box_nms'"):
-        sym._contrib_box_nms(X).infer_type(x="int32")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering
+import symjax_nnvm
 from lowering import mx
 from lowering.mx import gluon
 from lowering.mx.gluon import nn
@@ -332,6 +334,19 @@ def test_exported_networks_come_back(tmp_path: Path):
     assert again.list_inputs()[0] == "other"
     with pytest.raises(AssertionError, match="is missing"):
         gluon.SymbolBlock.imports(path + "-symbol.json", ["data"], str(empty(tmp_path)))
+
+
+def test_a_symbol_block_of_what_any_loader_gives():
+    net, args, aux = nn_load("gluon_resnet")
+    block = gluon.SymbolBlock(net, mx.sym.var("data"))
+    block.collect_params().load_dict({**args, **aux})
+    x = np.random.RandomState(0).randn(2, 3, 8, 8).astype(np.float32)
+    expected = lowering.compile(net)(args | {"data": x}, aux)[0][0]
+    np.testing.assert_allclose(block(mx.nd.array(x)).asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def nn_load(name: str) -> Any:
+    return symjax_nnvm.load_checkpoint(Path(__file__).parents[3] / "goldens" / "networks" / name, 0)
 
 
 def empty(folder: Path) -> Path:

@@ -171,6 +171,31 @@ def test_values_that_are_set_reach_a_store_that_updates():
     assert value(x) == 8
 
 
+def test_a_store_of_ones_own_takes_parameters_one_by_one():
+    told: list[Any] = []
+
+    class Store:
+        type = "own"
+
+        def is_capable(self, capability: str) -> bool:
+            return False
+
+        def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+            told.append(("broadcast", key))
+
+        def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+            told.append(("pushpull", key, priority))
+
+    x, y = parameter("x"), parameter("y")
+    train = trainer(x, y, kvstore=Store())
+    differentiate(x, y)
+    train.step(1)
+    assert told == [("broadcast", 0), ("broadcast", 1), ("pushpull", 0, 0), ("pushpull", 1, -1)]
+    assert value(x) == -1
+    with pytest.raises(ValueError, match="Please set update_on_kvstore=False"):
+        trainer(x, kvstore=Store(), update_on_kvstore=True)._init_kvstore()
+
+
 def test_parameters_are_on_equal_contexts():
     with pytest.raises(AssertionError, match="must be initialized on the same set of contexts"):
         trainer(parameter("x"), parameter("y", ctx=[mx.cpu(1)]))

@@ -23,7 +23,7 @@ from symjax_nnvm.errors import InferenceError, InitializerError
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.support.initializer_cases import FIXED, NAMES, SCALES, shape_of
 
-GOLDENS = Path(__file__).parents[1] / "goldens"
+GOLDENS = Path(__file__).parents[2] / "goldens"
 TOLD = json.loads((GOLDENS / "initializer.json").read_text())
 
 

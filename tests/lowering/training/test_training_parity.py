@@ -14,7 +14,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from tests.support.training_cases import CASES, Arrays, TrainingCase
 
-GOLDENS = Path(__file__).parents[1] / "goldens" / "training"
+GOLDENS = Path(__file__).parents[2] / "goldens" / "training"
 
 TOLERANCE = 1e-4
 """Of the norm of the difference, relative to the norm, for each parameter and auxiliary state."""

@@ -14,7 +14,7 @@ import pytest
 import lowering
 from benchmarks.scaling_models import resnet
 from lowering.training.placing import put_batch
-from tests.lowering import on_eight_devices
+from tests.lowering.sharding import on_eight_devices
 
 
 @pytest.mark.parametrize("check", on_eight_devices.CHECKS, ids=lambda check: check.__name__)
