@@ -35,16 +35,12 @@ class KVStore(KVStoreBase):
     rank, num_workers = 0, 1
 
     def __init__(self, type: str):
-        self._type = type
+        self.type = type
         self._held: dict[Any, NDArray] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
 
-    @property
-    def type(self) -> str:
-        """The name by which it was made."""
-        return self._type
-
-    def is_capable(self, capability: str) -> bool:
+    @staticmethod
+    def is_capable(capability: str) -> bool:
         """True for "optimizer". Raises ValueError for another capability."""
         check_capability(capability)
         return True

@@ -13,8 +13,7 @@ from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
-from lowering.mx.kv import KVStore
-from lowering.mx.kv import KVStoreBase
+from lowering.mx.kv import KVStore, KVStoreBase
 from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup

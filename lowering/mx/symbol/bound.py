@@ -9,7 +9,10 @@ from lowering.executor import bind, simple_bind
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.symbol.told import told_shapes
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.ir.types import shape_to_legacy
+from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 Given = Sequence[Any] | Mapping[str, Any] | None
@@ -80,6 +83,16 @@ class Symbol(GraphSymbol):
         groups = _devices(group2ctx)
         held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, **given)
         return Executor(held, self, context)
+
+    def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Any:
+        """Shapes as `infer_shape` infers them, `()` where nothing is known, and 0 for an unknown size.
+
+        Where MXNet's operators infer nothing before their data are known, `()` stands, too. Raises InferenceError.
+        """
+        entries, *_ = infer_shapes(self.outputs, args, kwargs)
+        named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
+        given = {name for name, shape in named.items() if shape}
+        return tuple([shape_to_legacy(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for arrays by name."""
