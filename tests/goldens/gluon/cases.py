@@ -145,10 +145,10 @@ def differentiated(mx: Any, net: Any, inputs: list[Any], prefix: str, of_inputs:
     head.backward()
     values[prefix + "|training"] = out.asnumpy()
     for i, each in enumerate(inputs if of_inputs else ()):
-        values["{}|input{}".format(prefix, i)] = each.grad.asnumpy()
+        values[f"{prefix}|input{i}"] = each.grad.asnumpy()
     for i, param in enumerate(net.collect_params().values()):
         value = param.data() if param.grad_req == "null" else param.grad()
-        values["{}|parameter{}".format(prefix, i)] = value.asnumpy()
+        values[f"{prefix}|parameter{i}"] = value.asnumpy()
     return values
 
 
@@ -312,5 +312,5 @@ def trained(mx: Any, name: str, hybridize: bool) -> dict[str, np.ndarray]:
         losses.append(out.asnumpy())
     values = {"losses": np.stack(losses)}
     for i, param in enumerate(net.collect_params().values()):
-        values["parameter{}".format(i)] = param.data().asnumpy()
+        values[f"parameter{i}"] = param.data().asnumpy()
     return values
