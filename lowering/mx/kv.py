@@ -37,7 +37,7 @@ class KVStore(KVStoreBase):
     def __init__(self, type: str):
         self.type = type
         self._held: dict[Any, NDArray] = {}
-        self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
+        self._updater: Callable[[Any, Any, Any], None] | None = None
 
     @staticmethod
     def is_capable(capability: str) -> bool:
@@ -127,7 +127,7 @@ class KVStore(KVStoreBase):
             raise CallError("The store has no optimiser, and so no states", fix="kv.set_optimizer(optimizer)")
         return self._updater
 
-    def set_updater(self, updater: Callable[[Any, NDArray, NDArray], None]) -> None:
+    def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
         """The same by a function (key, pushed, held)."""
         self._updater = updater
 

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import pytest
 
 import lowering.mx
@@ -66,6 +67,7 @@ def _nose() -> None:
 
 
 def pytest_configure() -> None:
-    """Have `import mxnet` be ours before any test file is read."""
+    """Have `import mxnet` be ours before any test file is read, and arrays of 64 bits, which the tests ask for."""
     _nose()
+    jax.config.update("jax_enable_x64", True)
     lowering.mx.install()

@@ -11,7 +11,7 @@ from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.told import told_shapes
 from symjax_nnvm.errors import CallError
-from symjax_nnvm.ir.types import shape_to_legacy
+from symjax_nnvm.ir.types import shape_from_legacy, shape_to_legacy
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
@@ -91,7 +91,7 @@ class Symbol(GraphSymbol):
         """
         entries, *_ = infer_shapes(self.outputs, args, kwargs)
         named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
-        given = {name for name, shape in named.items() if shape}
+        given = {name: shape_from_legacy(tuple(shape)) for name, shape in named.items() if shape}
         return tuple([shape_to_legacy(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:

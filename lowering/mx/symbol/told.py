@@ -5,7 +5,7 @@ Shapes here are inferred from what is known, in both directions, and `symjax_nnv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from symjax_nnvm.ir.attributes import FInplaceOption
@@ -25,8 +25,8 @@ def _first_known(shapes: Shapes) -> bool:
     return is_known(shapes[0])
 
 
-def _ranks_known(shapes: Shapes) -> bool:
-    return None not in shapes
+def _matrices_known(shapes: Shapes) -> bool:
+    return all(shape is not None and is_known(shape[1:]) for shape in shapes)
 
 
 _READY: dict[str, Callable[[Shapes], bool]] = {
@@ -34,15 +34,16 @@ _READY: dict[str, Callable[[Shapes], bool]] = {
     **dict.fromkeys(("Flatten", "LRN", "argmax", "argmin", "norm", "one_hot", "squeeze", "tile"), _first_known),
     **dict.fromkeys(("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput"), _first_known),
     "SpatialTransformer": _first_known,
-    "batch_dot": _ranks_known,
+    "batch_dot": _matrices_known,
 }
 """Operators that say nothing before sizes of their inputs are known; others ask for the rank of the first."""
 
 
-def told_shapes(outputs: Sequence[NodeEntry], entries: Shapes, given: Collection[str]) -> list[Shapes]:
+def told_shapes(outputs: Sequence[NodeEntry], entries: Shapes, given: Mapping[str, Shape | None]) -> list[Shapes]:
     """Shapes of (arguments, outputs, auxiliary states), None where MXNet tells none.
 
-    entries: what is inferred, for each entry of the graph of `outputs`. given: the variables whose shapes are given.
+    entries: what is inferred, for each entry of the graph of `outputs`. given: shapes of
+    variables.
     """
     index = Graph(outputs).indexed_graph()
     told = _told(index, entries, given)
@@ -52,12 +53,14 @@ def told_shapes(outputs: Sequence[NodeEntry], entries: Shapes, given: Collection
     return [[shape for state, shape in variables if not state], heads, [shape for state, shape in variables if state]]
 
 
-def _told(index: IndexedGraph, shapes: Shapes, given: Collection[str]) -> list[bool]:
+def _told(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]) -> list[bool]:
     """Whether MXNet would tell the shape of each entry."""
-    told = [False] * index.num_node_entries
+    told, shapes = [False] * index.num_node_entries, list(shapes)
     for nid in index.input_nodes:
         node = index.nodes[nid].source
         told[index.entry_rptr[nid]] = node.name in given or "__shape__" in node.attrs.dict
+        if node.name in given:  # not what follows from other inputs
+            shapes[index.entry_rptr[nid]] = given[node.name]
     operators = [(nid, node) for nid, node in enumerate(index.nodes) if not node.source.is_variable]
     for nid, node in chain(operators, reversed(operators), operators):
         inputs = [index.entry_id(entry) for entry in node.inputs]

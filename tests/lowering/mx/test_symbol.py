@@ -142,6 +142,8 @@ def test_partial_shapes_are_told_where_mxnet_tells_them() -> None:
         (chosen.infer_shape_partial(c=(2,), data=(2, 2), other=(2, 2)), ([(2,), (2, 2), (2, 2)], [(2, 2)], [])),
         (product.infer_shape_partial(data=(0, 3, 4), other=(0, 4, 5)), ([(0, 3, 4), (0, 4, 5)], [(0, 3, 5)], [])),
         (product.infer_shape_partial(data=(0, 3, 4)), ([(0, 3, 4), ()], [()], [])),
+        (product.infer_shape_partial(data=(0, 3, 4), other=(0, 0, 5))[1], [()]),
+        (chosen.infer_shape_partial(c=(0,), data=(2, 2), other=(2, 2))[1], [()]),
         (activated.infer_shape_partial(other=(2, 8))[1], [(2, 8)]),
         ((data + other).infer_shape_partial(other=(2, 0)), ([(2, 0), (2, 0)], [(2, 0)], [])),
         (mx.sym.var("w", shape=(0, 3)).infer_shape_partial(), ([(0, 3)], [(0, 3)], [])),
