@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 import types
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import lowering.mx
@@ -66,8 +68,16 @@ def _nose() -> None:
     sys.modules.update({"nose": nose, "nose.tools": tools})
 
 
+def _numpy() -> None:
+    """Names that NumPy had in MXNet's time."""
+    for name in ("bool", "float", "int", "object"):
+        if name not in vars(np):
+            setattr(np, name, vars(builtins)[name])
+
+
 def pytest_configure() -> None:
     """Have `import mxnet` be ours before any test file is read, and arrays of 64 bits, which the tests ask for."""
     _nose()
+    _numpy()
     jax.config.update("jax_enable_x64", True)
     lowering.mx.install()

@@ -57,7 +57,7 @@ class Symbol(GraphSymbol):
         held = simple_bind(
             self,
             device,
-            grad_req,
+            self._requests(grad_req),
             type_dict,
             group2ctx=_devices(group2ctx),
             shared_exec=shared,
@@ -81,8 +81,14 @@ class Symbol(GraphSymbol):
         context = as_context(ctx)
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
-        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, **given)
+        held = bind(self, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
+
+    def _requests(self, grad_req: Any) -> Any:
+        """What is asked for of each argument; names that the graph does not have are left out, as MXNet does."""
+        if not isinstance(grad_req, Mapping) or not grad_req:
+            return grad_req
+        return {name: grad_req[name] for name in self.list_arguments() if name in grad_req} or None
 
     def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Any:
         """Shapes as `infer_shape` infers them, `()` where nothing is known, and 0 for an unknown size.

@@ -283,3 +283,24 @@ def test_values_that_the_network_has_not_are_left_out() -> None:
     module.init_params(None, values, {}, allow_missing=True, force_init=True)
     with pytest.raises(ValueError, match="fc9_weight"):
         module.set_params(values, {}, allow_missing=True)
+
+
+def test_numpys_questions_are_answered_by_properties() -> None:
+    array = mx.nd.ones((2, 3))
+    assert (np.size(array), np.shape(array), np.ndim(array), np.size(array, 1)) == (6, (2, 3), 2, 3)
+
+
+def test_requests_for_what_is_no_argument_are_left_out() -> None:
+    x = mx.sym.Variable("x")
+    executor = (x * x).bind(mx.cpu(), {"x": mx.nd.ones(2)}, {"x": mx.nd.zeros(2)}, {"x": "add", "bias": "null"})
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones(2))
+    assert executor.grad_dict["x"].asnumpy().tolist() == [2, 2]
+    assert (x * x).simple_bind(mx.cpu(), {"bias": "write"}, x=(2,)).grad_dict == {"x": None}
+
+
+@pytest.mark.parametrize("unused", [AssertionError, ValueError, mx.MXNetError])
+def test_a_loop_that_does_not_use_its_state_is_refused_as_mxnet_does(unused: type[Exception]) -> None:
+    x, state = mx.sym.Variable("x"), mx.sym.Variable("s")
+    with pytest.raises(unused, match="must be used in the body"):
+        mx.sym.contrib.foreach(lambda data, states: (data * 2, [data]), x, [state])
