@@ -8,7 +8,6 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -355,7 +354,7 @@ def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
     """Raises UnknownAttributeError for an attribute that an object or a module does not have; ImportError in
     `from owner import name`, of which Python would keep no word."""
     word = word_for(owner, name)
-    if word and _imports(sys._getframe(2)):
+    if word and _imports(inspect.stack(0)[2].frame):
         raise ImportError(f"{owner} has no {name!r}. {word}", name=f"lowering.{owner}")
     way = word or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)
