@@ -60,19 +60,26 @@ class KVStore(KVStoreBase):
         self.pull(key, out)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Sum arrays, a list for each key, and keep the sum, or give it to the updater."""
+        """Sum arrays, a list for each key, and keep the sums, or give them to the updater: an optimiser's gets all."""
+        names, totals = [], []
         for name, arrays in _pairs(key, value):
             first, *others = arrays if isinstance(arrays, list | tuple) else [arrays]
             total = first.copy()
             for other in others:
                 total += other
-            (total,) = self.summed([total])
-            if self._updater is None:
-                self._stored(name)[:] = total
-            else:
-                held = self._stored(name)
-                with writing(held.cell):
-                    self._updater(name, total, held)
+            names.append(name)
+            totals += self.summed([total])
+        held = [self._stored(name) for name in names]
+        if self._updater is None:
+            for array, total in zip(held, totals, strict=True):
+                array[:] = total
+            return
+        with writing(*(array.cell for array in held)):
+            if isinstance(self._updater, Updater):
+                self._updater(names, totals, held)
+                return
+            for update in zip(names, totals, held, strict=True):
+                self._updater(*update)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy what is held into arrays."""

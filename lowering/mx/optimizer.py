@@ -84,6 +84,8 @@ class Optimizer:
         self.multi_precision = multi_precision
         self.begin_num_update = self.num_update = begin_num_update
         self._index_update_count: dict[Any, int] = {}
+        self._counts_of: dict[int, dict[Any, int]] = {0: self._index_update_count}
+        self._device = 0
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
         attributes = {} if sym is None else sym.attr_dict()
@@ -128,6 +130,16 @@ class Optimizer:
 
     def _get_wd(self, index: Any) -> float:
         return self.wd * self._multiplier(index, "wd_mult")
+
+    def _set_current_context(self, device_id: int) -> None:
+        """Count the updates that follow as those of a device, whose parameters have counts of their own."""
+        self._device, self._index_update_count = device_id, self._counts_of.setdefault(device_id, {})
+
+    def _count_from(self, counts: Mapping[Any, int]) -> None:
+        """Count on from these numbers of updates, on all devices."""
+        self._counts_of = {device: dict(counts) for device in self._counts_of}
+        self._index_update_count = self._counts_of[self._device]
+        self.num_update = max(counts.values())
 
     def _update_count(self, index: Any) -> None:
         for each in index if isinstance(index, list | tuple) else [index]:
@@ -191,11 +203,13 @@ create = Optimizer.create_optimizer
 class RuleOptimizer(Optimizer):
     """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError.
 
-    single: what it keeps is one array or None, no tuple. fused: MXNet's state of half precision ends with the copy.
+    single: what it keeps is one array or None, no tuple. draws: it takes random numbers. fused:
+    MXNet's state of half precision ends with the copy.
     """
 
     rule: Rule
     single: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
     fused: ClassVar[bool] = False
 
     def __init__(self, **kwargs: Any):
@@ -254,30 +268,31 @@ class RuleOptimizer(Optimizer):
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
             lrs = [self._get_lr(index) for index in indices]
-            before = [self._previous.get(index, lr) for index, lr in zip(indices, lrs, strict=True)]
-            self._previous.update(zip(indices, lrs, strict=True))
+            keys = [(self._device, index) for index in indices]
+            before = [self._previous.get(key, lr) for key, lr in zip(keys, lrs, strict=True)]
+            self._previous.update(zip(keys, lrs, strict=True))
             counts = [self._index_update_count[index] for index in indices]
-            numbers = (np.asarray(row, np.float32) for row in (lrs, before, counts))
-            wds = tuple(self._get_wd(index) for index in indices)
+            wds = [self._get_wd(index) for index in indices]
+            numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
             values = [[array.value for array in arrays] for arrays in (weights, grads)]
             slots = [[slot.value for slot in arrays] for arrays in kept]
-            run = self._update_of(tuple(indices), wds)
-            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
+            run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds))
+            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key() if self.draws else None)
             for weight, arrays, (value, *new_slots) in zip(weights, kept, made, strict=True):
                 weight.cell.assign(value)
                 for slot, new in zip(arrays, new_slots, strict=True):
                     slot.cell.assign(new)
 
-    def _update_of(self, indices: tuple[Any, ...], wds: tuple[float, ...]) -> Callable[..., Any]:
-        """The jitted update of these parameters, with these weight decays."""
-        key = (indices, wds, self.clip_gradient)
+    def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...]) -> Callable[..., Any]:
+        """The jitted update of these parameters. decay: those whose weight decay is not 0."""
+        key = (indices, decay, self.clip_gradient)
         jitted = self._jitted.get(key)
         if jitted is not None:
             return jitted
         names = [str(self.idx2name.get(index, index)) for index in indices]
 
         def update(
-            weights: Any, grads: Any, slots: Any, lrs: Any, before: Any, counts: Any, scale: Any, key: Any
+            weights: Any, grads: Any, slots: Any, lrs: Any, before: Any, wds: Any, counts: Any, scale: Any, key: Any
         ) -> Any:
             results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
@@ -285,7 +300,7 @@ class RuleOptimizer(Optimizer):
                     name=names[i],
                     lr=lrs[i],
                     previous_lr=lambda i=i: before[i],
-                    wd=wds[i],
+                    wd=wds[i] if decay[i] else 0.0,
                     rescale_grad=scale,
                     clip_gradient=float(self.clip_gradient or -1.0),
                     t=counts[i],
@@ -304,10 +319,12 @@ _NAMES = (
 )  # fmt: skip
 
 _SINGLE = ("SGD", "NAG", "ccSGD", "Signum", "LARS", "AdaGrad", "GroupAdaGrad", "SGLD")
+_DRAWING = ("SGLD",)
 _FUSED = ("SGD", "NAG", "ccSGD", "LARS")
 
 for _name in _NAMES:
-    _facts = {"rule": RULES[_name.lower()], "single": _name in _SINGLE, "fused": _name in _FUSED}
+    _facts = {"rule": RULES[_name.lower()], "draws": _name in _DRAWING}
+    _facts |= {"single": _name in _SINGLE, "fused": _name in _FUSED}
     _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
     globals()[_name] = register(_made)
 
@@ -342,6 +359,8 @@ class Updater:
         """Update one parameter, or a list of them."""
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
+        if weights:
+            self.optimizer._set_current_context(weights[0].context.device_id)
         self.make_states(indices, weights)
         self.optimizer.update_all(indices, weights, grads, [self.states[number] for number in indices])
 
@@ -378,8 +397,7 @@ class Updater:
         loaded = named_arrays(fname, "optimiser states")
         counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
         if counts:
-            self.optimizer._index_update_count = {int(n) if n.isdigit() else n: count for n, count in counts.items()}
-            self.optimizer.num_update = max(counts.values())
+            self.optimizer._count_from({int(n) if n.isdigit() else n: count for n, count in counts.items()})
         self._loaded = {name: value for name, value in loaded.items() if not name.startswith(_COUNT)}
         for index in self.states:
             self._fill(index)

@@ -74,7 +74,7 @@ class Call:
     def forget(self) -> None:
         """Free what differentiating the call needs."""
         self.forgotten = True
-        self.values, self.entries, self.outputs, self.states = (), (), (), {}
+        self.expression, self.values, self.entries, self.outputs, self.states = None, (), (), (), {}
 
 
 Entry = Leaf | tuple[Call, int]

@@ -31,6 +31,7 @@ WHEEL = {
 
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("executor/*", "tests.goldens.executor.make"),
+    ("gluon/*", "tests.goldens.gluon.make"),
     ("files/*", "tests.goldens.files.make"),
     ("image/*", "tests.goldens.image.make"),
     ("json/*", "tests.goldens.json.make"),

@@ -19,6 +19,7 @@ FILES = (
     *("kvstore_custom", "contrib_control_flow", "contrib_krprod", "contrib_stes_op", "contrib_hawkesll", "contrib_io"),
     *("contrib_svrg_module", "contrib_svrg_optimizer", "contrib_optimizer", "contrib_operator", "contrib_autograd"),
     *("contrib_text", "random", "operator", "higher_order_grad", "loss", "image", "sparse_operator", "profiler"),
+    *("gluon", "gluon_save", "gluon_trainer", "gluon_utils"),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Self
 
 from lowering.mx import init as initializers
 from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError, NotInitializedError
+from lowering.mx.gluon.model_files import load_tree, save_tree
 from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.summary import print_summary
 from lowering.mx.gluon.utils import HookHandle, _brief_print_list, _indent
@@ -243,6 +244,17 @@ class Block:
                     f"parameters {_brief_print_list(params)}",
                     fix="Set ignore_extra=True to ignore.",
                 )
+
+    def save(self, prefix: str) -> None:
+        """Write `prefix-model.json`, the tree of blocks, and `prefix-model.params`."""
+        save_tree(self, f"{prefix}-model.json")
+        self.save_parameters(f"{prefix}-model.params")
+
+    def load(self, prefix: str) -> None:
+        """Take what `save` wrote of a network that was made by the same lines: names and traced graphs, which hybrid
+        blocks run from now on, and parameters. Raises MismatchError for another network."""
+        load_tree(self, f"{prefix}-model.json")
+        self.load_parameters(f"{prefix}-model.params")
 
     def save_params(self, filename: str) -> None:
         """Write the parameters under their whole names without the block's prefix; deprecated."""

@@ -170,9 +170,11 @@ class HybridBlock(Block):
         flat = [each for each in _flatten(args, "input")[0] if each is not None]
         known = {variable.name: getattr(each, attr) for variable, each in zip(data, flat, strict=True)}
         used = set(out.list_inputs())
-        inferred, _, states = infer(out, **{name: value for name, value in known.items() if name in used})
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            inferred, _, states = infer(out, **{name: value for name, value in known.items() if name in used})
         if inferred is None:
-            raise BlockValueError(f"The {attr}s of the inputs do not decide those of the parameters", got=known)
+            raise BlockValueError(" ".join(str(each.message) for each in told))
         by_name = dict(zip(out.list_arguments(), inferred, strict=True))
         by_name |= dict(zip(out.list_auxiliary_states(), states, strict=True))
         for param in self.collect_params().values():

@@ -58,7 +58,7 @@ class CachedProgram:
         wanted = tuple(
             name
             for name, entry, value in zip(self.names, entries, values, strict=False)
-            if entry is not None and name not in self._states and jnp.issubdtype(value.dtype, jnp.inexact)
+            if entry is not None and name not in self._states and jnp.issubdtype(value.dtype, jnp.number)
         )
         if not wanted and not is_train and (outputs := self._serving.outputs(values, context)) is not None:
             return [like_jax(output, context) for output in outputs]
@@ -83,7 +83,8 @@ class CachedProgram:
             call = _RecordedCall(self, functions, is_train, residuals, randomness)
             kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
             key = None if randomness is None else randomness[0]
-            recorded = recording.Call(call, values, entries, key, outputs, kept)
+            origins = [entry if name in wanted else None for name, entry in zip(self.names, entries, strict=True)]
+            recorded = recording.Call(call, values, origins, key, outputs, kept)
             for i, array in enumerate(results):
                 array.entry = (recorded, i)
         return results

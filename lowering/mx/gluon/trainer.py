@@ -181,11 +181,14 @@ class Trainer:
     def _allreduce_grads(self) -> None:
         if self._kvstore is None:
             return
-        for i, param in enumerate(self._params):
-            if param.grad_req != "null":
-                grads = param.list_grad()
-                out = param.list_data() if self._update_on_kvstore else grads
-                self._kvstore.pushpull(i, grads, out=out, priority=-i)
+        trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        keys, grads = [i for i, _ in trained], [param.list_grad() for _, param in trained]
+        out = [param.list_data() for _, param in trained] if self._update_on_kvstore else grads
+        if isinstance(self._kvstore, kv.KVStore):
+            self._kvstore.pushpull(keys, grads, out=out)
+            return
+        for key, pushed, pulled in zip(keys, grads, out, strict=True):  # a store of one's own takes them one by one
+            self._kvstore.pushpull(key, pushed, out=pulled, priority=-key)
 
     def _update(self, ignore_stale_grad: bool) -> None:
         scaler = getattr(self, "_amp_loss_scaler", None)
@@ -193,16 +196,13 @@ class Trainer:
             return
         on_store = self._kvstore is not None and self._update_on_kvstore
         updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
-        for i, param in enumerate(self._params):
-            if param.grad_req == "null":
-                continue
-            arrays = param.list_data()
-            for array in () if ignore_stale_grad else arrays:
+        trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        for _, param in () if ignore_stale_grad else trained:
+            for array in param.list_data():
                 if not array._fresh_grad:
                     raise _stale(param, array)
-            if on_store:
-                continue
-            for update, array, grad in zip(updates, arrays, param.list_grad(), strict=True):
+        for i, param in () if on_store else trained:
+            for update, array, grad in zip(updates, param.list_data(), param.list_grad(), strict=True):
                 if not ignore_stale_grad or array._fresh_grad:
                     update.append((i, grad, array))
                     array._fresh_grad = False

@@ -24,7 +24,6 @@ from lowering.mx.ndarray.array import NDArray
 
 _REQUESTS = ("write", "add", "null")
 _STORAGE = ("default", "row_sparse", "csr")
-_NAMING = "Blocks must have equal prefixes, or be made within their parent's name_scope()."
 
 
 class Parameter:
@@ -195,9 +194,10 @@ class Parameter:
         self._grad = [zeros(each.shape, each.context, each.dtype) for each in self._data]
         autograd.mark_variables(self._data, self._grad, self.grad_req)
 
-    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
+    def _load_init(self, data: Any, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Hold the values of an array that comes from a file. cast_dtype: convert it, or with dtype_source "saved" the
         parameter, where the dtypes differ. Raises MismatchError."""
+        data = _as_ndarray(data)
         if cast_dtype and dtype_source not in ("current", "saved"):
             raise MismatchError("dtype_source", expected="'current' or 'saved'", got=repr(dtype_source))
         failed = f"Failed loading Parameter '{self.name}' from saved params: "
@@ -228,6 +228,7 @@ class Parameter:
 
     def set_data(self, data: Any) -> None:
         """Hold a value on all contexts; before the first forward pass it is kept for that. Raises MismatchError."""
+        data = _as_ndarray(data)
         self.shape = data.shape
         if self._data is None:
             if not self._deferred_init:
@@ -376,6 +377,11 @@ class Constant(Parameter):
                 "is ignored.",
                 stacklevel=2,
             )
+
+
+def _as_ndarray(value: Any) -> NDArray:
+    """An NDArray of an array of any library, in its dtype."""
+    return value if isinstance(value, NDArray) else array(value, dtype=value.dtype)
 
 
 def _contexts(ctx: Any) -> list[Context]:

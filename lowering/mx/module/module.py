@@ -27,7 +27,7 @@ from lowering.mx.module.given import (
     refuse_missing,
     refuse_surplus,
 )
-from lowering.mx.module.group import ExecutorGroup
+from lowering.mx.module.group import ExecutorGroup, executors_of
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.recent import Recent
@@ -413,7 +413,7 @@ class Module(BaseModule):
         self._watch(self._bound)
 
     def _watch(self, bound: Executor | ExecutorGroup) -> None:
-        for executor in bound.executors if isinstance(bound, ExecutorGroup) else [bound]:
+        for executor in executors_of(bound):
             self._monitor.install(executor)
 
     # -- the optimiser -----------------------------------------------------------------------------------------------

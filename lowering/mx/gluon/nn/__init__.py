@@ -41,3 +41,4 @@ from lowering.mx.gluon.nn.pooling import GlobalMaxPool3D as GlobalMaxPool3D
 from lowering.mx.gluon.nn.pooling import MaxPool1D as MaxPool1D
 from lowering.mx.gluon.nn.pooling import MaxPool2D as MaxPool2D
 from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
+from lowering.mx.gluon.symbol_block import SymbolBlock as SymbolBlock

@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.weights import Parameter
 
 
-def _text(block: Any, first: str, values: dict[str, Any], channels: Any) -> str:
+def _text(first: str, values: dict[str, Any], channels: Any) -> str:
     return f"{first}({', '.join(f'{name}={value!r}' for name, value in values.items())}, in_channels={channels})"
 
 
 class _BatchNorm(HybridBlock):
     """What BatchNorm and BatchNormReLU have in common."""
+
+    gamma: Parameter
+    beta: Parameter
+    running_mean: Parameter
+    running_var: Parameter
 
     def __init__(
         self,
@@ -70,8 +76,8 @@ class _BatchNorm(HybridBlock):
         return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:
-        channels = self.gamma.shape[0]  # pyright: ignore[reportAttributeAccessIssue]
-        return _text(self, type(self).__name__, self._kwargs, channels or None)
+        channels = self.gamma.shape[0]
+        return _text(type(self).__name__, self._kwargs, channels or None)
 
 
 class BatchNorm(_BatchNorm):
@@ -107,15 +113,17 @@ class BatchNormReLU(BatchNorm):
     _with_relu = True
 
 
-def _gamma_beta(block: Any, channels: int, scale: bool, center: bool, gamma: Any, beta: Any) -> None:
-    """Make a block's scale and shift of each channel."""
-    for name, learned, first in (("gamma", scale, gamma), ("beta", center, beta)):
-        grad_req = "write" if learned else "null"
-        given = {"grad_req": grad_req, "shape": (channels,), "init": first, "allow_deferred_init": True}
-        setattr(block, name, block.params.get(name, **given))
+class _Normalized(HybridBlock):
+    """What the layers without moving statistics have in common."""
+
+    def _make_parameters(self, channels: int, scale: bool, center: bool, gamma: Any, beta: Any) -> None:
+        """Make the scale and the shift of each channel."""
+        given = {"shape": (channels,), "allow_deferred_init": True}
+        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null", init=gamma, **given)
+        self.beta = self.params.get("beta", grad_req="write" if center else "null", init=beta, **given)
 
 
-class InstanceNorm(HybridBlock):
+class InstanceNorm(_Normalized):
     """Normalises each channel of each sample. axis: of channels."""
 
     def __init__(
@@ -132,7 +140,7 @@ class InstanceNorm(HybridBlock):
         super().__init__(**kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis, self._epsilon = axis, epsilon
-        _gamma_beta(self, in_channels, scale, center, gamma_initializer, beta_initializer)
+        self._make_parameters(in_channels, scale, center, gamma_initializer, beta_initializer)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:
         """x normalised."""
@@ -142,10 +150,10 @@ class InstanceNorm(HybridBlock):
         return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon).swapaxes(1, self._axis)
 
     def __repr__(self) -> str:
-        return _text(self, type(self).__name__, self._kwargs, self.gamma.shape[0])  # pyright: ignore
+        return _text(type(self).__name__, self._kwargs, self.gamma.shape[0])
 
 
-class LayerNorm(HybridBlock):
+class LayerNorm(_Normalized):
     """Normalises each sample along an axis."""
 
     def __init__(
@@ -163,17 +171,17 @@ class LayerNorm(HybridBlock):
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
-        _gamma_beta(self, in_channels, scale, center, gamma_initializer, beta_initializer)
+        self._make_parameters(in_channels, scale, center, gamma_initializer, beta_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
         """data normalised."""
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
     def __repr__(self) -> str:
-        return _text(self, type(self).__name__, self._kwargs, self.gamma.shape[0])  # pyright: ignore
+        return _text(type(self).__name__, self._kwargs, self.gamma.shape[0])
 
 
-class GroupNorm(HybridBlock):
+class GroupNorm(_Normalized):
     """Normalises groups of channels of each sample."""
 
     def __init__(
@@ -190,7 +198,7 @@ class GroupNorm(HybridBlock):
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
         self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
-        _gamma_beta(self, num_groups, scale, center, gamma_initializer, beta_initializer)
+        self._make_parameters(num_groups, scale, center, gamma_initializer, beta_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
         """data normalised."""

@@ -1,0 +1,249 @@
+"""A hybridised block is one program: one forward, one backward from its residuals, one call on the tape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from lowering import mx
+from lowering.mx import gluon, recording
+from lowering.mx.gluon import nn
+
+
+def network(*layers: Any, active: bool = True) -> Any:
+    net = nn.HybridSequential()
+    with net.name_scope():
+        net.add(*layers)
+    net.initialize()
+    if active:
+        net.hybridize()
+    return net
+
+
+def data(*shape: int) -> Any:
+    return mx.nd.array(np.random.RandomState(0).randn(*shape))
+
+
+def deep() -> Any:
+    return network(nn.Conv2D(3, 3, activation="relu"), nn.BatchNorm(), nn.Flatten(), nn.Dense(2))
+
+
+def test_a_call_is_one_call_on_the_tape():
+    net, x = deep(), data(2, 1, 5, 5)
+    with mx.autograd.record():
+        out = net(x)
+    call, number = out.entry
+    assert isinstance(call, recording.Call)
+    assert number == 0
+    assert all(entry is None or isinstance(entry, recording.Leaf) for entry in call.entries)
+    assert sum(entry is not None for entry in call.entries) == 6
+    out.backward()
+    assert call.forgotten
+    assert call.expression is None  # residuals are freed
+
+
+def test_the_backward_pass_computes_nothing_of_the_forward_pass_again():
+    ran: list[str] = []
+
+    class Watched(mx.operator.CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            ran.append("forward")
+            self.assign(out_data[0], req[0], in_data[0] * 2)
+
+        def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+            ran.append("backward")
+            self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+    @mx.operator.register("gluon_watched")
+    class _(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+            return Watched()
+
+    net = network(nn.HybridLambda(lambda F, x: F.Custom(x, op_type="gluon_watched")), nn.Dense(1, in_units=3))
+    x = data(2, 3)
+    x.attach_grad()
+    with mx.autograd.record():
+        out = net(x)
+    assert ran == ["forward"]
+    out.backward()
+    assert ran == ["forward", "backward"]
+    weight = net[1].weight.data().asnumpy()
+    np.testing.assert_allclose(x.grad.asnumpy(), 2 * np.repeat(weight, 2, 0), rtol=1e-6)
+    assert net(x).shape == (2, 1)
+
+
+def test_residuals_of_two_calls_are_apart():
+    net = network(nn.Dense(2, activation="sigmoid", in_units=3, use_bias=False))
+    xs = [data(1, 3), data(1, 3) * 2]
+    with mx.autograd.record():
+        outs = [net(x) for x in xs]
+        total = outs[0] + outs[1] * 3
+    total.backward()
+    whole = net[0].weight.grad().asnumpy()
+    parts = []
+    for x, factor in zip(xs, (1, 3), strict=True):
+        with mx.autograd.record():
+            out = net(x) * factor
+        out.backward()
+        parts.append(net[0].weight.grad().asnumpy())
+    np.testing.assert_allclose(whole, sum(parts), rtol=1e-5)
+
+
+def test_gradients_of_inputs_and_of_chained_programs():
+    first, second = network(nn.Dense(4, activation="tanh")), network(nn.Dense(1))
+    x = data(2, 3)
+    x.attach_grad()
+    with mx.autograd.record():
+        out = second(first(x) * 2)
+    out.backward()
+    gradient = x.grad.asnumpy()
+    first.hybridize(False)
+    second.hybridize(False)
+    with mx.autograd.record():
+        out = second(first(x) * 2)
+    out.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_programs_have_second_gradients():
+    net, x = network(nn.Dense(1, activation="tanh")), data(1, 3)
+    x.attach_grad()
+    found = []
+    for _ in range(2):
+        with mx.autograd.record():
+            (first,) = mx.autograd.grad(net(x), [x], create_graph=True, retain_graph=True)
+            total = (first * first).sum()
+        total.backward()
+        found.append(x.grad.asnumpy())
+        net.hybridize(False)
+    assert np.abs(found[0]).max() > 0
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_batch_norm_writes_its_statistics_at_forward_in_training_alone(active: bool):
+    net, x = network(nn.BatchNorm(in_channels=2), active=active), data(4, 2) + 3
+    mean = net[0].running_mean
+    net(x)
+    assert not mean.data().asnumpy().any()
+    with mx.autograd.record(train_mode=False):
+        net(x)
+    assert not mean.data().asnumpy().any()
+    with mx.autograd.record():
+        out = net(x)
+    expected = 0.1 * x.asnumpy().mean(0)
+    np.testing.assert_allclose(mean.data().asnumpy(), expected, rtol=1e-5)
+    out.backward()
+    np.testing.assert_allclose(mean.data().asnumpy(), expected, rtol=1e-5)
+    with mx.autograd.train_mode():  # without record
+        net(x)
+    np.testing.assert_allclose(mean.data().asnumpy(), 1.9 * expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_the_train_flag_is_that_of_the_call(active: bool):
+    net, x = network(nn.Dropout(0.5), active=active), mx.nd.ones((20, 20))
+    assert (net(x).asnumpy() == 1).all()
+    with mx.autograd.record():
+        assert set(np.unique(net(x).asnumpy())) == {0, 2}
+        with mx.autograd.predict_mode():
+            assert (net(x).asnumpy() == 1).all()
+    with mx.autograd.train_mode():
+        assert set(np.unique(net(x).asnumpy())) == {0, 2}
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_dropout_draws_anew_at_each_call(active: bool):
+    net, x = network(nn.Dropout(0.5), active=active), mx.nd.ones((20, 20))
+    x.attach_grad()
+    drawn = []
+    for _ in range(2):
+        with mx.autograd.record():
+            out = net(x)
+        out.backward()
+        drawn.append(out.asnumpy())
+        np.testing.assert_array_equal(
+            mx.nd.array(x.grad).asnumpy(), drawn[-1]
+        )  # the gradient drops what the pass dropped
+    assert (drawn[0] != drawn[1]).any()
+    mx.random.seed(3)
+    with mx.autograd.record():
+        first = net(x).asnumpy()
+    mx.random.seed(3)
+    with mx.autograd.record():
+        np.testing.assert_array_equal(net(x).asnumpy(), first)
+
+
+def test_inference_is_a_predictors_as_long_as_parameters_stay():
+    net, x = deep(), data(2, 1, 5, 5)
+    outputs = [net(x).asnumpy() for _ in range(2)]
+    serving = net._cached_op._serving
+    assert serving._predictor is not None
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    net[3].bias.set_data(mx.nd.ones((2,)))
+    np.testing.assert_allclose(net(x).asnumpy(), outputs[0] + 1, rtol=1e-5, atol=1e-6)
+    assert serving._predictor is None  # until they have stayed for some calls
+
+
+def test_blocks_that_draw_or_read_labels_are_served_without_a_predictor():
+    class Noise(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return x + F.random.uniform(shape=(2,))
+
+    net = Noise()
+    net.hybridize()
+    assert (net(mx.nd.ones((2,))).asnumpy() != net(mx.nd.ones((2,))).asnumpy()).any()
+    head = gluon.SymbolBlock(
+        mx.sym.SoftmaxOutput(mx.sym.var("data"), mx.sym.var("label"), name="softmax"),
+        [mx.sym.var("data"), mx.sym.var("label")],
+    )
+    np.testing.assert_allclose(head(mx.nd.zeros((1, 4)), mx.nd.zeros((1,))).asnumpy(), [[0.25] * 4])
+
+
+def test_loss_heads_inside_a_program_need_no_head_gradient():
+    label, x = mx.nd.array([1]), data(1, 3)
+    x.attach_grad()
+    head = gluon.SymbolBlock(
+        mx.sym.SoftmaxOutput(mx.sym.var("data"), mx.sym.var("label"), name="softmax"),
+        [mx.sym.var("data"), mx.sym.var("label")],
+    )
+    with mx.autograd.record():
+        out = head(x, label)
+    out.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), out.asnumpy() - [[0, 1, 0]], rtol=1e-5)
+
+
+def test_other_shapes_run_by_the_same_block():
+    net = network(nn.Conv2D(2, 3), nn.GlobalAvgPool2D(), nn.Flatten())
+    for size in (5, 6, 5):
+        with mx.autograd.record():
+            assert net(data(size, 1, size, size)).shape == (size, 2)
+        assert net(data(size, 1, size, size)).shape == (size, 2)
+
+
+def test_one_context_is_asked_for():
+    net = network(nn.HybridLambda(lambda F, x: x))
+
+    class Sum(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
+            return x + y
+
+    total = Sum()
+    total.hybridize()
+    with pytest.raises(ValueError, match="only supports one input context"):
+        total(mx.nd.ones((1,), ctx=mx.cpu(0)), mx.nd.ones((1,), ctx=mx.cpu(1)))
+    assert net(mx.nd.ones((1,))).asscalar() == 1
+
+
+def test_a_block_that_is_changed_is_traced_anew():
+    net, x = network(nn.Dense(3)), data(1, 2)
+    assert net(x).shape == (1, 3)
+    net.add(nn.Dense(4))
+    net[1].initialize()
+    assert net(x).shape == (1, 4)
+    with jax.enable_x64(True):
+        net.cast("float64")
+        assert net(mx.nd.ones((1, 2), dtype="float64")).dtype == np.float64
