@@ -94,6 +94,11 @@ class ComposeError(NNVMError):
     """Reports inputs that do not fit the operator or the symbol they are given to."""
 
 
+class UnusedInputError(ComposeError, AssertionError, ValueError):
+    """An input of a loop that its body does not use: an AssertionError of MXNet's foreach, a ValueError of its
+    while_loop."""
+
+
 class SymbolTypeError(NNVMError, TypeError):
     """A Python value of a type that a symbol function does not take."""
 

@@ -133,7 +133,7 @@ def _apart(device: Any) -> Iterator[None]:
     try:
         with jax.default_device(device), jax.transfer_guard_device_to_device("disallow_explicit"):
             yield
-    except jax.errors.JaxRuntimeError as error:
+    except RuntimeError as error:  # JAX's, or the error of a CustomOp that it caused
         if "device-to-device" not in str(error):
             raise
         fix = "Convert it before the program runs: np.asarray(x). Arrays of mx may be used as they are."

@@ -5,9 +5,11 @@ One table of keywords for each function, one of attributes for each object. They
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from lowering.messages.arguments import kind_of
@@ -176,48 +178,49 @@ KEYWORDS: dict[str, dict[str, str]] = {
 }
 """Function → keyword → our word for it; {name} stands for the keyword."""
 
+_STEP = "Use trainer.step(batch): it computes outputs and gradients, and updates the parameters."
+_EXPORT = "Use trainer.export(prefix, epoch), or fit(..., checkpoints=lowering.Checkpoints(folder))."
+_TRAINER = "Use lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})."
+_CONVERT = "The command `symjax-nnvm convert MODEL out.onnx` writes ONNX files."
+
 ATTRIBUTES: dict[str, dict[str, str]] = {
     "Trainer": {
-        "bind": "trainer.init(seed, data=shape); shapes compile by themselves",
-        "init_params": "trainer.init(seed, data=shape), with the initializer of the trainer",
-        "init_optimizer": "trainer.init(seed, data=shape); the optimiser is the trainer's",
-        "get_params": "trainer.state.params, .frozen and .aux: dicts of arrays",
-        "set_params": "trainer.init(seed, args, aux, data=shape)",
-        "load_params": _LOAD,
-        "load": _LOAD,
-        "save_params": "trainer.export(prefix, epoch)",
-        "save_checkpoint": "trainer.export(prefix, epoch), or fit(..., checkpoints=lowering.Checkpoints(folder))",
-        "save": "trainer.export(prefix, epoch), or fit(..., checkpoints=lowering.Checkpoints(folder))",
-        "train": "trainer.fit(data, epochs)",
-        "score": "trainer.evaluate(data, metrics)",
-        "forward": "trainer.step(batch) trains, trainer.predict(batch) runs in test mode",
-        "backward": "trainer.step(batch) is forward, backward and update",
-        "forward_backward": "trainer.step(batch) is forward, backward and update",
-        "update": "trainer.step(batch) is forward, backward and update",
-        "update_metric": "trainer.fit(..., metrics=...), or trainer.evaluate(data, metrics)",
-        "get_outputs": "outputs = trainer.step(batch), or trainer.predict(batch)",
-        "get_input_grads": "lowering.grad_fn(symbol, ['data'])",
-        "params": "trainer.state.params",
-        "lr": "trainer.learning_rate, trainer.set_learning_rate(value)",
-        "install_monitor": "trainer.diagnose(batch), or an executor's set_monitor_callback",
+        "bind": "Use trainer.init(seed, data=shape); other shapes are compiled when they come.",
+        "init_params": "Use trainer.init(seed, data=shape), which asks the initializer of the trainer.",
+        "init_optimizer": "The trainer has its optimiser; trainer.init(seed, data=shape) makes the states.",
+        "get_params": "The arrays are in the dicts trainer.state.params, .frozen and .aux.",
+        "set_params": "Use trainer.init(seed, args, aux, data=shape).",
+        **dict.fromkeys(("load_params", "load"), f"Use {_LOAD}."),
+        "save_params": "Use trainer.export(prefix, epoch).",
+        **dict.fromkeys(("save_checkpoint", "save"), _EXPORT),
+        "train": "Use trainer.fit(data, epochs).",
+        "score": "Use trainer.evaluate(data, metrics).",
+        "forward": "trainer.step(batch) trains, and trainer.predict(batch) runs in test mode.",
+        **dict.fromkeys(("backward", "forward_backward", "update"), _STEP),
+        "update_metric": "Use trainer.fit(..., metrics=...), or trainer.evaluate(data, metrics).",
+        "get_outputs": "trainer.step(batch) and trainer.predict(batch) return the outputs.",
+        "get_input_grads": "Use lowering.grad_fn(symbol, ['data']).",
+        "params": "The parameters are in trainer.state.params.",
+        "lr": "Use trainer.learning_rate and trainer.set_learning_rate(value).",
+        "install_monitor": "Use trainer.diagnose(batch), or an executor's set_monitor_callback.",
     },
     "Executor": {
-        "asnumpy": "[np.asarray(array) for array in executor.outputs]",
-        "eval": "executor.forward(is_train=False)",
+        "asnumpy": "Use [np.asarray(array) for array in executor.outputs].",
+        "eval": "Use executor.forward(is_train=False).",
     },
     "mx": {
-        "np": "mx.nd, or jax.numpy: the NumPy dialect is not here",
-        "npx": "mx.nd: the NumPy dialect is not here",
-        "rtc": "jax.experimental.pallas, for kernels of one's own",
-        "onnx": "symjax-nnvm convert MODEL out.onnx",
-        "th": "torch itself",
-        "tvmop": "XLA, which compiles every operator",
-        "library": "symjax_nnvm.register_op and lowering.lowers, for operators of one's own",
-        "FeedForward": "mx.model.FeedForward",
-        "test": "mx.test_utils",
+        "np": "The NumPy dialect is not here; use mx.nd, or jax.numpy.",
+        "npx": "The NumPy dialect is not here; use mx.nd.",
+        "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
+        "onnx": _CONVERT,
+        "th": "Import torch itself.",
+        "tvmop": "XLA compiles every operator here, so there are none of TVM's.",
+        "library": "Use symjax_nnvm.register_op and lowering.lowers for operators of one's own.",
+        "FeedForward": "Use mx.model.FeedForward.",
+        "test": "Use mx.test_utils.",
     },
-    "mx.gluon.contrib": {"estimator": "a loop of one's own over mx.gluon.Trainer, or lowering.Trainer, which has fit"},
-    "mx.contrib": {"onnx": "symjax-nnvm convert MODEL out.onnx", "tensorrt": "XLA, which compiles networks"},
+    "mx.gluon.contrib": {"estimator": "Write a loop over mx.gluon.Trainer, or use lowering.Trainer, which has fit."},
+    "mx.contrib": {"onnx": _CONVERT, "tensorrt": "XLA compiles networks here, so there is no TensorRT."},
     "mx.contrib.quantization": dict.fromkeys(
         (
             "quantize_model",
@@ -228,51 +231,47 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
             "calib_graph",
             "combine_histogram",
         ),
-        "the float32 network itself, or one in half precision by mx.contrib.amp.convert_model: 8-bit ones are not here",
+        "8-bit networks are not here; use the float32 network, or mx.contrib.amp.convert_model for half precision.",
     ),
     "mx.contrib.amp": dict.fromkeys(
         ("convert_hybrid_block", "init_trainer", "scale_loss", "unscale"),
-        "mx.contrib.amp.convert_symbol(net, 'bfloat16'), whose gradients need no scaling",
+        "Use mx.contrib.amp.convert_symbol(net, 'bfloat16'), whose gradients need no scaling.",
     ),
     "mx.test_utils": {
         **dict.fromkeys(
             ("rand_sparse_ndarray", "create_sparse_array", "create_sparse_array_zd", "shuffle_csr_column_indices"),
-            "mx.test_utils.rand_ndarray: arrays are dense here",
+            "Arrays are dense here; use mx.test_utils.rand_ndarray.",
         ),
-        "check_gluon_hybridize_consistency": "a comparison of one's own",
-        "get_im2rec_path": "symjax-nnvm records make FILE SOURCE",
+        "check_gluon_hybridize_consistency": "Compare the outputs of a block before and after net.hybridize().",
+        "get_im2rec_path": "The command `symjax-nnvm records make FILE SOURCE` makes record files.",
     },
     "lowering": {
-        "Module": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
-        "mod": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
-        "FeedForward": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
-        "nd": "jax.numpy",
-        "ndarray": "jax.numpy",
-        "array": "jax.numpy.asarray(values)",
-        "cpu": "jax.devices('cpu')[0]",
-        "gpu": "jax.devices('gpu')[0]",
-        "init": "lowering.initializer",
-        "io": "lowering.Batches(arrays, batch_size), or lowering.data, which has ImageRecordIter",
-        "recordio": "lowering.data.RecordFile(path), lowering.data.RecordWriter(path)",
-        **{name: f"lowering.data.{name}" for name in ("ImageRecordIter", "CSVIter", "LibSVMIter", "RecordFile")},
-        "NDArrayIter": "lowering.Batches(arrays, batch_size)",
-        "metric": "lowering.training.metrics",
-        "optimizer": "lowering.Trainer(symbol, 'adam', {...}); lowering.training.list_optimizers() names them",
-        "lr_scheduler": "lowering.training.FactorScheduler and its kin",
-        "sym": "from symjax_nnvm import symbol as sym",
-        "symbol": "from symjax_nnvm import symbol as sym",
-        "random": "jax.random.key(seed), passed to each call",
-        "autograd": "lowering.differentiable(symbol), under jax.grad",
-        "jit": "lowering.compile(symbol)",
-        "load_checkpoint": "symjax_nnvm.load_checkpoint(prefix, epoch)",
-        "save_checkpoint": "symjax_nnvm.save_checkpoint(prefix, epoch, symbol, args, aux)",
-        "load_model": "symjax_nnvm.load_model(symbol_path, params_path)",
-        "check": "symjax_nnvm.check(symbol, shapes)",
-        "freeze": "symjax_nnvm.freeze(symbol, patterns)",
-        "inference_symbol": "symjax_nnvm.inference_symbol(symbol)",
+        **dict.fromkeys(("Module", "mod", "FeedForward"), _TRAINER),
+        **dict.fromkeys(("nd", "ndarray"), "Use jax.numpy."),
+        "array": "Use jax.numpy.asarray(values).",
+        "cpu": "Use jax.devices('cpu')[0].",
+        "gpu": "Use jax.devices('gpu')[0].",
+        "init": "Use lowering.initializer.",
+        "io": "Use lowering.Batches(arrays, batch_size), or lowering.data, which has ImageRecordIter.",
+        "recordio": "Use lowering.data.RecordFile(path) and lowering.data.RecordWriter(path).",
+        **{name: f"Use lowering.data.{name}." for name in ("ImageRecordIter", "CSVIter", "LibSVMIter", "RecordFile")},
+        "NDArrayIter": "Use lowering.Batches(arrays, batch_size).",
+        "metric": "Use lowering.training.metrics.",
+        "optimizer": "Use lowering.Trainer(symbol, 'adam', {...}); lowering.training.list_optimizers() names them.",
+        "lr_scheduler": "Use lowering.training.FactorScheduler, or another schedule of lowering.training.",
+        **dict.fromkeys(("sym", "symbol"), "Use `from symjax_nnvm import symbol as sym`."),
+        "random": "Use jax.random.key(seed), and give the key to each call.",
+        "autograd": "Use lowering.differentiable(symbol), whose jax.grad is the symbol's gradient.",
+        "jit": "Use lowering.compile(symbol).",
+        "load_checkpoint": "Use symjax_nnvm.load_checkpoint(prefix, epoch).",
+        "save_checkpoint": "Use symjax_nnvm.save_checkpoint(prefix, epoch, symbol, args, aux).",
+        "load_model": "Use symjax_nnvm.load_model(symbol_path, params_path).",
+        "check": "Use symjax_nnvm.check(symbol, shapes).",
+        "freeze": "Use symjax_nnvm.freeze(symbol, patterns).",
+        "inference_symbol": "Use symjax_nnvm.inference_symbol(symbol).",
     },
 }
-"""Object or module → attribute → what it is here."""
+"""Object or module → attribute → a sentence on what to use here."""
 
 
 def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
@@ -349,9 +348,8 @@ def _refusal(called: str, function: str, example: str, error: str, unknown: list
 
 
 def word_for(owner: str, name: str) -> str:
-    """A sentence on what an attribute of MXNet's is here; empty where nothing is known of it."""
-    word = ATTRIBUTES.get(owner, {}).get(name)
-    return f"It is {word}." if word else ""
+    """A sentence on what to use for an attribute of MXNet's; empty where nothing is known of it."""
+    return ATTRIBUTES.get(owner, {}).get(name, "")
 
 
 def missing_module(name: str) -> ImportError:
@@ -361,6 +359,16 @@ def missing_module(name: str) -> ImportError:
 
 
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
-    """Raises UnknownAttributeError for an attribute that an object or a module does not have."""
-    way = word_for(owner, name) or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
+    """Raises UnknownAttributeError for an attribute that an object or a module does not have; ImportError in
+    `from owner import name`, of which Python would keep no word."""
+    word = word_for(owner, name)
+    if word and _imports(inspect.stack(0)[2].frame):
+        raise ImportError(f"{owner} has no {name!r}. {word}", name=f"lowering.{owner}")
+    way = word or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether a frame asks for a name in order to import it."""
+    code = frame.f_code
+    return code.co_name == "_handle_fromlist" or code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]

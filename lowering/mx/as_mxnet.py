@@ -114,6 +114,7 @@ def _submodule(name: str) -> Any:
             try:
                 found = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
             except ModuleNotFoundError:
-                said = f"No module named '{_NAME}.{name}' in {_OURS}. {word_for('mx', parts[0])}".rstrip()
+                word = word_for(".".join(["mx", *parts[:i]]), part)
+                said = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()
                 raise ModuleNotFoundError(said, name=f"{_NAME}.{name}") from None
     return found

@@ -124,8 +124,12 @@ class Executor:
         self.held.set_monitor_callback(lambda name, value: monitor(name, like_jax(value, self._context)), monitor_all)
 
     def debug_str(self) -> str:
-        """The graph that runs, in NNVM's layout."""
+        """The graph that runs, in NNVM's layout, and the memory that NNVM plans for it."""
         return self.held.debug_str()
+
+    def get_optimized_symbol(self) -> Symbol:
+        """A copy of the forward part as it runs: equal nodes merged."""
+        return type(self._symbol)(self.held.get_optimized_symbol().outputs)
 
 
 def _plain(value: Any) -> Any:

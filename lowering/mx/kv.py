@@ -35,16 +35,12 @@ class KVStore(KVStoreBase):
     rank, num_workers = 0, 1
 
     def __init__(self, type: str):
-        self._type = type
+        self.type = type
         self._held: dict[Any, NDArray] = {}
-        self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
+        self._updater: Callable[[Any, Any, Any], None] | None = None
 
-    @property
-    def type(self) -> str:
-        """The name by which it was made."""
-        return self._type
-
-    def is_capable(self, capability: str) -> bool:
+    @staticmethod
+    def is_capable(capability: str) -> bool:
         """True for "optimizer". Raises ValueError for another capability."""
         check_capability(capability)
         return True
@@ -138,7 +134,7 @@ class KVStore(KVStoreBase):
             raise CallError("The store has no optimiser, and so no states", fix="kv.set_optimizer(optimizer)")
         return self._updater
 
-    def set_updater(self, updater: Callable[[Any, NDArray, NDArray], None]) -> None:
+    def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
         """The same by a function (key, pushed, held)."""
         self._updater = updater
 

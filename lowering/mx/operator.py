@@ -7,12 +7,13 @@ that `symjax_nnvm.register_custom` makes, and its gradient another one.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
+import traceback
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -33,6 +34,8 @@ from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.ops.custom import custom_name, register_custom
 from symjax_nnvm.recent import Recent
+
+R = TypeVar("R")
 
 Shapes = Sequence[Any]
 
@@ -104,8 +107,9 @@ class _Operator:
 
     def __init__(self, prop: CustomOpProp, key: Any):
         self.prop, self._key = prop, key
-        self.arguments, self.states = list(prop.list_arguments()), list(prop.list_auxiliary_states() or ())
-        self.outputs = list(prop.list_outputs())
+        self.arguments = self._asked("list_arguments", lambda: list(prop.list_arguments()))
+        self.states = self._asked("list_auxiliary_states", lambda: list(prop.list_auxiliary_states() or ()))
+        self.outputs = self._asked("list_outputs", lambda: list(prop.list_outputs()))
         self.number = next(_numbers)
         _known[self.number] = self
         self._made: Recent[Any, dict[Any, CustomOp]] = Recent(_KEPT)  # by shapes and dtypes, then by step
@@ -119,10 +123,16 @@ class _Operator:
             return known
         parameters = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
         try:
-            return cls(prop_class(**parameters), (prop_class, tuple(sorted(parameters.items()))))
+            inspect.signature(prop_class).bind(**parameters)
         except TypeError as error:
             problem = f"The operator does not take these parameters: {error}"
             raise ParamError(problem, op=attrs.op, node=attrs.name, got=listed_parameters(parameters)) from error
+        where = explain(f"{prop_class.__name__}'s __init__", op=attrs.op, node=attrs.name)
+        prop = _by_user(where, lambda: prop_class(**parameters))
+        return cls(prop, (prop_class, tuple(sorted(parameters.items()))))
+
+    def _asked(self, method: str, call: Callable[[], R]) -> R:
+        return _by_user(f"{type(self.prop).__name__}'s {method}", call)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Operator) and self._key == other._key
@@ -153,7 +163,7 @@ class _Operator:
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
         """Shapes of inputs, outputs and states. Raises InferenceError."""
         asked = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
-        shapes = [list(part) for part in self.prop.infer_shape(asked)]
+        shapes = self._asked("infer_shape", lambda: [list(part) for part in self.prop.infer_shape(asked)])
         shapes += [[]] * (3 - len(shapes))
         for what, names, got in zip(("inputs", "outputs", "states"), self._names, shapes, strict=True):
             if len(names) != len(got):
@@ -170,7 +180,7 @@ class _Operator:
         """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
         first = ins[0]
         asked = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
-        dtypes = [*self.prop.infer_type(asked), []][:3]
+        dtypes = [*self._asked("infer_type", lambda: self.prop.infer_type(asked)), []][:3]
         ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
         return ins_, outs, aux
 
@@ -242,8 +252,22 @@ def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]
 # -- how it runs -----------------------------------------------------------------------------------------------------
 
 
-class CustomOpError(NNVMError, RuntimeError):
-    """A CustomOp wrote an array that does not fit its output."""
+class CustomOpError(NNVMError):
+    """Python of an operator raised an error, which is the cause, or a CustomOp wrote an array that does not fit."""
+
+
+def _by_user(where: str, call: Callable[[], R]) -> R:
+    """What a user's Python returns. Raises CustomOpError with the traceback of an error, as MXNet does; an MXNetError
+    passes as it is."""
+    with telling(where):
+        try:
+            return call()
+        except NNVMError:
+            raise
+        except Exception as error:
+            own = error.__traceback__ and error.__traceback__.tb_next
+            lines = traceback.format_exception(type(error), error, own)
+            raise CustomOpError(f"Error in {where}\n{''.join(lines)}") from error
 
 
 def _arrays(values: Sequence[Any], called_back: bool) -> list[NDArray]:
@@ -268,13 +292,11 @@ def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool)
     return [host(array.cell) if called_back else array.value for array in arrays]
 
 
-@contextmanager
-def _running(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool) -> Iterator[None]:
-    """A context in which nothing is recorded; its errors have a note that names the node."""
+def _run(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool, call: Callable[[], None]) -> None:
+    """Run a method of a CustomOp. Nothing is recorded; an error names the node."""
     before = recording.set_recording(False), recording.set_training(is_train)
     try:
-        with telling(explain(f"{type(p.prop).__name__}'s CustomOp.{method}", op=attrs.op, node=attrs.name)):
-            yield
+        _by_user(explain(f"{type(p.prop).__name__}'s CustomOp.{method}", op=attrs.op, node=attrs.name), call)
     finally:
         recording.set_recording(before[0])
         recording.set_training(before[1])
@@ -294,9 +316,12 @@ def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs)
             return kept
         arrays, out = _arrays(values, called_back), _blank(models[: len(shapes)], called_back)
         data, aux = arrays[:count], arrays[count:]
-        with _running(p, "forward", attrs, is_train):
+
+        def forward() -> None:
             custom = p.computes(values)
             custom.forward(is_train=is_train, req=["write"] * len(out), in_data=data, out_data=out, aux=aux)
+
+        _run(p, "forward", attrs, is_train, forward)
         results = _values([*out, *aux], models, called_back)
         if is_train and step_of_loops()[0]:
             p.keep_step(values[:count], results)
@@ -323,9 +348,12 @@ def _backward(
         aux, out = rest[: len(rest) - outputs], rest[len(rest) - outputs :]
         top = arrays[:heads] if heads else _blank([array.cell for array in out], called_back)
         given = arrays[heads : heads + arguments]
-        with _running(p, "backward", attrs, is_train):
+
+        def backward() -> None:
             custom = p.computes(values[heads : heads + arguments])
             custom.backward(req=[*asked], out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
+
+        _run(p, "backward", attrs, is_train, backward)
         return _values([*grads, *aux], models, called_back)
 
     return PythonCall(run, tuple(models))

@@ -6,8 +6,9 @@ remembers. All parameters of a step are updated by one compiled function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import jax
@@ -87,7 +88,8 @@ class Optimizer:
         self._device = 0
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
-        self._attrs = {} if sym is None else sym.attr_dict()
+        attributes = {} if sym is None else sym.attr_dict()
+        self._attrs = {} if sym is None else {name: attributes.get(name, {}) for name in sym.list_arguments()}
         self.by_rank = {} if sym is None else names_by_rank(sym)
         self.set_lr_mult({})
         self.set_wd_mult({})
@@ -327,6 +329,10 @@ for _name in _NAMES:
     globals()[_name] = register(_made)
 
 
+contrib = SimpleNamespace(GroupAdaGrad=Optimizer.opt_registry["groupadagrad"])
+"""MXNet's `mx.optimizer.contrib`."""
+
+
 @register
 class Test(Optimizer):
     """Adds gradients to the weights, and keeps the weights: for tests."""
@@ -355,11 +361,15 @@ class Updater:
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
         if weights:
             self.optimizer._set_current_context(weights[0].context.device_id)
+        self.make_states(indices, weights)
+        self.optimizer.update_all(indices, weights, grads, [self.states[number] for number in indices])
+
+    def make_states(self, indices: Iterable[Any], weights: Iterable[NDArray]) -> None:
+        """Make the states of parameters that have none: as the optimiser begins, or as they were loaded."""
         for number, array in zip(indices, weights, strict=True):
             if number not in self.states:
                 self.states[number] = self.optimizer.create_state_multi_precision(number, array)
                 self._fill(number)
-        self.optimizer.update_all(indices, weights, grads, [self.states[number] for number in indices])
 
     def _named(self, index: Any) -> list[tuple[str, NDArray]]:
         """The arrays of a parameter's state, each with its name in files."""

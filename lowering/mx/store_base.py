@@ -16,6 +16,13 @@ class KVStoreBase:
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
     """Registered classes by name, in lower case."""
 
+    type: str
+    """The name by which it was made."""
+    rank: int
+    """The number of this worker."""
+    num_workers: int
+    """How many workers there are."""
+
     @staticmethod
     def register(klass: Any) -> Any:
         """A decorator: `mx.kv.create(name of the class)` makes a store of this class. A later class of the same name
@@ -28,21 +35,6 @@ class KVStoreBase:
         KVStoreBase.kv_registry[name] = klass
         return klass
 
-    @property
-    def type(self) -> str:
-        """The name by which it was made."""
-        raise NotImplementedError
-
-    @property
-    def rank(self) -> int:
-        """The number of this worker."""
-        raise NotImplementedError
-
-    @property
-    def num_workers(self) -> int:
-        """How many workers there are."""
-        raise NotImplementedError
-
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Copy the first worker's values into `out`, in all workers."""
         raise NotImplementedError
@@ -51,7 +43,8 @@ class KVStoreBase:
         """Copy the sums of all workers' values into `out`, or into the values."""
         raise NotImplementedError
 
-    def is_capable(self, capability: str) -> bool:
+    @staticmethod
+    def is_capable(capability: str) -> bool:
         """Whether it can do what is named: "optimizer"."""
         raise NotImplementedError
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import symjax_nnvm
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.viz.plot import NetworkPlot
 
@@ -21,8 +24,13 @@ def plot_network(
 ) -> NetworkPlot:
     """A drawing: `.save("net.svg")` writes it, and a notebook shows it.
 
-    dtype, node_attrs, save_format: MXNet's; the drawing has its own style, and the file's name says the format.
+    dtype, node_attrs, save_format: MXNet's; the drawing has its own style, and the file's name says the format. Warns
+    where nodes have one name.
     """
+    repeated = [name for name, count in Counter(node.name for node in post_order(symbol.outputs)).items() if count > 1]
+    if repeated:
+        message = "There are multiple variables with the same name in your graph, this may result in cyclic graph."
+        warnings.warn(f"{message} Repeated names: {','.join(repeated)}", RuntimeWarning, stacklevel=2)
     return symjax_nnvm.plot_network(symbol, shape, title=title, hide_weights=hide_weights)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, UnusedInputError
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
@@ -268,11 +268,11 @@ class _Body:
         self.outer = [outer_of[node] for node in self.variables]
 
     def position(self, i: int, what: str) -> int:
-        """The place of formal i among the variables. Raises ComposeError when the function did not use it."""
+        """The place of formal i among the variables. Raises UnusedInputError when the function did not use it."""
         node = self.formals[i].outputs[0].node
         if node not in self.variables:
             problem = f"The {what} must be used in the body of the loop, but {self._actuals[i].name!r} is not"
-            raise ComposeError(problem, fix="Use it, or leave it out.")
+            raise UnusedInputError(problem, fix="Use it, or leave it out.")
         return self.variables.index(node)
 
     def outer_entries(self, positions: Sequence[int]) -> list[NodeEntry]:

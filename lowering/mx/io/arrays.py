@@ -63,6 +63,16 @@ class NDArrayIter(DataIter):
         return [(name, array(value, dtype=value.dtype)) for name, value in self._label]
 
     @property
+    def data_list(self) -> list[NDArray]:
+        """The arrays of data and labels."""
+        return [value for _, value in (*self.data, *self.label)]
+
+    @property
+    def num_source(self) -> int:
+        """How many arrays there are."""
+        return len(self._data) + len(self._label)
+
+    @property
     def provide_data(self) -> list[DataDesc]:
         """The names, shapes and dtypes of a batch's data."""
         return self._described(self._data)

@@ -73,9 +73,9 @@ class _Summed(EvalMetric):
         return self.name, self._metric.result(self._all())
 
 
-def _count(state: Any) -> float:
+def _count(state: Any) -> int:
     """The number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
-    return float(state["count"] if isinstance(state, Mapping) else np.sum(state))
+    return int(state["count"] if isinstance(state, Mapping) else np.sum(state))
 
 
 def _sum(metric: metrics.Metric, state: Any) -> float:

@@ -73,8 +73,17 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Copy values into parameters and states. Raises as `init_params` does."""
+        """Copy values into parameters and states. What the network has not is left out, as MXNet does.
+
+        Raises as `init_params` does; TrainingError for what the network has not, where allow_missing without
+        allow_extra.
+        """
+        if allow_missing and not allow_extra:
+            self._refuse_surplus(arg_params, aux_params)
         self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+
+    def _refuse_surplus(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
+        """Raise TrainingError for values that the network has not."""
 
     def forward_backward(self, data_batch: DataBatch) -> None:
         """Both, in training."""

@@ -213,6 +213,9 @@ class BucketingModule(BaseModule):
             module.params_initialized = True
         self.params_initialized = True
 
+    def _refuse_surplus(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
+        self._main._refuse_surplus(arg_params, aux_params)
+
     def get_params(self) -> tuple[Params, Params]:
         """(parameters, states) by name: copies."""
         self._require()

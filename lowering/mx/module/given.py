@@ -69,19 +69,19 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
         warnings.warn(message, stacklevel=3)
 
 
-def check_given(
-    given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str, allow_missing: bool, allow_extra: bool
-) -> None:
-    """Raise TrainingError for values that are missing or surplus."""
-    if given is None:
-        return
-    missing = [] if allow_missing else [name for name in arrays if name not in given]
-    surplus = [] if allow_extra else [name for name in given if name not in arrays]
+def refuse_missing(given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str) -> None:
+    """Raise TrainingError for values that are missing."""
+    missing = [] if given is None else [name for name in arrays if name not in given]
     if missing:
         fix = "allow_missing=True has the initializer make them."
         raise TrainingError(f"{listed(missing)} of the network is not presented in {what}", fix=fix)
+
+
+def refuse_surplus(given: Mapping[str, Any] | None, known: Sequence[str], what: str) -> None:
+    """Raise TrainingError for values that the network has not."""
+    surplus = [name for name in given or () if name not in known]
     if surplus:
-        fix = f"allow_extra=True leaves them out. {did_you_mean(surplus[0], arrays)}".rstrip()
+        fix = f"allow_extra=True leaves them out. {did_you_mean(surplus[0], known)}".rstrip()
         raise TrainingError(f"{what} has {listed(surplus)}, which the network has not", fix=fix)
 
 

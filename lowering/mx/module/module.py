@@ -19,12 +19,13 @@ from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.given import (
     as_contexts,
-    check_given,
     check_names,
     converted,
     fill,
     fitting,
     make_optimizer,
+    refuse_missing,
+    refuse_surplus,
 )
 from lowering.mx.module.group import ExecutorGroup, executors_of
 from lowering.mx.symbol.bound import Symbol, as_symbol
@@ -79,7 +80,9 @@ class Module(BaseModule):
         self._executors: Recent[Any, Executor | ExecutorGroup] = Recent(KEPT)
         self._optimizer: optimizers.Optimizer | None = None
         self._updater: optimizers.Updater | None = None
-        self._store = KVStore("local")
+        self._store: KVStoreBase = KVStore("local")
+        self._kvstore: KVStoreBase | None = None
+        """MXNet's name of the store, which it has for several contexts."""
         self._states_file: str | None = None
         self._monitor: Any = None
         self._data_shapes: list[DataDesc] = []
@@ -132,6 +135,35 @@ class Module(BaseModule):
         self._require(params=False)
         assert self._executor is not None
         return self._executor
+
+    @property
+    def _context(self) -> list[Context]:
+        """Where it runs."""
+        return self._contexts
+
+    @property
+    def _output_names(self) -> list[str]:
+        return self.output_names
+
+    @property
+    def _aux_names(self) -> list[str]:
+        """The names of the states."""
+        return self._symbol.list_auxiliary_states()
+
+    @property
+    def _fixed_param_names(self) -> list[str]:
+        return self._fixed
+
+    @property
+    def _arg_params(self) -> Params | None:
+        """The parameters by name, as they are in the executor: None before `bind`."""
+        args = None if self._executor is None else self._executor.arg_dict
+        return None if args is None else {name: args[name] for name in self._param_names}
+
+    @property
+    def _aux_params(self) -> Params | None:
+        """The states likewise."""
+        return None if self._executor is None else dict(self._executor.aux_dict)
 
     @property
     def _exec_group(self) -> DataParallelExecutorGroup:
@@ -253,8 +285,8 @@ class Module(BaseModule):
     ) -> None:
         """Give parameters and states their first values: those given, else the initialiser's.
 
-        Raises TrainingError for what is missing, unless allow_missing, and for what is surplus, unless allow_extra;
-        InitializerError.
+        Values that the network has not are left out, with allow_extra or without. Raises TrainingError for what is
+        missing, unless allow_missing; InitializerError.
         """
         if self.params_initialized and not force_init:
             message = "Parameters already initialized and force_init=False. init_params call ignored."
@@ -267,7 +299,8 @@ class Module(BaseModule):
             (aux_params, bound.aux_dict, "aux_params"),
         )
         for given, arrays, what in rows:
-            check_given(given, arrays, what, allow_missing, allow_extra)
+            if not allow_missing:
+                refuse_missing(given, arrays, what)
             # MXNet's order, the names', with which a network that is built twice takes the same keys.
             for name, array in sorted(arrays.items(), key=lambda item: names[item[0]].drawn_as):
                 if given is not None and name in given:
@@ -277,6 +310,10 @@ class Module(BaseModule):
         if isinstance(bound, ExecutorGroup):
             bound.share_states()
         self.params_initialized = True
+
+    def _refuse_surplus(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
+        refuse_surplus(arg_params, self._param_names, "arg_params")
+        refuse_surplus(aux_params, self._aux_names, "aux_params")
 
     def take_params(self, args: Mapping[str, Any], states: Mapping[str, Any]) -> None:
         """Have these parameters and states before there is an executor to hold them: `bind` copies them."""
@@ -406,6 +443,9 @@ class Module(BaseModule):
             optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
         )
         self._updater = optimizers.get_updater(self._optimizer)
+        self._kvstore = store if len(self._contexts) > 1 else None
+        if isinstance(self._kvstore, KVStore):
+            self._kvstore.set_updater(self._updater)
         if store.num_workers > 1:
             held = [self._bound.arg_dict[name] for name in self._param_names]
             for array, first in zip(held, store.of_first_worker(held), strict=True):
@@ -467,3 +507,6 @@ class Module(BaseModule):
         self._require(optimizer=True)
         assert self._updater is not None
         self._updater.load(fname)
+        args, grads = self._bound.arg_dict, self._bound.grad_dict
+        trained = {i: args[name] for i, name in enumerate(self._param_names) if grads[name] is not None}
+        self._updater.make_states(trained, trained.values())

@@ -45,6 +45,9 @@ from lowering.mx.ndarray.files import as_ndarray as as_ndarray
 from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
 
+py_slice = slice
+"""Python's class, which MXNet's module has by this name: `mx.nd.slice` is an operator."""
+
 _ARITHMETIC = {
     # function: (operator of two arrays, with a number on the right, with a number on the left)
     "add": ("broadcast_add", "_plus_scalar", "_plus_scalar"),

@@ -169,10 +169,10 @@ class NDArray(Arithmetic, Fluent):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions: the array's method of that name, if it has one, else of the arrays in NumPy's
         memory."""
-        if function in (np.shape, np.ndim):
-            return self.shape if function is np.shape else self.ndim
         method = getattr(type(self), function.__name__, None)
-        if method is not None and args and args[0] is self:
+        if isinstance(method, property) and args == (self,) and not kwargs:  # of np.shape, np.ndim, np.size
+            return getattr(self, function.__name__)
+        if callable(method) and args and args[0] is self:
             return method(*args, **{name: value for name, value in kwargs.items() if value is not None})
         return function(*_as_numpy(args), **_as_numpy(kwargs))
 

@@ -9,7 +9,10 @@ from lowering.executor import bind, simple_bind
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.symbol.told import told_shapes
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.ir.types import shape_from_legacy, shape_to_legacy
+from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 Given = Sequence[Any] | Mapping[str, Any] | None
@@ -54,7 +57,7 @@ class Symbol(GraphSymbol):
         held = simple_bind(
             self,
             device,
-            grad_req,
+            self._requests(grad_req),
             type_dict,
             group2ctx=_devices(group2ctx),
             shared_exec=shared,
@@ -78,8 +81,24 @@ class Symbol(GraphSymbol):
         context = as_context(ctx)
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
-        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, **given)
+        held = bind(self, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
+
+    def _requests(self, grad_req: Any) -> Any:
+        """What is asked for of each argument; names that the graph does not have are left out, as MXNet does."""
+        if not isinstance(grad_req, Mapping) or not grad_req:
+            return grad_req
+        return {name: grad_req[name] for name in self.list_arguments() if name in grad_req} or None
+
+    def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Any:
+        """Shapes as `infer_shape` infers them, `()` where nothing is known, and 0 for an unknown size.
+
+        Where MXNet's operators infer nothing before their data are known, `()` stands, too. Raises InferenceError.
+        """
+        entries, *_ = infer_shapes(self.outputs, args, kwargs)
+        named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
+        given = {name: shape_from_legacy(tuple(shape)) for name, shape in named.items() if shape}
+        return tuple([shape_to_legacy(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for arrays by name."""

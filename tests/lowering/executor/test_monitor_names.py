@@ -35,7 +35,7 @@ def seen(case: Case, visible: bool) -> list[str]:
     names: list[str] = []
     for inputs, outputs in functions.step_names(forward=True):
         names += [name for called in inputs for name in called]
-        names += outputs[: len(symbol.list_outputs())] if visible else outputs
+        names += filter(None, outputs[: len(symbol.list_outputs())] if visible else outputs)
     return names
 
 

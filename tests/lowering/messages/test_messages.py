@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -252,8 +253,29 @@ def test_every_attribute_of_mxnet_is_told():
     for name, owner in owners.items():
         for attribute in ATTRIBUTES[name]:
             assert not hasattr(owner, attribute)
-            with pytest.raises(AttributeError, match="It is "):
+            with pytest.raises(AttributeError) as raised:
                 getattr(owner, attribute)
+            assert str(raised.value) == f"{name} has no attribute {attribute!r}. {ATTRIBUTES[name][attribute]}"
+            assert re.fullmatch(r"[A-Z8t].* .*\.", ATTRIBUTES[name][attribute])  # a sentence; some begin with `trainer`
+
+
+def test_what_is_imported_and_not_here_is_told():
+    imports = {
+        "from lowering.mx import FeedForward": "mx has no 'FeedForward'. Use mx.model.FeedForward.",
+        "from lowering.mx import onnx": "mx has no 'onnx'. The command `symjax-nnvm convert",
+        "import lowering.mx.onnx": "mx has no module 'onnx'. The command `symjax-nnvm convert",
+        "import lowering.mx.npx": "mx has no module 'npx'. The NumPy dialect is not here",
+        "from lowering.mx.contrib import tensorrt": "mx.contrib has no 'tensorrt'. XLA compiles",
+        "import lowering.mx.contrib.onnx": "mx.contrib has no module 'onnx'. The command",
+        "from lowering.mx.contrib.quantization import quantize_model": "has no 'quantize_model'. 8-bit networks",
+        "from lowering.mx.test_utils import rand_sparse_ndarray": "has no 'rand_sparse_ndarray'. Arrays are dense",
+        "from lowering import jit": "lowering has no 'jit'. Use lowering.compile(symbol).",
+    }
+    for line, said in imports.items():
+        with pytest.raises(ImportError) as raised:
+            exec(line, {})
+        assert said in str(raised.value)
+    assert not hasattr(mx, "onnx")
 
 
 def test_a_metric_that_cannot_be_compiled_is_named():

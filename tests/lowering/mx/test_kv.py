@@ -51,7 +51,7 @@ def test_states_of_the_optimiser_are_saved_and_loaded(tmp_path: Path) -> None:
     def trained(load: bool) -> np.ndarray:
         store = mx.kv.create()
         store.init(0, ones())
-        store.set_optimizer(mx.optimizer.SGD(momentum=0.9, learning_rate=1.0, wd=0.0))
+        store.set_optimizer(mx.optimizer.create("sgd", momentum=0.9, learning_rate=1.0, wd=0.0))
         if load:
             store.load_optimizer_states(file)
         store.push(0, ones())

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from collections import namedtuple
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -169,7 +170,7 @@ def test_sentences_come_from_iterators():
 
 def test_outputs_of_several_contexts_are_joined_along_the_batch():
     net = mx.sym.Activation(mx.sym.Variable("data"), act_type="relu", __layout__="TNC")
-    module = mx.mod.Module(net, label_names=None, context=[mx.cpu(0), mx.cpu(1)])
+    module: Any = mx.mod.Module(net, label_names=None, context=[mx.cpu(0), mx.cpu(1)])
     module.bind([mx.io.DataDesc("data", (3, 8, 7), layout="TNC")], inputs_need_grad=True)
     module.init_params()
     data = mx.nd.array(np.arange(168).reshape(3, 8, 7))
@@ -229,3 +230,77 @@ def test_keys_are_drawn_by_python_that_a_program_calls():
     net = mx.sym.Custom(mx.sym.Variable("x"), op_type="noise_of_test_manners")
     run = jax.jit(lowering.to_jax(net))
     assert np.asarray(run({"x": np.ones(2, np.float32)})[0][0]).tolist() == [1, 1]
+
+
+def test_executors_tell_the_graph_that_runs() -> None:
+    x = mx.sym.Variable("x")
+    bound = (mx.sym.exp(x, name="a") + mx.sym.exp(x, name="b")).simple_bind(mx.cpu(), x=(2, 2))
+    merged = bound.get_optimized_symbol()
+    assert isinstance(merged, mx.sym.Symbol)
+    assert len(merged.get_internals()) == 3
+
+
+def test_a_drawing_warns_of_names_that_repeat() -> None:
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), name="fc", num_hidden=2)
+    net = mx.sym.FullyConnected(net, name="fc", num_hidden=2)
+    with pytest.warns(RuntimeWarning, match="multiple variables with the same name.*fc"):
+        mx.viz.plot_network(net)
+
+
+def test_a_variables_multipliers_are_an_optimisers_and_an_operators_are_its_variables() -> None:
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc1", lr_mult=0)
+    net = mx.sym.FullyConnected(net, num_hidden=2, name="fc2", wd_mult=0.5)
+    optimizer = mx.optimizer.create("sgd", sym=net, param_idx2name=dict(enumerate(net.list_arguments())))
+    assert optimizer.lr_mult == {"fc1_weight": 0.0, "fc1_bias": 0.0}
+    assert (optimizer.wd_mult["fc2_weight"], optimizer.wd_mult["fc1_bias"]) == (0.5, 0.0)
+
+
+def test_a_modules_arrays_are_had_by_mxnets_names(tmp_path: Path) -> None:
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc"), name="bn")
+    module: Any = mx.mod.Module(net, label_names=None, context=[mx.cpu(0), mx.cpu(1)])
+    assert module._arg_params is None
+    module.bind([("data", (4, 3))])
+    module.init_params()
+    assert sorted(module._arg_params or ()) == ["bn_beta", "bn_gamma", "fc_bias", "fc_weight"]
+    assert (sorted(module._aux_params or ()), module._aux_names) == (["bn_moving_mean", "bn_moving_var"],) * 2
+    module.init_optimizer(optimizer_params={"momentum": 0.9})
+    module.update()
+    module.save_checkpoint(str(tmp_path / "net"), 0, save_optimizer_states=True)
+    again: Any = mx.mod.Module.load(str(tmp_path / "net"), 0, load_optimizer_states=True, label_names=None)
+    again.bind([("data", (4, 3))])
+    again.init_optimizer(optimizer_params={"momentum": 0.9})
+    assert again._updater.states.keys() == module._updater.states.keys()
+    assert module._kvstore._updater is module._updater
+    assert again._kvstore is None
+
+
+def test_values_that_the_network_has_not_are_left_out() -> None:
+    """As MXNet does, whose feature extraction gives a part of a network the parameters of all of it."""
+    module = mx.mod.Module(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc"), label_names=None)
+    module.bind([("data", (1, 3))])
+    values = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.ones(2), "fc9_weight": mx.nd.ones(1)}
+    module.set_params(values, {})
+    module.init_params(None, values, {}, allow_missing=True, force_init=True)
+    with pytest.raises(ValueError, match="fc9_weight"):
+        module.set_params(values, {}, allow_missing=True)
+
+
+def test_numpys_questions_are_answered_by_properties() -> None:
+    array = mx.nd.ones((2, 3))
+    assert (np.size(array), np.shape(array), np.ndim(array), np.size(array, 1)) == (6, (2, 3), 2, 3)
+
+
+def test_requests_for_what_is_no_argument_are_left_out() -> None:
+    x = mx.sym.Variable("x")
+    executor = (x * x).bind(mx.cpu(), {"x": mx.nd.ones(2)}, {"x": mx.nd.zeros(2)}, {"x": "add", "bias": "null"})
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones(2))
+    assert executor.grad_dict["x"].asnumpy().tolist() == [2, 2]
+    assert (x * x).simple_bind(mx.cpu(), {"bias": "write"}, x=(2,)).grad_dict == {"x": None}
+
+
+@pytest.mark.parametrize("unused", [AssertionError, ValueError, mx.MXNetError])
+def test_a_loop_that_does_not_use_its_state_is_refused_as_mxnet_does(unused: type[Exception]) -> None:
+    x, state = mx.sym.Variable("x"), mx.sym.Variable("s")
+    with pytest.raises(unused, match="must be used in the body"):
+        mx.sym.contrib.foreach(lambda data, states: (data * 2, [data]), x, [state])

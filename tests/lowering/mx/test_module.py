@@ -309,7 +309,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda: _bound().set_params({"fc_weight": mx.nd.ones((2, 3))}, {}),
         r"\['fc_bias'\] of the network is not presented in arg_params.*allow_missing",
     ),
-    "surplus": (lambda: _bound().set_params(_params(fc_bia=1), {}), "Did you mean 'fc_bias'"),
+    "surplus": (lambda: _bound().set_params(_params(fc_bia=1), {}, allow_missing=True), "Did you mean 'fc_bias'"),
     "shape": (
         lambda: _bound().set_params(_params() | {"fc_bias": mx.nd.ones(3)}, {}),
         r"value of fc_bias does not fit",

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from traceback import format_exception_only
 from typing import Any, ClassVar
 
 import jax
@@ -98,6 +99,16 @@ def test_what_does_not_fit_is_told():
         nn.InferenceError, match="Shapeless.infer_shape gives other than one shape for each of the outputs"
     ):
         mx.sym.Custom(x, op_type="_test_shapeless").infer_shape(x=(2,))
+
+
+@pytest.mark.parametrize("method", ["__init__", "list_arguments", "infer_shape", "infer_type", "create_operator"])
+def test_an_error_in_what_an_operator_is_arrives_as_mxnets_error(method: str):
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError("the author's words")
+
+    mx.operator.register("_test_wrong")(type("Wrong", (mx.operator.CustomOpProp,), {method: wrong}))
+    with pytest.raises(mx.MXNetError, match=r"Wrong's (.|\n)*Traceback(.|\n)*in wrong(.|\n)*the author's words"):
+        mx.nd.Custom(mx.nd.ones(2), op_type="_test_wrong")
 
 
 # -- how the Python runs ---------------------------------------------------------------------------------------------
@@ -285,16 +296,18 @@ def _raised() -> list[BaseException]:
 @pytest.mark.parametrize(
     ("door", "method"), [*((door, "forward") for door in DOORS), *((door, "backward") for door in BACKWARD)]
 )
-def test_what_it_raises_arrives_as_itself(told: type[_Told], door: str, method: str):
+def test_what_it_raises_arrives_as_mxnets_error(told: type[_Told], door: str, method: str):
     run = DOORS[door]()
     run()
     errors = _raised()
     for raised in errors if door in ("Predictor", "forward", "foreach") else errors[2:3] + errors[-2:]:
         told.raises[method] = raised
-        with pytest.raises(type(raised)) as caught:
+        own = isinstance(raised, Exception) and not isinstance(raised, mx.MXNetError)
+        with pytest.raises(mx.MXNetError if own else type(raised)) as caught:
             run()
-        assert caught.value is raised
-        (note,) = [note for note in raised.__notes__ if "CustomOp" in note]
+        assert (caught.value.__cause__ if own else caught.value) is raised
+        assert not own or f"raise self.raises[method]\n{''.join(format_exception_only(raised))}" in str(caught.value)
+        (note,) = [note for note in caught.value.__notes__ if "CustomOp" in note]
         assert f"_ToldProp's CustomOp.{method}; in operator 'Custom:_test_told" in note
         del told.raises[method]
         run()  # it can be used afterwards

@@ -124,3 +124,29 @@ def test_what_is_not_here_says_what_to_use(name: str, way: str):
 def test_it_is_loaded_when_it_is_asked_for():
     code = "import sys, lowering; assert 'lowering.mx' not in sys.modules; lowering.mx.nd"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_partial_shapes_are_told_where_mxnet_tells_them() -> None:
+    """What MXNet 1.9.1 answers: an operator says nothing before it knows its data."""
+    data, other = mx.sym.Variable("data"), mx.sym.Variable("other")
+    dense = mx.sym.FullyConnected(data, num_hidden=8, name="fc")
+    deep = mx.sym.FullyConnected(dense, num_hidden=3, name="fc2")
+    chosen = mx.sym.where(mx.sym.Variable("c"), data, other)
+    product = mx.sym.batch_dot(data, other)
+    activated = mx.sym.Activation(dense, act_type="relu") + other
+    answers = [
+        (deep.infer_shape_partial(), ([(), (), (), (), ()], [()], [])),
+        (dense.infer_shape_partial(fc_weight=(8, 5)), ([(), (8, 5), ()], [()], [])),
+        (dense.infer_shape_partial((0, 3)), ([(0, 3), (8, 3), (8,)], [(0, 8)], [])),
+        (chosen.infer_shape_partial(c=(0, 2), data=(0, 2), other=(0, 2)), ([(0, 2)] * 3, [()], [])),
+        (chosen.infer_shape_partial(c=(2,), data=(2, 2), other=(2, 2)), ([(2,), (2, 2), (2, 2)], [(2, 2)], [])),
+        (product.infer_shape_partial(data=(0, 3, 4), other=(0, 4, 5)), ([(0, 3, 4), (0, 4, 5)], [(0, 3, 5)], [])),
+        (product.infer_shape_partial(data=(0, 3, 4)), ([(0, 3, 4), ()], [()], [])),
+        (product.infer_shape_partial(data=(0, 3, 4), other=(0, 0, 5))[1], [()]),
+        (chosen.infer_shape_partial(c=(0,), data=(2, 2), other=(2, 2))[1], [()]),
+        (activated.infer_shape_partial(other=(2, 8))[1], [(2, 8)]),
+        ((data + other).infer_shape_partial(other=(2, 0)), ([(2, 0), (2, 0)], [(2, 0)], [])),
+        (mx.sym.var("w", shape=(0, 3)).infer_shape_partial(), ([(0, 3)], [(0, 3)], [])),
+    ]
+    for ours, theirs in answers:
+        assert ours == theirs
