@@ -206,8 +206,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "eval": "executor.forward(is_train=False)",
     },
     "mx": {
-        "gluon": "mx.sym and mx.mod.Module for networks; what Gluon exported is had by mx.model.load_checkpoint, and "
-        "its save_parameters files by symjax_nnvm.load_model",
         "np": "mx.nd, or jax.numpy: the NumPy dialect is not here",
         "npx": "mx.nd: the NumPy dialect is not here",
         "rtc": "jax.experimental.pallas, for kernels of one's own",
@@ -233,14 +231,14 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     ),
     "mx.contrib.amp": dict.fromkeys(
         ("convert_hybrid_block", "init_trainer", "scale_loss", "unscale"),
-        "mx.contrib.amp.convert_symbol(net, 'bfloat16'), whose gradients need no scaling: Gluon is not here",
+        "mx.contrib.amp.convert_symbol(net, 'bfloat16'), whose gradients need no scaling",
     ),
     "mx.test_utils": {
         **dict.fromkeys(
             ("rand_sparse_ndarray", "create_sparse_array", "create_sparse_array_zd", "shuffle_csr_column_indices"),
             "mx.test_utils.rand_ndarray: arrays are dense here",
         ),
-        "check_gluon_hybridize_consistency": "a comparison of one's own: Gluon is not here",
+        "check_gluon_hybridize_consistency": "a comparison of one's own",
         "get_im2rec_path": "symjax-nnvm records make FILE SOURCE",
     },
     "lowering": {

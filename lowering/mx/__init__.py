@@ -17,6 +17,7 @@ from lowering.mx import callback as callback
 from lowering.mx import contrib as contrib
 from lowering.mx import engine as engine
 from lowering.mx import error as error
+from lowering.mx import gluon as gluon
 from lowering.mx import image as image
 from lowering.mx import init as init
 from lowering.mx import io as io

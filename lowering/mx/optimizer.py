@@ -35,6 +35,10 @@ _KEPT = 1024
 """Compiled updates of an optimiser: one for each parameter where they are updated one by one."""
 
 
+_COUNT = "count."
+"""Comes before a parameter's number in the name of its count of updates in a file of states."""
+
+
 class ScheduledError(TrainingError, UserWarning):
     """A learning rate that a scheduler sets was to be set. MXNet raises a UserWarning."""
 
@@ -349,16 +353,24 @@ class Updater:
             if name in self._loaded:
                 array[:] = self._loaded.pop(name)
 
-    def save(self, fname: str) -> None:
-        """Write the states as an array file. Raises OSError."""
-        save_arrays(fname, {name: np.asarray(array) for index in self.states for name, array in self._named(index)})
+    def save(self, fname: str, counts: bool = False) -> None:
+        """Write the states as an array file. counts: and how often each parameter was updated. Raises OSError."""
+        arrays = {name: np.asarray(array) for index in self.states for name, array in self._named(index)}
+        updates = self.optimizer._index_update_count if counts else {}
+        save_arrays(fname, arrays | {f"{_COUNT}{index}": np.array([count]) for index, count in updates.items()})
 
     def load(self, fname: str) -> None:
-        """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet.
+        """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet, but for
+        a file with counts.
 
         Raises ParamsFormatError for MXNet's own files, which are pickled.
         """
-        self._loaded = named_arrays(fname, "optimiser states")
+        loaded = named_arrays(fname, "optimiser states")
+        counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
+        if counts:
+            self.optimizer._index_update_count = {int(n) if n.isdigit() else n: count for n, count in counts.items()}
+            self.optimizer.num_update = max(counts.values())
+        self._loaded = {name: value for name, value in loaded.items() if not name.startswith(_COUNT)}
         for index in self.states:
             self._fill(index)
 

@@ -111,7 +111,6 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("name", "way"),
     [
-        ("gluon", "mx.sym and mx.mod.Module"),
         ("np", "mx.nd"),
         ("sim", "Did you mean 'sym'"),
         ("rtc", "jax.experimental.pallas"),

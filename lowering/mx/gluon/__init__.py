@@ -1,0 +1,13 @@
+"""`mx.gluon`: networks as Python classes, on the symbols, the tape and the compiled programs of this library."""
+
+from lowering.mx.gluon import loss as loss
+from lowering.mx.gluon import nn as nn
+from lowering.mx.gluon import utils as utils
+from lowering.mx.gluon.basic_block import Block as Block
+from lowering.mx.gluon.errors import DeferredInitializationError as DeferredInitializationError
+from lowering.mx.gluon.hybrid import HybridBlock as HybridBlock
+from lowering.mx.gluon.parameter_dict import ParameterDict as ParameterDict
+from lowering.mx.gluon.symbol_block import SymbolBlock as SymbolBlock
+from lowering.mx.gluon.trainer import Trainer as Trainer
+from lowering.mx.gluon.weights import Constant as Constant
+from lowering.mx.gluon.weights import Parameter as Parameter

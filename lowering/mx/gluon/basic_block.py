@@ -1,0 +1,317 @@
+"""`Block`: a network of layers in Python, with its parameters, its children and their names."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Self
+
+from lowering.mx import init as initializers
+from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError, NotInitializedError
+from lowering.mx.gluon.parameter_dict import ParameterDict
+from lowering.mx.gluon.summary import print_summary
+from lowering.mx.gluon.utils import HookHandle, _brief_print_list, _indent
+from lowering.mx.gluon.weights import Parameter
+from lowering.mx.name import NameManager, Prefix
+from lowering.mx.ndarray import load, save
+
+
+class _BlockScope:
+    """The names of blocks that are made inside a block's `name_scope()`."""
+
+    _current = threading.local()
+
+    def __init__(self, block: Block):
+        self._block = block
+        self._counter: dict[str, int] = {}
+        self._outer: list[tuple[_BlockScope | None, Prefix]] = []
+
+    @staticmethod
+    def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
+        """(prefix, parameters) of a new block. hint: its class in lower case, which is numbered where prefix is None:
+        by the current scope, or among blocks that have none by `mx.name.NameManager`."""
+        scope: _BlockScope | None = getattr(_BlockScope._current, "value", None)
+        if prefix is None:
+            if scope is None:
+                prefix = NameManager.current.get(None, hint) + "_"
+            else:
+                number = scope._counter.get(hint, 0)
+                scope._counter[hint] = number + 1
+                prefix = f"{hint}{number}_"
+        outer = "" if scope is None else scope._block.prefix
+        if params is not None:
+            params = ParameterDict(params.prefix, params)
+        elif scope is None:
+            params = ParameterDict(prefix)
+        else:
+            parent = scope._block.params
+            params = ParameterDict(parent.prefix + prefix, parent._shared)
+        return outer + prefix, params
+
+    def __enter__(self) -> Self:
+        if not self._block._empty_prefix:
+            names = Prefix(self._block.prefix)
+            self._outer.append((getattr(_BlockScope._current, "value", None), names))
+            _BlockScope._current.value = self
+            names.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if not self._block._empty_prefix:
+            before, names = self._outer.pop()
+            names.__exit__(*raised)
+            _BlockScope._current.value = before
+
+
+class Block:
+    """The base of layers and networks. A subclass makes its children and parameters in `__init__`, as attributes, and
+    says `forward(self, *args)`, which computes with NDArrays.
+
+    prefix: comes before the names of all parameters inside; by default the class name in lower case and a number.
+    params: the parameters of another block, which are shared by name.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
+        self._empty_prefix = prefix == ""
+        self._prefix, self._params = _BlockScope.create(prefix, params, self._alias())
+        self._name = self._prefix.removesuffix("_")
+        self._scope = _BlockScope(self)
+        self._children: OrderedDict[str, Block] = OrderedDict()
+        self._reg_params: dict[str, Parameter] = {}
+        self._forward_hooks: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
+        self._forward_pre_hooks: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return described(self, {name: each for name, each in vars(self).items() if isinstance(each, Block)})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        existing = getattr(self, name, None)
+        if isinstance(existing, Parameter | Block) and not isinstance(value, type(existing)):
+            raise BlockTypeError(
+                f"Changing attribute type for {name} from {type(existing)} to {type(value)} is not allowed."
+            )
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            if name in self._reg_params:
+                problem = f"Overriding Parameter attribute {name} is not allowed."
+                raise MismatchError(problem, fix="To share parameters between blocks, give params= to the block.")
+            self._reg_params[name] = value
+        super().__setattr__(name, value)
+
+    def _alias(self) -> str:
+        """The word that numbers make a prefix of."""
+        return type(self).__name__.lower()
+
+    # -- names, children, parameters ---------------------------------------------------------------------------------
+
+    @property
+    def prefix(self) -> str:
+        """What comes before the names of parameters."""
+        return self._prefix
+
+    @property
+    def name(self) -> str:
+        """The prefix without the underscore at its end."""
+        return self._name
+
+    @property
+    def params(self) -> ParameterDict:
+        """The parameters of this block, without those of its children."""
+        return self._params
+
+    def name_scope(self) -> _BlockScope:
+        """A `with` block: what is made inside has this block's prefix."""
+        return self._scope
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Take a block as a child; attributes are taken by themselves."""
+        self._children[str(len(self._children)) if name is None else name] = block
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """The parameters of this block and, in order, of its children. select: a regular expression that whole names
+        match from their beginning, such as ".*weight|.*bias"."""
+        self._warn_of_unregistered()
+        found = ParameterDict(self._params.prefix)
+        matches = re.compile(select or "").match
+        found.update({name: param for name, param in self.params.items() if matches(name)})
+        for child in self._children.values():
+            found.update(child.collect_params(select=select))
+        return found
+
+    def _warn_of_unregistered(self) -> None:
+        """Warn of blocks in lists and dicts, which are no children."""
+        children = set(self._children.values())
+        for name, value in vars(self).items():
+            contained = _blocks_in(value) if name != "_children" and isinstance(value, list | tuple | dict) else ()
+            if any(each not in children for each in contained):
+                warnings.warn(
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks '
+                    "inside the list, tuple or dict will not be registered automatically. Make sure to register "
+                    "them using register_child() or switching to nn.Sequential/nn.HybridSequential instead. ",
+                    stacklevel=3,
+                )
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """Parameters by structural names: attributes from the root on, with dots."""
+        prefix = prefix + "." if prefix else ""
+        found = {prefix + name: param for name, param in self._reg_params.items()}
+        for name, child in self._children.items():
+            found |= child._collect_params_with_prefix(prefix + name)
+        return found
+
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+        """Initialise all parameters. init: for those without an initialiser of their own; by default Uniform.
+
+        ctx: a context or a list of them, by default the current one.
+        """
+        init = initializers.create("uniform") if init is None else init
+        self.collect_params().initialize(init, ctx, verbose, force_reinit)
+
+    def apply(self, fn: Callable[[Block], Any]) -> Self:
+        """Call a function with each child, and then with this block."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters to another dtype."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for param in self.params.values():
+            param.cast(dtype)
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Have children that are hybrid run as one program each."""
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
+        """Write the parameters as an array file, under structural names: "features.0.weight".
+
+        deduplicate: write a shared parameter once, under the last of its names.
+        """
+        params = self._collect_params_with_prefix()
+        if deduplicate:
+            names = {param: name for name, param in params.items()}
+            params = {name: param for param, name in names.items()}
+        save(filename, {name: param._reduce() for name, param in params.items()})
+
+    def load_parameters(
+        self,
+        filename: str,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Take the parameters of a file: structural names, or whole ones where no name has a dot.
+
+        ctx: of parameters that were not initialised. cast_dtype: where dtypes differ, convert the file's arrays, or
+        with dtype_source "saved" the parameters. Raises MismatchError, an AssertionError, for parameters that the file
+        lacks and for shapes and dtypes that differ, BlockValueError for names that the block does not have.
+        """
+        loaded, params = _named(load(filename)), self._collect_params_with_prefix()
+        if not loaded and not params:
+            return
+        if not any("." in name for name in loaded):
+            given = ctx, allow_missing, ignore_extra, self.prefix, cast_dtype, dtype_source
+            self.collect_params().load(filename, *given)
+            return
+        if not allow_missing:
+            present = {params[name] for name in loaded if name in params}
+            for name, param in params.items():
+                if param not in present:
+                    raise MismatchError(
+                        f"Parameter '{name}' is missing in file '{filename}', which contains parameters: "
+                        f"{_brief_print_list(loaded)}",
+                        fix="Set allow_missing=True to ignore missing parameters.",
+                    )
+        for name, value in loaded.items():
+            if name in params:
+                params[name]._load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
+            elif not ignore_extra:
+                raise BlockValueError(
+                    f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains "
+                    f"parameters {_brief_print_list(params)}",
+                    fix="Set ignore_extra=True to ignore.",
+                )
+
+    def save_params(self, filename: str) -> None:
+        """Write the parameters under their whole names without the block's prefix; deprecated."""
+        warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    def load_params(
+        self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+    ) -> None:
+        """`load_parameters`; deprecated."""
+        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any) -> Any:
+        """What `forward` returns for these arguments; hooks run before and after."""
+        for hook in self._forward_pre_hooks.values():
+            hook(self, args)
+        out = self.forward(*args)
+        for hook in self._forward_hooks.values():
+            hook(self, args, out)
+        return out
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs for some inputs; a subclass says them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say forward(self, *args)")
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Have `hook(block, input)` called before `forward`; the handle takes it away."""
+        return _attached(self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Have `hook(block, input, output)` called after `forward`; the handle takes it away."""
+        return _attached(self._forward_hooks, hook)
+
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> NoReturn:
+        """Refuse: a block runs as one program, in which no operator is called by itself."""
+        raise NotInitializedError(
+            "A compiled block calls nothing at its operators",
+            fix="mx.mon.Monitor watches a Module of the exported network; register_forward_hook watches blocks.",
+        )
+
+    def summary(self, *inputs: Any) -> None:
+        """Print each layer's output shape and number of parameters, for a network that is not hybridised."""
+        print_summary(self, *inputs)
+
+
+def _named(loaded: Any) -> dict[str, Any]:
+    """The arrays of a file by name; a file of none, or of arrays without names, is a list."""
+    return loaded if isinstance(loaded, dict) else {str(i): array for i, array in enumerate(loaded)}
+
+
+def described(block: Block, children: Any) -> str:
+    """The text of a block and, indented, of its children by name."""
+    rows = "\n".join(f"  ({name}): {_indent(repr(child), 2)}" for name, child in children.items())
+    return f"{type(block).__name__}(\n{rows}\n)"
+
+
+def _attached(hooks: Any, hook: Callable[..., Any]) -> HookHandle:
+    handle = HookHandle()
+    handle.attach(hooks, hook)
+    return handle
+
+
+def _blocks_in(value: Any) -> Iterator[Block]:
+    """The blocks in lists, tuples and dicts."""
+    if isinstance(value, Block):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _blocks_in(each)

@@ -1,0 +1,273 @@
+"""`HybridBlock`: a block that computes with arrays or with symbols, and so can run as one compiled program."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from lowering.mx import ndarray as nd
+from lowering.mx import symbol as sym
+from lowering.mx.gluon.basic_block import Block
+from lowering.mx.gluon.errors import (
+    BlockValueError,
+    DeferredInitializationError,
+    MismatchError,
+    NotInitializedError,
+)
+from lowering.mx.gluon.parameter_dict import ParameterDict
+from lowering.mx.gluon.program import CachedProgram
+from lowering.mx.gluon.structure import _flatten, _regroup, fits, kinds_in
+from lowering.mx.gluon.weights import Parameter
+from lowering.mx.ndarray import save
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import NNVMError, close_names
+
+
+class HybridBlock(Block):
+    """A block whose `hybrid_forward(self, F, x, ...)` computes by `F`, which is `mx.nd` or `mx.sym`; its parameters
+    come as keywords. `hybridize()` has it traced once, and run as one program.
+
+    Its children must be hybrid, too. A subclass may say `forward` instead, and is then no program.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
+        super().__init__(prefix=prefix, params=params)
+        self._cached_graph: tuple[Any, ...] = ()
+        self._cached_op: CachedProgram | None = None
+        self._cached_op_args: list[tuple[bool, Any]] = []
+        self._out_format: Any = None
+        self._in_format: Any = None
+        self._active = False
+        self._flags: list[tuple[str, Any]] = []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, HybridBlock):
+            self._clear_cached_op()
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Take a hybrid block as a child. Raises BlockValueError for others."""
+        if not isinstance(block, HybridBlock):
+            raise BlockValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}.",
+                fix="If you are using Sequential, please try HybridSequential instead.",
+            )
+        super().register_child(block, name)
+        self._clear_cached_op()
+
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: str | None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Run as one program from the next call on, or not. What was traced is dropped, unless clear is False.
+
+        The other flags are kept and change nothing: XLA plans memory by itself. Raises NotInitializedError for a
+        backend.
+        """
+        if backend is not None:
+            raise _no_backend(backend)
+        self._active = active
+        flags = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
+        bulk = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
+        self._flags = [*flags.items(), *((name, size) for name, size in bulk.items() if size is not None)]
+        if clear:
+            self._clear_cached_op()
+        if active and (self._forward_hooks or self._forward_pre_hooks):
+            warnings.warn(
+                f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a child of '
+                "HybridBlock, the hooks will not take effect.",
+                stacklevel=2,
+            )
+        super().hybridize(active, **flags, **bulk)
+
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> NoReturn:
+        """Refuse: there are no backends but XLA."""
+        raise _no_backend(backend)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters to another dtype; the block is traced anew."""
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def _clear_cached_op(self) -> None:
+        self._cached_graph = ()
+        self._cached_op = None
+        self._cached_op_args = []
+
+    # -- the graph ---------------------------------------------------------------------------------------------------
+
+    def _get_graph(self, *args: Any) -> tuple[Any, ...]:
+        """(input variables, symbol) of the block, traced once: `data` for one input, `data0`, `data1` … for several."""
+        if self._cached_graph:
+            return self._cached_graph
+        flat, self._in_format = _flatten(args, "input")
+        count = sum(each is not None for each in flat)
+        if count == 0:
+            raise BlockValueError("All args are None and we do not support such a case.", got=args)
+        names = iter([f"data{i}" for i in range(count)] if count > 1 else ["data"])
+        variables = [None if each is None else sym.var(next(names)) for each in flat]
+        params = {name: param.var() for name, param in self._reg_params.items()}
+        with self.name_scope():
+            out = self.hybrid_forward(sym, *_regroup(variables, self._in_format), **params)
+        outputs, self._out_format = _flatten(out, "output")
+        inputs = [each for each in variables if each is not None]
+        self._cached_graph = inputs, outputs[0] if len(outputs) == 1 else sym.Group(outputs)
+        return self._cached_graph
+
+    def _build_cache(self, *args: Any) -> None:
+        """Trace the block, finish the initialisation of its parameters, and make its program."""
+        data, out = self._get_graph(*args)
+        positions = {each.name: i for i, each in enumerate(data)}
+        names = out.list_inputs()
+        params: Mapping[str, Parameter] = dict(self.collect_params().items())
+        unknown = [name for name in names if name not in params and name not in positions]
+        if unknown:
+            close = close_names(unknown, [*params, *positions])
+            raise MismatchError(f"Unknown input to HybridBlock: {unknown[0]}", fix=close or None)
+        used = set(names)
+        unused = ", ".join(f"{i}-th" for name, i in positions.items() if name not in used)
+        if unused:
+            message = f"The {unused} input to HybridBlock is not used by any computation. Is this intended?"
+            warnings.warn(message, stacklevel=5)
+        unused = ", ".join(name for name in params if name not in used)
+        if unused:
+            message = f"Parameter {unused} is not used by any computation. Is this intended?"
+            warnings.warn(message, stacklevel=5)
+        own = [params[name] for name in names if name in params]
+        try:
+            for param in own:
+                param.list_data()
+        except DeferredInitializationError:
+            self._deferred_infer_shape(*args)
+            for param in own:
+                param._finish_deferred_init()
+        self._cached_op_args = [
+            (True, positions[name]) if name in positions else (False, params[name]) for name in names
+        ]
+        self._cached_op = CachedProgram(out, positions)
+
+    def _deferred_infer_shape(self, *args: Any) -> None:
+        """Infer the parameters' shapes. Raises BlockValueError, which says what stood in the way."""
+        try:
+            self.infer_shape(*args)
+        except (NNVMError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+            raise BlockValueError(
+                f"Deferred initialization failed because shape cannot be inferred. {error}"
+            ) from error
+
+    def _infer_attrs(self, infer: Callable[..., Any], attr: str, *args: Any) -> None:
+        data, out = self._get_graph(*args)
+        flat = [each for each in _flatten(args, "input")[0] if each is not None]
+        known = {variable.name: getattr(each, attr) for variable, each in zip(data, flat, strict=True)}
+        used = set(out.list_inputs())
+        inferred, _, states = infer(out, **{name: value for name, value in known.items() if name in used})
+        if inferred is None:
+            raise BlockValueError(f"The {attr}s of the inputs do not decide those of the parameters", got=known)
+        by_name = dict(zip(out.list_arguments(), inferred, strict=True))
+        by_name |= dict(zip(out.list_auxiliary_states(), states, strict=True))
+        for param in self.collect_params().values():
+            if param.name in by_name:
+                setattr(param, attr, by_name[param.name])
+
+    def infer_shape(self, *args: Any) -> None:
+        """Set the shapes of the parameters from inputs. Raises what inference raises."""
+        self._infer_attrs(lambda out, **known: out.infer_shape(**known), "shape", *args)
+
+    def infer_type(self, *args: Any) -> None:
+        """Set the dtypes of the parameters from inputs. Raises what inference raises."""
+        self._infer_attrs(lambda out, **known: out.infer_type(**known), "dtype", *args)
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def _call_cached_op(self, ctx: Any, *args: Any) -> Any:
+        if self._cached_op is None:
+            self._build_cache(*args)
+        assert self._cached_op is not None
+        flat, fmt = _flatten(args, "input")
+        if not fits(fmt, self._in_format):
+            raise BlockValueError(
+                "The argument structure of HybridBlock does not match the cached version",
+                expected=self._in_format,
+                got=fmt,
+                fix="Call hybridize() again for arguments of another structure.",
+            )
+        given = [each for each in flat if each is not None]
+        arrays = [given[each] if is_data else each.data(ctx) for is_data, each in self._cached_op_args]
+        return _regroup(self._cached_op(arrays, ctx), self._out_format)
+
+    def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The outputs for arrays, or for symbols, also in lists; None stands for inputs that are left out.
+
+        Raises BlockValueError for arrays and symbols together, for neither, and after `hybridize` for several contexts.
+        """
+        symbols, arrays, contexts = kinds_in((x, *args))
+        if symbols == arrays:
+            problem = "we do not support mixed NDArrays and Symbols" if symbols else "there must be one NDArray or one"
+            problem += " types for the input." if symbols else " Symbol in the input."
+            raise BlockValueError(f"In HybridBlock, {problem}", fix="Check the type of the args.")
+        if symbols:
+            params = {name: param.var() for name, param in self._reg_params.items()}
+            with self.name_scope():
+                return self.hybrid_forward(sym, x, *args, **params)
+        ctx = contexts[0]
+        if self._active:
+            if len(contexts) > 1:
+                raise BlockValueError(
+                    "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input "
+                    "context.",
+                    got=contexts,
+                    fix="Print the ele.ctx of the arguments.",
+                )
+            with ctx:
+                return self._call_cached_op(ctx, x, *args)
+        with ctx:
+            try:
+                params = {name: param.data(ctx) for name, param in self._reg_params.items()}
+            except DeferredInitializationError:
+                self._deferred_infer_shape(x, *args)
+                for param in self.params.values():
+                    param._finish_deferred_init()
+                params = {name: param.data(ctx) for name, param in self._reg_params.items()}
+            return self.hybrid_forward(nd, x, *args, **params)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """The outputs by functions of F; a subclass says them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say hybrid_forward(self, F, x)")
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
+        """Write `path-symbol.json` and `path-0000.params`, which all loaders of checkpoints take.
+
+        One input is called data, several data0, data1, …. remove_amp_cast: MXNet's; there are no such casts here.
+        Raises NotInitializedError before a hybridised block was called.
+        """
+        if not self._cached_graph:
+            raise NotInitializedError(
+                "There is no graph to export yet",
+                fix="Please first call block.hybridize() and then run forward with this block at least once before "
+                "calling export.",
+            )
+        symbol = self._cached_graph[1]
+        symbol.save(f"{os.fspath(path)}-symbol.json")
+        args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
+        arrays: dict[str, NDArray] = {}
+        for param in (each for is_data, each in self._cached_op_args if not is_data):
+            if param.name in args or param.name in states:
+                kind = "arg" if param.name in args else "aux"
+                arrays[f"{kind}:{param.name}"] = param._reduce()
+        save(f"{os.fspath(path)}-{epoch:04d}.params", arrays)
+
+
+def _no_backend(backend: str | None) -> NotInitializedError:
+    return NotInitializedError(f"There is no backend {backend!r}", fix="hybridize() compiles a block by XLA.")

@@ -1,0 +1,237 @@
+"""Containers, and layers without spatial axes: Dense, Dropout, Embedding, Flatten, functions as blocks.
+
+Normalisation is here, too, under MXNet's name of its module.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from lowering.mx import ndarray as nd
+from lowering.mx import symbol as sym
+from lowering.mx.gluon.basic_block import Block, described
+from lowering.mx.gluon.errors import BlockValueError, MismatchError
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.nn.activations import Activation
+from lowering.mx.gluon.nn.normalization import BatchNorm as BatchNorm
+from lowering.mx.gluon.nn.normalization import BatchNormReLU as BatchNormReLU
+from lowering.mx.gluon.nn.normalization import GroupNorm as GroupNorm
+from lowering.mx.gluon.nn.normalization import InstanceNorm as InstanceNorm
+from lowering.mx.gluon.nn.normalization import LayerNorm as LayerNorm
+
+
+class _InARow:
+    """What both containers have: blocks that are called one after the other, by number."""
+
+    _children: Any
+    _prefix: str
+    name_scope: Any
+    register_child: Any
+
+    def add(self, *blocks: Any) -> None:
+        """Put blocks at the end."""
+        for block in blocks:
+            self.register_child(block)
+
+    def __repr__(self) -> str:
+        return described(self, self._children)  # pyright: ignore[reportArgumentType]
+
+    def __getitem__(self, key: Any) -> Any:
+        layers = list(self._children.values())[key]
+        if not isinstance(layers, list):
+            return layers
+        made: Any = type(self)
+        net = made(prefix=self._prefix)
+        with net.name_scope():
+            net.add(*layers)
+        return net
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+
+class Sequential(_InARow, Block):
+    """Blocks of any kind, one after the other."""
+
+    def forward(self, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The last block's output."""
+        for block in self._children.values():
+            x = block(x)
+        return x
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Have the hybrid ones run as one program each; warns where all are hybrid."""
+        if self._children and all(isinstance(child, HybridBlock) for child in self._children.values()):
+            warnings.warn(
+                f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using "
+                "HybridSequential for the best performance.",
+                stacklevel=2,
+            )
+        super().hybridize(active, **kwargs)
+
+
+class HybridSequential(_InARow, HybridBlock):
+    """Hybrid blocks, one after the other, which run as one program."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The last block's output."""
+        for block in self._children.values():
+            x = block(x)
+        return x
+
+
+class Dense(HybridBlock):
+    """activation(x · weightᵀ + bias). units: of the output's last axis. flatten: x becomes (n, d) first, else all axes
+    but the last stay. in_units: of the input; 0: the first pass says it."""
+
+    def __init__(
+        self,
+        units: int,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self._flatten, self._units, self._in_units = flatten, units, in_units
+        given = {"dtype": dtype, "allow_deferred_init": True}
+        with self.name_scope():
+            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, **given)
+            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, **given) if use_bias else None
+            self.act = None if activation is None else Activation(activation, prefix=activation + "_")
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+        """(n, units), or (..., units) without flatten."""
+        given = [x, weight] if bias is None else [x, weight, bias]
+        out = F.FullyConnected(*given, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        units, in_units = self.weight.shape
+        return f"{type(self).__name__}({in_units or None} -> {units}, {self.act or 'linear'})"
+
+
+class Dropout(HybridBlock):
+    """In training sets elements to 0 with probability rate, and scales the others. axes: along which all elements share
+    their fate."""
+
+    def __init__(self, rate: float, axes: Any = (), **kwargs: Any):
+        super().__init__(**kwargs)
+        self._rate, self._axes = rate, axes
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """x with elements dropped."""
+        if self._rate > 0:
+            return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
+        return F.identity(x)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p = {self._rate}, axes={self._axes})"
+
+
+class Embedding(HybridBlock):
+    """The rows of a matrix (input_dim, output_dim) with the numbers in x. sparse_grad: gradients are dense here,
+    whatever it says."""
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        sparse_grad: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self._kwargs = {
+            "input_dim": input_dim,
+            "output_dim": output_dim,
+            "dtype": dtype,
+            "sparse_grad": sparse_grad,
+        }
+        self.weight = self.params.get(
+            "weight",
+            shape=(input_dim, output_dim),
+            init=weight_initializer,
+            dtype=dtype,
+            allow_deferred_init=True,
+            grad_stype="row_sparse" if sparse_grad else "default",
+        )
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:
+        """x's axes, and one of output_dim."""
+        return F.Embedding(x, weight, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        return "{}({input_dim} -> {output_dim}, {dtype})".format(type(self).__name__, **self._kwargs)
+
+
+class Flatten(HybridBlock):
+    """(n, ...) → (n, d)."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """(n, d)."""
+        return F.flatten(x)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class Lambda(Block):
+    """A function of arrays, or the name of one of mx.nd, as a block. Raises MismatchError, BlockValueError."""
+
+    def __init__(self, function: str | Callable[..., Any], prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        if isinstance(function, str):
+            _check_names(function, nd)
+            self._func_impl = getattr(nd, function)
+        elif callable(function):
+            self._func_impl = function
+        else:
+            raise _no_function(function)
+
+    def forward(self, *args: Any) -> Any:
+        """What the function returns."""
+        return self._func_impl(*args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._func_impl.__name__})"
+
+
+class HybridLambda(HybridBlock):
+    """A function (F, x, ...), or the name of one of mx.nd and mx.sym, as a hybrid block. Raises MismatchError,
+    BlockValueError."""
+
+    def __init__(self, function: str | Callable[..., Any], prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        if isinstance(function, str):
+            _check_names(function, nd, sym)
+            self._func: Callable[..., Any] = lambda F, *args: getattr(F, function)(*args)
+            self._func_name = function
+        elif callable(function):
+            self._func, self._func_name = function, function.__name__
+        else:
+            raise _no_function(function)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
+        """What the function returns."""
+        return self._func(F, x, *args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._func_name})"
+
+
+def _check_names(name: str, *modules: Any) -> None:
+    if not all(hasattr(module, name) for module in modules):
+        where = "/".join(module.__name__.rpartition(".")[2] for module in reversed(modules))
+        raise MismatchError(f"Function name {name} is not found in {where}.")
+
+
+def _no_function(function: Any) -> BlockValueError:
+    return BlockValueError(f"Unrecognized function in lambda: {function!r:.80} of type {type(function)}")

@@ -1,0 +1,286 @@
+"""Convolutions along one, two and three axes, their transposes, and padding by reflection.
+
+Pooling is here, too, under MXNet's name of its module.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mx.base import numeric_types
+from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.nn.activations import Activation
+from lowering.mx.gluon.nn.pooling import AvgPool1D as AvgPool1D
+from lowering.mx.gluon.nn.pooling import AvgPool2D as AvgPool2D
+from lowering.mx.gluon.nn.pooling import AvgPool3D as AvgPool3D
+from lowering.mx.gluon.nn.pooling import GlobalAvgPool1D as GlobalAvgPool1D
+from lowering.mx.gluon.nn.pooling import GlobalAvgPool2D as GlobalAvgPool2D
+from lowering.mx.gluon.nn.pooling import GlobalAvgPool3D as GlobalAvgPool3D
+from lowering.mx.gluon.nn.pooling import GlobalMaxPool1D as GlobalMaxPool1D
+from lowering.mx.gluon.nn.pooling import GlobalMaxPool2D as GlobalMaxPool2D
+from lowering.mx.gluon.nn.pooling import GlobalMaxPool3D as GlobalMaxPool3D
+from lowering.mx.gluon.nn.pooling import MaxPool1D as MaxPool1D
+from lowering.mx.gluon.nn.pooling import MaxPool2D as MaxPool2D
+from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
+
+
+def _sizes(value: Any, rank: int, what: str) -> Any:
+    """A number as so many, numbers as they are. Raises MismatchError for another count."""
+    sizes = (value,) * rank if isinstance(value, numeric_types) else value
+    if len(sizes) != rank:
+        raise MismatchError(f"{what} must be a number or a list of {rank} ints", got=value)
+    return sizes
+
+
+def _check_layout(layout: str, known: tuple[str, ...], what: str) -> None:
+    if layout not in known:
+        raise MismatchError(f"Only supports {' and '.join(known)} layout for {what}", got=layout)
+
+
+class _Conv(HybridBlock):
+    """What all convolutions have in common. A subclass says its rank and layouts. adj: of a transposed one."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int,
+        layout: str,
+        in_channels: int = 0,
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        op_name: str = "Convolution",
+        adj: Any = None,
+        prefix: str | None = None,
+        params: Any = None,
+    ):
+        super().__init__(prefix=prefix, params=params)
+        rank = len(kernel_size)
+        with self.name_scope():
+            self._channels, self._in_channels, self._op_name = channels, in_channels, op_name
+            self._kwargs: dict[str, Any] = {
+                "kernel": kernel_size,
+                "stride": (strides,) * rank if isinstance(strides, numeric_types) else strides,
+                "dilate": (dilation,) * rank if isinstance(dilation, numeric_types) else dilation,
+                "pad": (padding,) * rank if isinstance(padding, numeric_types) else padding,
+                "num_filter": channels,
+                "num_group": groups,
+                "no_bias": not use_bias,
+                "layout": layout,
+            }
+            if adj is not None:
+                self._kwargs["adj"] = adj
+            first, second = (in_channels, channels) if op_name == "Deconvolution" else (channels, in_channels)
+            kernel, last = tuple(kernel_size), second // groups
+            shape = (first, last, *kernel) if layout.find("C") == 1 else (first, *kernel, last)
+            given = {"allow_deferred_init": True}
+            self.weight = self.params.get("weight", shape=shape, init=weight_initializer, **given)
+            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, **given) if use_bias else None
+            self.act = None if activation is None else Activation(activation, prefix=activation + "_")
+
+    def _alias(self) -> str:
+        return "conv"
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+        """The layer's output, in x's layout."""
+        given = [x, weight] if bias is None else [x, weight, bias]
+        out = getattr(F, self._op_name)(*given, name="fwd", **self._kwargs)
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        facts, rank, shape = self._kwargs, len(self._kwargs["kernel"]), self.weight.shape
+        text = f"{type(self).__name__}({shape[1] or None} -> {shape[0]}, kernel_size={facts['kernel']}"
+        text += f", stride={facts['stride']}"
+        if facts["pad"] != (0,) * rank:
+            text += f", padding={facts['pad']}"
+        if facts["dilate"] != (1,) * rank:
+            text += f", dilation={facts['dilate']}"
+        if facts["num_group"] != 1:
+            text += f", groups={facts['num_group']}"
+        if self.bias is None:
+            text += ", bias=False"
+        return f"{text}, {self.act})" if self.act else f"{text})"
+
+
+class Conv1D(_Conv):
+    """A convolution of data (n, c, w). channels: of the output. groups: of channels, each convolved by itself."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        layout: str = "NCW",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        _check_layout(layout, ("NCW",), "now")
+        kernel, op_name = _sizes(kernel_size, 1, "kernel_size"), kwargs.pop("op_name", "Convolution")
+        options = activation, use_bias, weight_initializer, bias_initializer, op_name
+        super().__init__(channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, **kwargs)
+
+
+class Conv2D(_Conv):
+    """A convolution of data (n, c, h, w), or with layout "NHWC" of (n, h, w, c)."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: Any = (0, 0),
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        layout: str = "NCHW",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        _check_layout(layout, ("NCHW", "NHWC"), "now")
+        kernel, op_name = _sizes(kernel_size, 2, "kernel_size"), kwargs.pop("op_name", "Convolution")
+        options = activation, use_bias, weight_initializer, bias_initializer, op_name
+        super().__init__(channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, **kwargs)
+
+
+class Conv3D(_Conv):
+    """A convolution of data (n, c, d, h, w), or with layout "NDHWC" of (n, d, h, w, c)."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any = (1, 1, 1),
+        padding: Any = (0, 0, 0),
+        dilation: Any = (1, 1, 1),
+        groups: int = 1,
+        layout: str = "NCDHW",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        _check_layout(layout, ("NCDHW", "NDHWC"), "now")
+        kernel, op_name = _sizes(kernel_size, 3, "kernel_size"), kwargs.pop("op_name", "Convolution")
+        options = activation, use_bias, weight_initializer, bias_initializer, op_name
+        super().__init__(channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, **kwargs)
+
+
+class Conv1DTranspose(_Conv):
+    """The transpose of Conv1D. output_padding: further columns of the output."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        layout: str = "NCW",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        _check_layout(layout, ("NCW",), "now")
+        kernel, adj = _sizes(kernel_size, 1, "kernel_size"), _sizes(output_padding, 1, "output_padding")
+        options = activation, use_bias, weight_initializer, bias_initializer, kwargs.pop("op_name", "Deconvolution")
+        super().__init__(
+            channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, adj, **kwargs
+        )
+        self.outpad = adj
+
+
+class Conv2DTranspose(_Conv):
+    """The transpose of Conv2D. output_padding: further rows and columns of the output."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: Any = (0, 0),
+        output_padding: Any = (0, 0),
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        layout: str = "NCHW",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        _check_layout(layout, ("NCHW", "NHWC"), "now")
+        kernel, adj = _sizes(kernel_size, 2, "kernel_size"), _sizes(output_padding, 2, "output_padding")
+        options = activation, use_bias, weight_initializer, bias_initializer, kwargs.pop("op_name", "Deconvolution")
+        super().__init__(
+            channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, adj, **kwargs
+        )
+        self.outpad = adj
+
+
+class Conv3DTranspose(_Conv):
+    """The transpose of Conv3D. output_padding: further elements of the output along each axis."""
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Any,
+        strides: Any = (1, 1, 1),
+        padding: Any = (0, 0, 0),
+        output_padding: Any = (0, 0, 0),
+        dilation: Any = (1, 1, 1),
+        groups: int = 1,
+        layout: str = "NCDHW",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        _check_layout(layout, ("NCDHW", "NDHWC"), "now")
+        kernel, adj = _sizes(kernel_size, 3, "kernel_size"), _sizes(output_padding, 3, "output_padding")
+        options = activation, use_bias, weight_initializer, bias_initializer, kwargs.pop("op_name", "Deconvolution")
+        super().__init__(
+            channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, adj, **kwargs
+        )
+        self.outpad = adj
+
+
+class ReflectionPad2D(HybridBlock):
+    """Pads rows and columns by what is mirrored at the edges. padding: a number, or the eight of the operator pad."""
+
+    def __init__(self, padding: Any = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        if isinstance(padding, numeric_types):
+            padding = (0, 0, 0, 0, padding, padding, padding, padding)
+        if len(padding) != 8:
+            raise MismatchError("padding must be a number or 8 of them", got=padding)
+        self._padding = padding
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """x (n, c, h, w), padded."""
+        return F.pad(x, mode="reflect", pad_width=self._padding)

@@ -1,0 +1,200 @@
+"""Normalisation over the batch, over groups of channels, over samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.gluon.hybrid import HybridBlock
+
+
+def _text(block: Any, first: str, values: dict[str, Any], channels: Any) -> str:
+    return f"{first}({', '.join(f'{name}={value!r}' for name, value in values.items())}, in_channels={channels})"
+
+
+class _BatchNorm(HybridBlock):
+    """What BatchNorm and BatchNormReLU have in common."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        fuse_relu: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self._kwargs = {
+            "axis": axis,
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+        }
+        self.fuse_relu = fuse_relu
+        if in_channels:
+            self.in_channels = in_channels
+        rows = (
+            ("gamma", scale, gamma_initializer),
+            ("beta", center, beta_initializer),
+            ("running_mean", False, running_mean_initializer),
+            ("running_var", False, running_variance_initializer),
+        )
+        for name, learned, first in rows:
+            param = self.params.get(
+                name,
+                grad_req="write" if learned else "null",
+                shape=(in_channels,),
+                init=first,
+                allow_deferred_init=True,
+                differentiable=learned,
+            )
+            setattr(self, name, param)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters; in float16 they stay float32."""
+        super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
+        """x normalised, by the batch's statistics in training, else by the moving ones."""
+        function = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
+        return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        channels = self.gamma.shape[0]  # pyright: ignore[reportAttributeAccessIssue]
+        return _text(self, type(self).__name__, self._kwargs, channels or None)
+
+
+class BatchNorm(_BatchNorm):
+    """Normalises each channel over the batch. axis: of channels. center, scale: whether there is a beta, a gamma that
+    is learned. use_global_stats: the moving statistics serve in training, too."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        firsts = beta_initializer, gamma_initializer, running_mean_initializer, running_variance_initializer
+        super().__init__(
+            axis, momentum, epsilon, center, scale, use_global_stats, self._with_relu, *firsts, in_channels, **kwargs
+        )
+
+    _with_relu = False
+
+
+class BatchNormReLU(BatchNorm):
+    """BatchNorm, and relu after it, as one operator."""
+
+    _with_relu = True
+
+
+def _gamma_beta(block: Any, channels: int, scale: bool, center: bool, gamma: Any, beta: Any) -> None:
+    """Make a block's scale and shift of each channel."""
+    for name, learned, first in (("gamma", scale, gamma), ("beta", center, beta)):
+        grad_req = "write" if learned else "null"
+        given = {"grad_req": grad_req, "shape": (channels,), "init": first, "allow_deferred_init": True}
+        setattr(block, name, block.params.get(name, **given))
+
+
+class InstanceNorm(HybridBlock):
+    """Normalises each channel of each sample. axis: of channels."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon = axis, epsilon
+        _gamma_beta(self, in_channels, scale, center, gamma_initializer, beta_initializer)
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:
+        """x normalised."""
+        if self._axis == 1:
+            return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
+        x = x.swapaxes(1, self._axis)
+        return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon).swapaxes(1, self._axis)
+
+    def __repr__(self) -> str:
+        return _text(self, type(self).__name__, self._kwargs, self.gamma.shape[0])  # pyright: ignore
+
+
+class LayerNorm(HybridBlock):
+    """Normalises each sample along an axis."""
+
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ):
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
+        _gamma_beta(self, in_channels, scale, center, gamma_initializer, beta_initializer)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
+        """data normalised."""
+        return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
+
+    def __repr__(self) -> str:
+        return _text(self, type(self).__name__, self._kwargs, self.gamma.shape[0])  # pyright: ignore
+
+
+class GroupNorm(HybridBlock):
+    """Normalises groups of channels of each sample."""
+
+    def __init__(
+        self,
+        num_groups: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        prefix: str | None = None,
+        params: Any = None,
+    ):
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
+        self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
+        _gamma_beta(self, num_groups, scale, center, gamma_initializer, beta_initializer)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
+        """data normalised."""
+        return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._kwargs.items())})"

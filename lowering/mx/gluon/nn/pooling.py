@@ -1,0 +1,225 @@
+"""Pooling along one, two and three axes, over windows or over whole maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mx.base import numeric_types
+from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.hybrid import HybridBlock
+
+
+class _Pooling(HybridBlock):
+    """What all poolings have in common."""
+
+    def __init__(
+        self,
+        pool_size: Any,
+        strides: Any,
+        padding: Any,
+        ceil_mode: bool,
+        global_pool: bool,
+        pool_type: str,
+        layout: str,
+        count_include_pad: bool | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        rank = len(pool_size)
+        strides = pool_size if strides is None else strides
+        self._kwargs = {
+            "kernel": pool_size,
+            "stride": (strides,) * rank if isinstance(strides, numeric_types) else strides,
+            "pad": (padding,) * rank if isinstance(padding, numeric_types) else padding,
+            "global_pool": global_pool,
+            "pool_type": pool_type,
+            "layout": layout,
+            "pooling_convention": "full" if ceil_mode else "valid",
+        }
+        if count_include_pad is not None:
+            self._kwargs["count_include_pad"] = count_include_pad
+
+    def _alias(self) -> str:
+        return "pool"
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The layer's output, in x's layout."""
+        return F.Pooling(x, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        ceil_mode = self._kwargs["pooling_convention"] == "full"
+        return (
+            "{}(size={kernel}, stride={stride}, padding={pad}, ceil_mode={}, global_pool={global_pool}, "
+            "pool_type={pool_type}, layout={layout})".format(type(self).__name__, ceil_mode, **self._kwargs)
+        )
+
+
+def _checked(pool_size: Any, layout: str, layouts: tuple[str, str]) -> Any:
+    """The window along all axes. Raises MismatchError for another count, and for another layout."""
+    rank = len(layouts[0]) - 2
+    if layout not in layouts:
+        problem = f"Only {' and '.join(layouts)} layouts are valid for {rank}D Pooling"
+        raise MismatchError(problem, got=layout)
+    sizes = (pool_size,) * rank if isinstance(pool_size, numeric_types) else pool_size
+    if len(sizes) != rank:
+        raise MismatchError(f"pool_size must be a number or a list of {rank} ints", got=pool_size)
+    return sizes
+
+
+_1D, _2D, _3D = ("NCW", "NWC"), ("NCHW", "NHWC"), ("NCDHW", "NDHWC")
+
+
+class MaxPool1D(_Pooling):
+    """The largest element of each window along the last axis.
+
+    strides: by default the window. ceil_mode: a last window may overhang.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any = 2,
+        strides: Any = None,
+        padding: Any = 0,
+        layout: str = "NCW",
+        ceil_mode: bool = False,
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, _1D)
+        super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+
+
+class MaxPool2D(_Pooling):
+    """The largest element of each window along rows and columns.
+
+    strides: by default the window. ceil_mode: a last window may overhang.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any = (2, 2),
+        strides: Any = None,
+        padding: Any = 0,
+        layout: str = "NCHW",
+        ceil_mode: bool = False,
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, _2D)
+        super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+
+
+class MaxPool3D(_Pooling):
+    """The largest element of each window along three axes.
+
+    strides: by default the window. ceil_mode: a last window may overhang.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any = (2, 2, 2),
+        strides: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        layout: str = "NCDHW",
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, _3D)
+        super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+
+
+class AvgPool1D(_Pooling):
+    """The mean of each window along the last axis; see MaxPool1D. count_include_pad: whether padding counts."""
+
+    def __init__(
+        self,
+        pool_size: Any = 2,
+        strides: Any = None,
+        padding: Any = 0,
+        layout: str = "NCW",
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, _1D)
+        super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+
+
+class AvgPool2D(_Pooling):
+    """The mean of each window along rows and columns; see MaxPool2D. count_include_pad: whether padding counts."""
+
+    def __init__(
+        self,
+        pool_size: Any = (2, 2),
+        strides: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        layout: str = "NCHW",
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, _2D)
+        super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+
+
+class AvgPool3D(_Pooling):
+    """The mean of each window along three axes; see MaxPool3D. count_include_pad: whether padding counts."""
+
+    def __init__(
+        self,
+        pool_size: Any = (2, 2, 2),
+        strides: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        layout: str = "NCDHW",
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, _3D)
+        super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+
+
+class GlobalMaxPool1D(_Pooling):
+    """The largest element of each channel of each sample."""
+
+    def __init__(self, layout: str = "NCW", **kwargs: Any):
+        window = _checked(1, layout, _1D)
+        super().__init__(window, None, 0, True, True, "max", layout, **kwargs)
+
+
+class GlobalMaxPool2D(_Pooling):
+    """The largest element of each channel of each sample."""
+
+    def __init__(self, layout: str = "NCHW", **kwargs: Any):
+        window = _checked(1, layout, _2D)
+        super().__init__(window, None, 0, True, True, "max", layout, **kwargs)
+
+
+class GlobalMaxPool3D(_Pooling):
+    """The largest element of each channel of each sample."""
+
+    def __init__(self, layout: str = "NCDHW", **kwargs: Any):
+        window = _checked(1, layout, _3D)
+        super().__init__(window, None, 0, True, True, "max", layout, **kwargs)
+
+
+class GlobalAvgPool1D(_Pooling):
+    """The mean of each channel of each sample."""
+
+    def __init__(self, layout: str = "NCW", **kwargs: Any):
+        window = _checked(1, layout, _1D)
+        super().__init__(window, None, 0, True, True, "avg", layout, **kwargs)
+
+
+class GlobalAvgPool2D(_Pooling):
+    """The mean of each channel of each sample."""
+
+    def __init__(self, layout: str = "NCHW", **kwargs: Any):
+        window = _checked(1, layout, _2D)
+        super().__init__(window, None, 0, True, True, "avg", layout, **kwargs)
+
+
+class GlobalAvgPool3D(_Pooling):
+    """The mean of each channel of each sample."""
+
+    def __init__(self, layout: str = "NCDHW", **kwargs: Any):
+        window = _checked(1, layout, _3D)
+        super().__init__(window, None, 0, True, True, "avg", layout, **kwargs)

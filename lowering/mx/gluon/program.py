@@ -1,0 +1,182 @@
+"""`CachedProgram`: a traced block as compiled programs: one forward, and one backward from what the forward kept.
+
+They are an executor's functions (`lowering/executor/functions.py`), and a `Predictor` for inference: the tape records
+a call of the whole block as one call, which computes its gradients from residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.convolutions.backends import OWNED
+from lowering.core.cache import Programs
+from lowering.core.python_calls import refuse_without_client
+from lowering.executor.arrays import writing
+from lowering.executor.functions import ExecutorFunctions, Randomness
+from lowering.mx import recording
+from lowering.mx.context import Context
+from lowering.mx.keys import next_randomness
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.serving.predictor import Predictor
+from lowering.xla.platforms import here, kind_of
+from symjax_nnvm.inspect.roles import label_variables
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.recent import Recent
+from symjax_nnvm.symbol.symbol import Symbol
+
+_KEPT = 64
+"""Sets of inputs to differentiate, for which functions are kept."""
+
+_PATIENCE = 64
+"""Calls in inference with unchanged parameters, before a Predictor is made again of parameters that had changed."""
+
+
+class CachedProgram:
+    """A symbol as a function of NDArrays, in the order of `list_inputs()`; what runs is compiled at the first call of
+    its kind. data_names: the inputs that every call gives; the others are parameters."""
+
+    def __init__(self, symbol: Symbol, data_names: Collection[str]):
+        self.symbol, self.names = symbol, symbol.list_inputs()
+        self._is_data = [name in data_names for name in self.names]
+        self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
+        self._programs = Programs(symbol)
+        self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
+        self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
+
+    def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
+        """The outputs, on the context of the arrays; states are written, and the call is recorded."""
+        refuse_without_client()
+        values = [array.value for array in arrays]
+        is_train = recording.is_training()
+        entries = [array.entry for array in arrays] if recording.is_recording() else []
+        wanted = tuple(
+            name
+            for name, entry, value in zip(self.names, entries, values, strict=False)
+            if entry is not None and name not in self._states and jnp.issubdtype(value.dtype, jnp.inexact)
+        )
+        if not wanted and not is_train and (outputs := self._serving.outputs(values, context)) is not None:
+            return [like_jax(output, context) for output in outputs]
+        functions = self._functions_of(wanted, context)
+        randomness = next_randomness() if functions.draws(is_train) else None
+        args, aux = self._listed(functions, values)
+        written = [
+            (i, arrays[self._states[name]].cell)
+            for i, name in enumerate(functions.aux_names)
+            if is_train or i in functions.written_in_forward
+        ]
+        with nullcontext() if functions.calls_python else writing(*(cell for _, cell in written)):
+            if wanted:
+                run = functions.forward_keeping(is_train)
+                outputs, states, residuals, _ = run(args, aux, randomness)
+            else:
+                (outputs, states), residuals = functions.forward(is_train)(args, aux, randomness), None
+            for i, cell in written:
+                cell.assign(states[i])
+        results = [like_jax(output, context) for output in outputs]
+        if wanted:
+            call = _RecordedCall(self, functions, is_train, residuals, randomness)
+            kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
+            key = None if randomness is None else randomness[0]
+            recorded = recording.Call(call, values, entries, key, outputs, kept)
+            for i, array in enumerate(results):
+                array.entry = (recorded, i)
+        return results
+
+    def _functions_of(self, wrt: tuple[str, ...], context: Context) -> ExecutorFunctions:
+        platform = here() if context.device is None else kind_of(context.device)
+        functions = self._functions.get((wrt, platform))
+        if functions is None:
+            options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)
+            functions = self._functions[wrt, platform] = ExecutorFunctions(self._programs, options)
+        return functions
+
+    def _listed(self, functions: ExecutorFunctions, values: Sequence[jax.Array]) -> tuple[list[Any], list[Any]]:
+        """Arguments and states in the order of the functions."""
+        named = dict(zip(self.names, values, strict=True))
+        return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
+
+
+class _RecordedCall:
+    """What a call of a program was on the tape: it computes its gradients from the residuals of its forward pass."""
+
+    def __init__(
+        self, program: CachedProgram, functions: ExecutorFunctions, is_train: bool, residuals: Any, drawn: Randomness
+    ):
+        self.names, self.symbol = program.names, program.symbol
+        self._program, self._functions, self._is_train = program, functions, is_train
+        self._residuals, self._drawn = residuals, drawn
+
+    def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
+        """None: what Python adds to is the executor's."""
+        return ()
+
+    def gradients(
+        self,
+        wrt: tuple[str, ...],
+        values: Sequence[jax.Array],
+        key: jax.Array | None,
+        heads: Sequence[jax.Array],
+        outputs: Sequence[jax.Array],
+        states: Mapping[str, jax.Array],
+        onto: Mapping[str, jax.Array],
+    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """As of `eager.Expression`: gradients by name, and states that computing them wrote."""
+        functions = self._functions
+        needed = [head if needs else None for needs, head in zip(functions.required_heads, heads, strict=True)]
+        args, aux = self._program._listed(functions, values)
+        if functions.calls_python:
+            aux = [states[name] for name in functions.aux_names]
+        arguments = args, outputs, self._residuals, self._drawn, needed, [None] * len(functions.wrt)
+        gradients, written, _ = functions.backward(self._is_train)(*arguments, aux if functions.calls_python else [])
+        named = dict(zip(functions.wrt, gradients, strict=True))
+        return {name: named[name] for name in wrt}, written
+
+
+class _Serving:
+    """A network in inference: a `Predictor` of its parameters, as long as they do not change.
+
+    The first parameters get one at once. Those that come after a change get one when they have stayed the same for
+    some calls, which are more each time: a network that is validated while it trains does without.
+    """
+
+    def __init__(self, symbol: Symbol, programs: Programs, names: Sequence[str], is_data: Sequence[bool]):
+        self._symbol, self._programs, self._names, self._is_data = symbol, programs, names, is_data
+        self._states = frozenset(symbol.list_auxiliary_states())
+        self._parameters: list[jax.Array] = []
+        self._predictor: Predictor | None = None
+        self._calls = self._patience = 0
+
+    def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
+        """The outputs, or None where no Predictor serves."""
+        if context.device is not None or not self._may_serve:
+            return None
+        parameters = [value for value, data in zip(values, self._is_data, strict=True) if not data]
+        if len(parameters) != len(self._parameters) or any(
+            new is not old for new, old in zip(parameters, self._parameters, strict=True)
+        ):
+            if self._parameters:
+                self._patience = max(_PATIENCE, 8 * self._patience if self._predictor else self._patience)
+            self._parameters, self._predictor, self._calls = parameters, None, 0
+        self._calls += 1
+        if self._predictor is None:
+            if self._calls <= self._patience:
+                return None
+            named = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if not data}
+            args = {name: value for name, value in named.items() if name not in self._states}
+            aux = {name: value for name, value in named.items() if name in self._states}
+            self._predictor = Predictor(self._symbol, args, aux)
+        inputs = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if data}
+        return self._predictor(**inputs)
+
+    @cached_property
+    def _may_serve(self) -> bool:
+        """Whether a Predictor computes the same: not of graphs that draw, that call Python or that read labels."""
+        program = self._programs.forward(Options())
+        labels = label_variables(self._symbol)
+        return any(self._is_data) and not (program.needs_key or program.segments or labels)

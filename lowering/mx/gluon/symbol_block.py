@@ -1,0 +1,154 @@
+"""`SymbolBlock`: a symbol, such as one that was loaded, as a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lowering.mx import symbol as sym
+from lowering.mx.gluon.errors import BlockValueError, MismatchError
+from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.parameter_dict import ParameterDict
+from lowering.mx.gluon.structure import _flatten, _regroup
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.symbol.symbol import Symbol
+
+_STATISTICS = ("running_var", "moving_var")
+_ROW_SPARSE = "1"
+
+
+class SymbolBlock(HybridBlock):
+    """A block that computes a symbol, or a list of them, of inputs; all other variables are its parameters, under their
+    own names. params: a dict whose parameters of these names are taken.
+
+    Raises MismatchError for an input that is no variable, and for parameters of row-sparse storage.
+    """
+
+    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None):
+        super().__init__(prefix=None, params=None)
+        self._prefix = ""
+        self._params = ParameterDict("", params)
+        if isinstance(inputs, Symbol) and len(inputs.list_outputs()) == 1:
+            inputs = [inputs]
+        if isinstance(outputs, list | tuple) and len(outputs) == 1:
+            outputs = outputs[0]
+        variables, self._in_format = _flatten(inputs, "input")
+        flat, self._out_format = _flatten(outputs, "output")
+        for each in variables:
+            if len(each.get_internals().list_outputs()) != 1:
+                raise MismatchError(f"Input symbols must be variable, but {each} is an output of operators")
+        out = flat[0] if len(flat) == 1 else sym.Group(flat)
+        for name, attrs in out.attr_dict().items():
+            if attrs.get("__storage_type__") == _ROW_SPARSE:
+                problem = f"SymbolBlock doesn't support Parameter '{name}' because its storage type is 'row_sparse'."
+                raise MismatchError(problem, fix="Remove __storage_type__: arrays are dense here.")
+        given = {each.name for each in variables}
+        dtypes = _dtypes(variables, out)
+        for name in out.list_arguments():
+            if name not in given:
+                self.params.get(name, allow_deferred_init=True, dtype=dtypes.get(name, np.float32))
+        for name in out.list_auxiliary_states():
+            if name not in given:
+                dtype = dtypes.get(name, np.float32)
+                self.params.get(name, grad_req="null", allow_deferred_init=True, dtype=dtype)
+        self._cached_graph = variables, out
+        begins = len(_common_prefix(list(self._params.keys())))
+        self._reg_params = {name[begins:]: param for name, param in self._params.items()}
+
+    @staticmethod
+    def imports(
+        symbol_file: str,
+        input_names: str | Sequence[str],
+        param_file: str | None = None,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """The block of a symbol file, with the parameters of an array file, in whose dtypes they are.
+
+        input_names: the variables that calls give. Raises MismatchError for parameters that are missing or surplus,
+        unless allow_missing and ignore_extra, and what loading a symbol raises.
+        """
+        symbol = sym.load(symbol_file)
+        names = [input_names] if isinstance(input_names, str) else input_names
+        inputs = [sym.var(name, dtype="float32" if param_file is None else None) for name in names]
+        block = SymbolBlock(symbol, inputs)
+        if param_file is not None:
+            given = ctx, allow_missing, ignore_extra
+            block.collect_params().load(param_file, *given, cast_dtype=True, dtype_source="saved")
+        return block
+
+    def __repr__(self) -> str:
+        variables, out = self._cached_graph
+        return f"{type(self).__name__}(\n{out} : {len(variables)} -> {len(out.list_outputs())}\n)"
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """The outputs for arrays, as one program, or for symbols."""
+        if isinstance(x, NDArray):
+            with x.context:
+                return self._call_cached_op(x.context, x, *args)
+        if not isinstance(x, Symbol):
+            expected = "Symbol or NDArray"
+            raise MismatchError("The first argument of a HybridBlock", expected=expected, got=type(x).__name__)
+        flat, fmt = _flatten([x, *args], "input")
+        if fmt != self._in_format:
+            raise MismatchError("Invalid input format", expected=self._in_format, got=fmt)
+        variables, out = self._cached_graph
+        made = out(**{variable.name: each for variable, each in zip(variables, flat, strict=True)})
+        return _regroup([made] if self._out_format == 0 else list(made), self._out_format)
+
+    def _clear_cached_op(self) -> None:
+        graph = self._cached_graph
+        super()._clear_cached_op()
+        self._cached_graph = graph
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters to another dtype; in float16 a BatchNorm's stay float32, known by their names."""
+        super().cast(dtype)
+        if np.dtype(dtype).name != "float16":
+            return
+        names = set(self._cached_graph[1].list_inputs())
+        for name in names:
+            for ending in _STATISTICS:
+                prefix = name.removesuffix(ending)
+                siblings = [prefix + ending.replace("var", "mean"), prefix + "gamma", prefix + "beta"]
+                if prefix != name and names.issuperset(siblings):
+                    for each in (name, *siblings):
+                        self.params[each].cast("float32")
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Self:
+        """Refuse: the symbol says what is computed."""
+        raise BlockValueError("A SymbolBlock has no hybrid_forward: it computes its symbol")
+
+
+def _dtypes(inputs: Sequence[Symbol], out: Symbol) -> dict[str, Any]:
+    """The dtypes of variables that follow from those that the inputs declare; none where they do not fit."""
+    known: dict[Any, Any] = {}
+    for each in inputs:
+        dtype = each.attr("__dtype__")
+        if dtype is None:
+            return {}
+        known[each.name] = each.infer_type()[0][0]
+    used = set(out.list_inputs())
+    try:
+        arguments, _, states = out.infer_type(**{name: dtype for name, dtype in known.items() if name in used})
+    except NNVMError:
+        return {}
+    if arguments is None:
+        return {}
+    names = [*out.list_arguments(), *out.list_auxiliary_states()]
+    return dict(zip(names, [*arguments, *states], strict=True))
+
+
+def _common_prefix(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    shortest, longest = min(names, default=""), max(names, default="")
+    same = (i for i, (a, b) in enumerate(zip(shortest, longest, strict=False)) if a != b)
+    return shortest[: next(same, len(shortest))]

@@ -1,0 +1,241 @@
+"""`Trainer`: an optimiser for the parameters of blocks, which one compiled call per context updates at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lowering.mx import kv
+from lowering.mx import optimizer as optimizers
+from lowering.mx.context import Context
+from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError, StaleGradientError
+from lowering.mx.gluon.parameter_dict import ParameterDict
+from lowering.mx.gluon.weights import Parameter
+from lowering.mx.ndarray.array import NDArray
+
+_ON_STORE = "when parameters are updated on kvstore is not supported."
+
+
+class Trainer:
+    """Updates parameters by their gradients: `trainer.step(batch_size)` after `backward`.
+
+    params: `net.collect_params()`, whose parameters come sorted by name, or a list of them. optimizer: a name with
+    optimizer_params, or an object. kvstore: what sums the gradients of several contexts, or of several processes: a
+    name, an object or None. update_on_kvstore: whether the store updates, by default where it sums. compression_params:
+    nothing to do here. Raises BlockValueError, MismatchError.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        optimizer: Any,
+        optimizer_params: Mapping[str, Any] | None = None,
+        kvstore: Any = "device",
+        compression_params: Any = None,
+        update_on_kvstore: bool | None = None,
+    ):
+        if isinstance(params, Mapping | ParameterDict):
+            params = [params[name] for name in sorted(params.keys())]
+        if not isinstance(params, list | tuple) or not all(isinstance(param, Parameter) for param in params):
+            problem = "First argument must be a list or dict of Parameters"
+            raise BlockValueError(problem, got=type(params).__name__, fix="net.collect_params()")
+        self._params: list[Parameter] = list(params)
+        self._param2idx = {param.name: i for i, param in enumerate(self._params)}
+        for param in self._params:
+            param._set_trainer(self)
+        self._compression_params = compression_params
+        self._contexts = self._common_contexts()
+        self._optimizer = self._made_optimizer(optimizer, dict(optimizer_params or {}))
+        self._updaters = [optimizers.get_updater(self._optimizer) for _ in self._contexts]
+        self._scale = self._optimizer.rescale_grad
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
+        self._forget_store()
+
+    def _common_contexts(self) -> Sequence[Context]:
+        contexts: Any = None
+        for param in self._params:
+            own = param.list_ctx()
+            if contexts is not None and own != contexts:
+                raise MismatchError(
+                    "All Parameters must be initialized on the same set of contexts, but Parameter "
+                    f"{param.name} is initialized on {own} while previous Parameters are initialized on {contexts}."
+                )
+            contexts = own
+        return contexts or []
+
+    def _made_optimizer(self, optimizer: Any, kwargs: dict[str, Any]) -> Any:
+        numbered = dict(enumerate(self._params))
+        if not isinstance(optimizer, optimizers.Optimizer):
+            return optimizers.create(optimizer, param_dict=numbered, **kwargs)
+        if kwargs:
+            problem = "optimizer_params must be None if optimizer is an instance of Optimizer instead of str"
+            raise MismatchError(problem, got=sorted(kwargs))
+        optimizer.param_dict = numbered
+        return optimizer
+
+    # -- the store of several contexts ---------------------------------------------------------------------------------
+
+    def _forget_store(self) -> None:
+        self._kv_initialized, self._kvstore = False, None
+        self._update_on_kvstore: bool | None = None
+        self._distributed: bool | None = None
+        self._params_to_init = list(self._params)
+
+    def _forget_copy_of(self, param: Parameter) -> None:
+        """Have the store take the parameters anew: the value of one was set."""
+        if self._kv_initialized and self._update_on_kvstore and param not in self._params_to_init:
+            if self._distributed:
+                raise NotInitializedError("Cannot reset distributed KVStore.", fix="update_on_kvstore=False")
+            self._forget_store()
+
+    def _init_kvstore(self) -> None:
+        """Make the store, if one is needed: several contexts, several processes, or an object that was given."""
+        wanted, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
+        named = isinstance(wanted, str)
+        if wanted is None or (named and len(self._contexts) == 1 and "dist" not in wanted):
+            store = None
+        else:
+            store = kv.create(wanted) if named else wanted
+        self._distributed = store is not None and "dist" in store.type
+        capable = store is not None and store.is_capable("optimizer")
+        if update and store is not None and not capable:
+            problem = f"{type(store).__name__} does not update parameters"
+            raise BlockValueError(problem, fix="Please set update_on_kvstore=False.")
+        self._kvstore = store
+        self._update_on_kvstore = None if store is None else bool(capable if update is None else update)
+        if store is not None and self._update_on_kvstore:
+            store.set_optimizer(self._optimizer)
+        self._kv_initialized = True
+
+    def _init_params(self) -> None:
+        """Give the store the parameters that have values, and all contexts the first one's."""
+        waiting: list[Parameter] = []
+        store = self._kvstore
+        for param in self._params_to_init if store is not None else ():
+            if param._deferred_init:
+                waiting.append(param)
+            else:
+                arrays = param.list_data()
+                store.broadcast(self._param2idx[param.name], arrays[0], arrays)  # pyright: ignore
+        self._params_to_init = waiting
+
+    def _prepare(self) -> None:
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+
+    # -- rates -------------------------------------------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate now."""
+        return self._optimizer.learning_rate
+
+    @property
+    def optimizer(self) -> Any:
+        """The optimiser."""
+        return self._optimizer
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Change the rate. Raises ScheduledError, a UserWarning, where a scheduler sets it."""
+        self._optimizer.set_learning_rate(lr)
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Update the parameters by gradients divided by batch_size; those of several contexts are summed before.
+
+        ignore_stale_grad: leave out parameters whose gradient no backward pass has written since the last step. Raises
+        StaleGradientError, a UserWarning, for such parameters else.
+        """
+        self._rescale(batch_size)
+        self._prepare()
+        self._allreduce_grads()
+        self._update(ignore_stale_grad)
+
+    def allreduce_grads(self) -> None:
+        """Sum the gradients of several contexts: the first half of `step`. Raises MismatchError where the store
+        updates."""
+        self._prepare()
+        self._refuse_on_store("allreduce_grads()")
+        self._allreduce_grads()
+
+    def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Update the parameters: the second half of `step`. Raises MismatchError where the store updates."""
+        self._prepare()
+        self._refuse_on_store("update()")
+        self._rescale(batch_size)
+        self._update(ignore_stale_grad)
+
+    def _refuse_on_store(self, what: str) -> None:
+        if self._kvstore is not None and self._update_on_kvstore:
+            raise MismatchError(f"{what} {_ON_STORE}", fix="Set update_on_kvstore=False when creating trainer.")
+
+    def _rescale(self, batch_size: float) -> None:
+        scale = self._scale / batch_size
+        if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
+            raise StaleGradientError("The batch_size of a store that updates cannot change", got=batch_size)
+        self._optimizer.rescale_grad = scale
+
+    def _allreduce_grads(self) -> None:
+        if self._kvstore is None:
+            return
+        for i, param in enumerate(self._params):
+            if param.grad_req != "null":
+                grads = param.list_grad()
+                out = param.list_data() if self._update_on_kvstore else grads
+                self._kvstore.pushpull(i, grads, out=out, priority=-i)
+
+    def _update(self, ignore_stale_grad: bool) -> None:
+        scaler = getattr(self, "_amp_loss_scaler", None)
+        if scaler is not None and scaler.has_overflow(self._params):
+            return
+        on_store = self._kvstore is not None and self._update_on_kvstore
+        updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            arrays = param.list_data()
+            for array in () if ignore_stale_grad else arrays:
+                if not array._fresh_grad:
+                    raise _stale(param, array)
+            if on_store:
+                continue
+            for update, array, grad in zip(updates, arrays, param.list_grad(), strict=True):
+                if not ignore_stale_grad or array._fresh_grad:
+                    update.append((i, grad, array))
+                    array._fresh_grad = False
+        for updater, update in zip(self._updaters, updates, strict=True):
+            if update:
+                updater(*map(list, zip(*update, strict=True)))
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save_states(self, fname: str) -> None:
+        """Write what the optimiser keeps and has counted, as an array file; MXNet's are pickled Python."""
+        self._prepare()
+        if self._update_on_kvstore and self._params_to_init:
+            raise MismatchError("Cannot save trainer states when some parameters are not yet initialized in kvstore.")
+        self._updater.save(fname, counts=True)
+
+    def load_states(self, fname: str) -> None:
+        """Take what `save_states` wrote. Raises ParamsFormatError for MXNet's own files."""
+        self._prepare()
+        for updater in [self._updater] if self._update_on_kvstore else self._updaters:
+            updater.load(fname)
+
+    @property
+    def _updater(self) -> Any:
+        """The updater whose states are written: the store's, or that of the first context."""
+        return self._kvstore._updater if self._kvstore is not None and self._update_on_kvstore else self._updaters[0]
+
+
+def _stale(param: Parameter, array: NDArray) -> StaleGradientError:
+    return StaleGradientError(
+        f"Gradient of Parameter `{param.name}` on context {array.context} has not been updated by backward since last "
+        "`step`. This could mean a bug in your model that made it only use a subset of the Parameters (Blocks) for "
+        "this iteration",
+        fix="If you are intentionally only using a subset, call step with ignore_stale_grad=True to suppress this "
+        "warning and skip updating of Parameters with stale gradient.",
+    )

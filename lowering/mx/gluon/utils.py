@@ -1,0 +1,172 @@
+"""`gluon.utils`: data split over contexts, gradients clipped together, files and their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lowering.mx import ndarray as nd
+from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError
+from lowering.mx.ndarray.array import NDArray
+
+_BLOCK = 1 << 20
+
+
+def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
+    """Parts of an array along an axis. Without even_split the first ones may have a row more.
+
+    Raises BlockValueError where the rows cannot be split evenly.
+    """
+    size = data.shape[batch_axis]
+    if even_split and size % num_slice != 0:
+        raise BlockValueError(
+            f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis {batch_axis}. Use "
+            f"a batch size that's multiple of {num_slice} or set even_split=False to allow uneven partitioning of data."
+        )
+    rows, extra = divmod(size, num_slice)
+    ends = np.cumsum([0] + [rows + 1] * extra + [rows] * (num_slice - extra)).tolist()
+    pairs = list(pairwise(ends))
+    if batch_axis == 0:
+        return [data[begin:end] for begin, end in pairs]
+    return [nd.slice_axis(data, axis=batch_axis, begin=begin, end=end) for begin, end in pairs]
+
+
+def split_and_load(data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
+    """Parts of a batch, each on one of the contexts. data: an NDArray, or what makes one."""
+    if not isinstance(data, NDArray):
+        data = nd.array(data, ctx=ctx_list[0])
+    if len(ctx_list) == 1:
+        return [data.as_in_context(ctx_list[0])]
+    slices = split_data(data, len(ctx_list), batch_axis, even_split)
+    return [part.as_in_context(ctx) for part, ctx in zip(slices, ctx_list, strict=True)]
+
+
+def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
+    """Scale arrays in place so that the norm of all together is max_norm at most; returns the norm before.
+
+    check_isfinite: warn of NaN and infinity, and return a number; else the norm is an NDArray of shape (1,), and
+    nothing waits for it.
+    """
+    if not arrays:
+        raise MismatchError("clip_global_norm needs an array at least")
+    ctx = arrays[0].context
+    squares = [nd.sum(nd.square(each)).as_in_context(ctx) for each in arrays]
+    total_norm = nd.sqrt(nd.add_n(*squares))
+    if check_isfinite and not np.isfinite(total_norm.asscalar()):
+        message = "nan or inf is detected. Clipping results will be undefined."
+        warnings.warn(message, UserWarning, stacklevel=2)
+    scale = nd.minimum(max_norm / (total_norm + 1e-8), 1.0)
+    for each in arrays:
+        each *= scale.as_in_context(each.context).astype(each.dtype)
+    return total_norm.asscalar() if check_isfinite else total_norm
+
+
+def check_sha1(filename: str, sha1_hash: str) -> bool:
+    """Whether a file has this SHA-1."""
+    sha1 = hashlib.sha1()
+    with open(filename, "rb") as file:
+        while block := file.read(_BLOCK):
+            sha1.update(block)
+    return sha1.hexdigest() == sha1_hash
+
+
+def replace_file(src: str, dst: str) -> None:
+    """Move a file, over another one if there is one. Raises OSError."""
+    os.replace(src, dst)
+
+
+def download(
+    url: str,
+    path: str | None = None,
+    overwrite: bool = False,
+    sha1_hash: str | None = None,
+    retries: int = 5,
+    verify_ssl: bool = True,
+) -> str:
+    """The path of a file that is there already, with the SHA-1 that is asked for; nothing is downloaded.
+
+    path: a file, or a folder in which the file has the last part of the URL as its name; by default the current one.
+    Raises NotInitializedError, a RuntimeError, where the file is missing or another, MismatchError for a URL without a
+    name and for negative retries.
+    """
+    name = url.split("/")[-1]
+    if path is None:
+        if not name:
+            raise MismatchError("Can't construct file-name from this URL.", fix="Set the `path` option.")
+        path = name
+    path = os.path.expanduser(path)
+    path = os.path.join(path, name) if os.path.isdir(path) else path
+    if retries < 0:
+        raise MismatchError(f"Number of retries should be at least 0, currently it's {retries}")
+    if os.path.exists(path) and not overwrite and (not sha1_hash or check_sha1(path, sha1_hash)):
+        return path
+    what = "has another SHA-1" if os.path.exists(path) and not overwrite else "would be downloaded"
+    raise NotInitializedError(f"{path} {what}, and this library downloads nothing", fix=f"Put {url} there.")
+
+
+def _get_repo_url() -> str:
+    """The address of MXNet's files, or what the environment's MXNET_GLUON_REPO says."""
+    url = os.environ.get("MXNET_GLUON_REPO", "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/")
+    return url if url.endswith("/") else url + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The address of one of MXNet's files."""
+    return f"{_get_repo_url()}{namespace}/{filename}"
+
+
+def _indent(text: str, spaces: int) -> str:
+    """A text whose lines after the first begin with spaces."""
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+def _brief_print_list(names: Iterable[Any], limit: int = 7) -> str:
+    """Names in quotes, of many the first and the last ones."""
+    shown = [f"'{name}'" for name in names]
+    if len(shown) > limit:
+        shown = [*shown[: limit // 2], "...", *shown[-(limit - limit // 2) :]]
+    return ", ".join(shown)
+
+
+class HookHandle:
+    """What registering a hook returns: `detach()`, or the end of a `with` block, takes the hook away."""
+
+    def __init__(self) -> None:
+        self._hooks: weakref.ref[Any] | None = None
+        self._id: int | None = None
+
+    def attach(self, hooks_dict: Any, hook: Any) -> None:
+        """Put a hook into a dict of them. Raises MismatchError the second time."""
+        if self._hooks is not None:
+            raise MismatchError("The same handle cannot be attached twice.")
+        self._id = id(hook)
+        hooks_dict[self._id] = hook
+        self._hooks = weakref.ref(hooks_dict)
+
+    def detach(self) -> None:
+        """Take the hook away, if it is still there."""
+        hooks = None if self._hooks is None else self._hooks()
+        if hooks is not None:
+            hooks.pop(self._id, None)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.detach()
+
+
+def shape_is_known(shape: Sequence[int] | None) -> bool:
+    """Whether a shape has an axis, and no size of 0, which means unknown. Raises MismatchError for negative sizes."""
+    if not shape:
+        return False
+    if any(size < 0 for size in shape):
+        raise MismatchError("shape dimension size cannot be less than 0", got=shape)
+    return all(shape)

@@ -1,0 +1,390 @@
+"""`Parameter` and `Constant`: the weights of blocks, a copy on each context, with their gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.mx import autograd
+from lowering.mx import init as initializers
+from lowering.mx import symbol as sym
+from lowering.mx.context import Context, cpu, current_context
+from lowering.mx.gluon.errors import (
+    BlockValueError,
+    DeferredInitializationError,
+    MismatchError,
+    NotInitializedError,
+)
+from lowering.mx.gluon.utils import shape_is_known
+from lowering.mx.ndarray import add_n, array, zeros
+from lowering.mx.ndarray.array import NDArray
+
+_REQUESTS = ("write", "add", "null")
+_STORAGE = ("default", "row_sparse", "csr")
+_NAMING = "Blocks must have equal prefixes, or be made within their parent's name_scope()."
+
+
+class Parameter:
+    """A weight: its name, shape and initialiser, and once it is initialised an array on each of its contexts.
+
+    grad_req: "write", "add" or "null", as of `attach_grad`. shape: 0 for sizes that the first forward pass says, if
+    allow_deferred_init. init: comes before the initialiser of the network. lr_mult, wd_mult: read by the trainer at
+    every step. stype, grad_stype: arrays are dense here, whatever these say. Raises MismatchError.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: Any = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ):
+        for what, storage in (("grad_stype", grad_stype), ("stype", stype)):
+            if storage not in _STORAGE:
+                raise MismatchError(f"{what} of Parameter '{name}'", expected=f"one of {_STORAGE}", got=repr(storage))
+        self._var: Any = None
+        self._data: list[NDArray] | None = None
+        self._grad: list[NDArray] | None = None
+        self._ctx_list: list[Context] | None = None
+        self._places: dict[tuple[int, int], int] = {}
+        self._trainer: Any = None
+        self._deferred_init: tuple[Any, ...] = ()
+        self._differentiable = differentiable
+        self._allow_deferred_init = allow_deferred_init
+        self._grad_req: str | None = None
+        self._shape = (shape,) if isinstance(shape, int) else shape
+        self._stype, self._grad_stype = stype, grad_stype
+        self.name = name
+        self._dtype = dtype
+        self.lr_mult, self.wd_mult = lr_mult, wd_mult
+        self.grad_req = grad_req
+        self.init = init
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    # -- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def grad_req(self) -> Any:
+        """What a backward pass does with the gradient. "null" drops the array of it; the others make one."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in _REQUESTS:
+            problem = f"grad_req must be one of 'write', 'add', or 'null', but got {req!r}"
+            raise MismatchError(problem, param=self.name)
+        req = req if self._differentiable else "null"
+        if self._grad_req == req:
+            return
+        self._grad_req = req
+        if req == "null" and self._grad is not None:
+            assert self._data is not None
+            self._grad = None
+            self._data = [each.detach() for each in self._data]
+        elif self._data is not None:
+            self._init_grad()
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements; setting it casts the arrays."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> Any:
+        """The shape, in which 0 is a size that is not known yet; None: nothing is. Only unknown sizes can be set."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new_shape: Sequence[int]) -> None:
+        if self._shape is not None:
+            same_rank = len(self._shape) == len(new_shape)
+            if not same_rank or any(old not in (-1, 0, new) for new, old in zip(new_shape, self._shape, strict=True)):
+                problem = f"Expected shape {new_shape} is incompatible with given shape {self._shape}."
+                raise MismatchError(problem, param=self.name)
+        self._shape = new_shape
+
+    def var(self) -> Any:
+        """The variable of this name, of which symbols are composed; always the same one."""
+        if self._var is None:
+            self._var = sym.var(
+                self.name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult,
+                init=self.init, stype=self._stype,
+            )  # fmt: skip
+        return self._var
+
+    def _set_trainer(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    # -- first values ------------------------------------------------------------------------------------------------
+
+    def initialize(
+        self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
+    ) -> None:
+        """Make the arrays, now or, where sizes are unknown, at the first forward pass.
+
+        init: comes before the parameter's own initialiser, and that before default_init (Uniform). ctx: a context or a
+        list of them, by default the current one. A second call only warns, unless force_reinit. Raises BlockValueError
+        for unknown sizes where the pass must not say them.
+        """
+        if self._data is not None and not force_reinit:
+            warnings.warn(
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
+                stacklevel=2,
+            )
+            return
+        self._data = self._grad = None
+        contexts = _contexts(ctx)
+        default_init = initializers.create("uniform") if default_init is None else default_init
+        if init is None:
+            init = default_init if self.init is None else self.init
+        if not shape_is_known(self.shape) and not self._allow_deferred_init:
+            raise BlockValueError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}.",
+                fix="Give it a shape without unknown sizes.",
+            )
+        self._deferred_init = (init, contexts, default_init, None)
+        if shape_is_known(self.shape):
+            self._finish_deferred_init()
+
+    def _finish_deferred_init(self) -> None:
+        """Make the arrays that `initialize` was called for."""
+        if not self._deferred_init:
+            return
+        init, contexts, default_init, data = self._deferred_init
+        self._deferred_init = ()
+        if not shape_is_known(self.shape):
+            raise MismatchError(
+                f"Cannot initialize Parameter '{self.name}' because it has invalid shape: {self.shape}.",
+                fix="Specify in_units, in_channels, etc. for blocks.",
+            )
+        with autograd.pause():
+            if data is None:
+                data = zeros(self.shape, cpu(), self.dtype)
+                described = initializers.InitDesc(self.name, {"__init__": init})
+                initializers.create(default_init)(described, data)
+            self._init_impl(data, contexts)
+
+    def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
+        """Hold copies of an array on contexts."""
+        self._ctx_list = list(contexts)
+        self._places = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
+        self._data = [data.copyto(ctx) for ctx in self._ctx_list]
+        self._init_grad()
+
+    def _init_grad(self) -> None:
+        if self.grad_req == "null":
+            self._grad = None
+            return
+        assert self._data is not None
+        self._grad = [zeros(each.shape, each.context, each.dtype) for each in self._data]
+        autograd.mark_variables(self._data, self._grad, self.grad_req)
+
+    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
+        """Hold the values of an array that comes from a file. cast_dtype: convert it, or with dtype_source "saved" the
+        parameter, where the dtypes differ. Raises MismatchError."""
+        if cast_dtype and dtype_source not in ("current", "saved"):
+            raise MismatchError("dtype_source", expected="'current' or 'saved'", got=repr(dtype_source))
+        failed = f"Failed loading Parameter '{self.name}' from saved params: "
+        if self.shape:
+            if any(own not in (0, given) for own, given in zip(self.shape, data.shape, strict=False)):
+                raise MismatchError(f"{failed}shape incompatible expected {self.shape} vs saved {data.shape}")
+            self.shape = tuple(own or given for own, given in zip(self.shape, data.shape, strict=False))
+        if self.dtype and np.dtype(self.dtype).type != data.dtype:
+            if not cast_dtype:
+                raise MismatchError(
+                    f"{failed}dtype incompatible expected {self.dtype} vs saved {data.dtype}",
+                    fix="Set cast_dtype=True to cast the dtype of saved params.",
+                )
+            if dtype_source == "current":
+                data = data.astype(self.dtype, copy=False)
+            else:
+                self.dtype = data.dtype
+        contexts = None if ctx is None else _contexts(ctx)
+        before = self._deferred_init[1] if self._deferred_init else self._ctx_list
+        if before is not None and contexts is not None and set(contexts) != set(before):
+            problem = f"Failed to load Parameter '{self.name}' on {contexts}"
+            raise MismatchError(f"{problem} because it was previous initialized on {before}.", fix="Use reset_ctx.")
+        if self._data is None:
+            self._init_impl(data, before or contexts or [cpu()])
+        else:
+            self.set_data(data)
+        self._deferred_init = ()
+
+    def set_data(self, data: Any) -> None:
+        """Hold a value on all contexts; before the first forward pass it is kept for that. Raises MismatchError."""
+        self.shape = data.shape
+        if self._data is None:
+            if not self._deferred_init:
+                raise MismatchError(f"Parameter '{self.name}' has not been initialized", fix="Call initialize() first.")
+            self._deferred_init = (*self._deferred_init[:3], data)
+            return
+        if self._trainer is not None:
+            self._trainer._forget_copy_of(self)
+        for each in self._data:
+            each[:] = data
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move to other contexts. Raises BlockValueError before `initialize`."""
+        contexts = _contexts(ctx)
+        if self._data:
+            data = self._reduce()
+            with autograd.pause():
+                self._init_impl(data, contexts)
+        elif self._deferred_init:
+            init, _, default_init, data = self._deferred_init
+            self._deferred_init = (init, contexts, default_init, data)
+        else:
+            problem = f"Cannot reset context for Parameter '{self.name}' because it has not been initialized."
+            raise BlockValueError(problem, fix="Call initialize(ctx=...).")
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the arrays, and what is made later, to another dtype."""
+        self._dtype = dtype
+        if self._data is None:
+            return
+        with autograd.pause():
+            self._data = [each.astype(dtype) for each in self._data]
+            if self._grad is not None:
+                self._grad = [each.astype(dtype) for each in self._grad]
+                autograd.mark_variables(self._data, self._grad, self.grad_req)
+
+    # -- arrays ------------------------------------------------------------------------------------------------------
+
+    def _check_and_get(self, arrays: list[NDArray] | None, ctx: Any) -> Any:
+        """The array of a context, or with `list` all. Raises DeferredInitializationError, NotInitializedError."""
+        if arrays is None:
+            raise self._not_yet()
+        if ctx is list:
+            return arrays
+        if ctx is None:
+            if len(arrays) == 1:
+                return arrays[0]
+            ctx = current_context()
+        place = self._places.get(_place(ctx))
+        if place is None:
+            problem = f"Parameter '{self.name}' was not initialized on context {ctx}."
+            raise NotInitializedError(f"{problem} It was only initialized on {self._ctx_list}.")
+        return arrays[place]
+
+    def _not_yet(self) -> Exception:
+        if self._deferred_init:
+            return DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred. Actual "
+                "initialization happens during the first forward pass",
+                fix="Pass one batch of data through the network before accessing Parameters, or specify in_units, "
+                "in_channels, num_features, etc., for network layers.",
+            )
+        return NotInitializedError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create "
+            "Trainer with Block.collect_params() instead of Block.params because the later does not include Parameters "
+            "of nested child Blocks"
+        )
+
+    def data(self, ctx: Any = None) -> NDArray:
+        """The array on a context, which may be left out where there is one. Raises DeferredInitializationError before
+        the first forward pass where sizes follow from it, NotInitializedError without `initialize`."""
+        return self._check_and_get(self._data, ctx)
+
+    def list_data(self) -> list[NDArray]:
+        """The arrays on all contexts."""
+        return self._check_and_get(self._data, list)
+
+    def grad(self, ctx: Any = None) -> NDArray:
+        """The gradient on a context. Raises NotInitializedError where grad_req is "null"."""
+        return self._check_and_get(self._gradients(), ctx)
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradients on all contexts."""
+        return self._check_and_get(self._gradients(), list)
+
+    def _gradients(self) -> list[NDArray] | None:
+        if self._data is not None and self._grad is None:
+            problem = f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'"
+            raise NotInitializedError(problem, fix="param.grad_req = 'write'")
+        return self._grad
+
+    def list_ctx(self) -> list[Context]:
+        """The contexts. Raises NotInitializedError."""
+        if self._data is None:
+            if self._deferred_init:
+                return self._deferred_init[1]
+            raise NotInitializedError(f"Parameter '{self.name}' has not been initialized", fix="Call initialize().")
+        assert self._ctx_list is not None
+        return self._ctx_list
+
+    def zero_grad(self) -> None:
+        """Set the gradients to 0."""
+        for each in self._grad or ():
+            each[:] = 0
+
+    def _reduce(self) -> NDArray:
+        """The mean over the contexts, on the CPU."""
+        copies = [each.copyto(cpu()) for each in self.list_data()]
+        return copies[0] if len(copies) == 1 else add_n(*copies) / len(copies)
+
+    def row_sparse_data(self, row_id: Any) -> NDArray:
+        """Refuse: arrays are dense here; `data()` has all rows."""
+        raise NotInitializedError(f"Parameter '{self.name}' has no sparse rows: arrays are dense", fix="Use data().")
+
+    list_row_sparse_data = row_sparse_data
+
+
+class Constant(Parameter):
+    """A parameter that has its value and no gradient: trainers leave it as it is, `set_data` changes it."""
+
+    def __init__(self, name: str, value: Any):
+        if not isinstance(value, NDArray):
+            value = array(value)
+        self.value = value
+
+        class Init(initializers.Initializer):
+            """Fills an array with the value of the constant."""
+
+            def _init_weight(self, _: str, arr: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+                value.copyto(arr)
+
+        init_name = f"Constant_{name}_{id(self)}"
+        initializers.alias(init_name)(Init)
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=init_name)
+
+    @property
+    def grad_req(self) -> Any:
+        """Always "null"; setting another only warns."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", and new value "{req}" '
+                "is ignored.",
+                stacklevel=2,
+            )
+
+
+def _contexts(ctx: Any) -> list[Context]:
+    """Contexts from what people give: one, a list, or None for the current one."""
+    if ctx is None:
+        return [current_context()]
+    return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def _place(ctx: Context) -> tuple[int, int]:
+    """What distinguishes contexts: pinned memory is the CPU's, as in MXNet."""
+    return ctx.device_typeid & 1, ctx.device_id
