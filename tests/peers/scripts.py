@@ -45,8 +45,8 @@ class Script:
     folder beside the script. beside: further folders of the checkout that it reads. number: the pattern of a line,
     whose group is the number; the last one counts. mxnet: MXNet's number; within: how far from it ours may be. until:
     the pattern of a line after which the script is ended, `times` times: it has no argument for fewer epochs. gpu, old:
-    as in `script_start.py`. x64: it needs 64-bit numbers. python2: it is converted by lib2to3 first. needs: modules without which it is skipped.
-    fails: why it is not expected to pass.
+    as in `script_start.py`. x64: it needs 64-bit numbers. python2: it is converted by lib2to3 first. needs: modules
+    without which it is skipped. seconds: its limit. fails: why it is not expected to pass.
     """
 
     name: str

@@ -83,3 +83,16 @@ def test_labels_that_a_network_does_not_use_shift_no_other():
         arrays = [mx.nd.full((rows, 1), value) for value in (1, 2, 5)]
         module.forward_backward(mx.io.DataBatch(arrays[:1], arrays[1:]))
         assert module.get_input_grads()[0].asnumpy()[0, 0] == 1 - 5
+
+
+def test_a_metric_of_ones_own_may_write_what_it_gets():
+    def cut(label: np.ndarray, pred: np.ndarray) -> float:
+        pred[pred > 1] = 1
+        label[:] = 0
+        return float(np.abs(label - pred).sum())
+
+    label, pred = mx.nd.array([1, 1]), mx.nd.array([5, 0.5])
+    metric = mx.metric.np(cut)
+    metric.update([label], [pred])
+    assert metric.get() == ("cut", 1.5)
+    assert [array.asnumpy().tolist() for array in (label, pred)] == [[1, 1], [5, 0.5]]
