@@ -65,8 +65,8 @@ def test_batches_come_in_the_order_that_was_bound():
     assert run(1) == [3, 20, (20 - 4) * 10, 3 - 5]
     assert run(2) == run(1)  # bound anew, in the same order
     assert [desc.name for desc in module.data_shapes] == ["b", "a"]
-    gradients = [parts[0].asnumpy()[0, 0] for parts in module._exec_group.input_grad_arrays]
-    assert gradients == [(20 - 4) * 10, 3 - 5]
+    parts: Any = module._exec_group.input_grad_arrays
+    assert [array.asnumpy()[0, 0] for (array,) in parts] == [(20 - 4) * 10, 3 - 5]
     metric = mx.metric.create("mse")
     metric.update_dict = lambda labels, outputs: labels_of.update(labels)  # type: ignore[method-assign]
     labels_of: dict[str, Any] = {}
@@ -96,3 +96,19 @@ def test_a_metric_of_ones_own_may_write_what_it_gets():
     metric.update([label], [pred])
     assert metric.get() == ("cut", 1.5)
     assert [array.asnumpy().tolist() for array in (label, pred)] == [[1, 1], [5, 0.5]]
+
+
+def test_numbers_are_made_in_the_shape_of_the_array_that_takes_them():
+    array = mx.nd.zeros((2, 3))
+    for made in (
+        mx.random.uniform(1, 2, out=array),
+        mx.nd.random_normal(9, 1, out=array),
+        mx.nd._internal._ones(out=array),
+    ):
+        assert made is array
+        assert array.shape == (2, 3)
+        assert (array.asnumpy() != 0).all()
+    other = mx.nd.zeros(4, dtype="int32")
+    mx.nd.random.randint(3, 5, out=other)  # the same call as for another shape
+    assert set(other.asnumpy().tolist()) <= {3, 4}
+    assert mx.random.uniform().shape == mx.nd.random_uniform(0, 1).shape == (1,)
