@@ -401,10 +401,12 @@ class Executor:
 
     def debug_str(self) -> str:
         """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is
-        between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`."""
+        between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`, and
+        no operator asks for space of its own: MXNet's last line, which scripts count from, says 0."""
         graph = Symbol(self._functions.program(True).program.graph.outputs)
         arrays = {cell.name: (cell.shape, cell.dtype.name) for cell in (*self._args, *self._aux)}
-        return f"{graph.debug_str()}Total {self._functions.planned_bytes(arrays) >> 20} MB allocated\n"
+        planned = f"Total {self._functions.planned_bytes(arrays) >> 20} MB allocated\n"
+        return f"{graph.debug_str()}{planned}Total 0 TempSpace resource requested\n"
 
     def get_optimized_symbol(self) -> Symbol:
         """Return a copy of the forward part as it runs: equal nodes merged."""

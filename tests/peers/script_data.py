@@ -21,8 +21,8 @@ def _digits(count: int, generator: np.random.Generator) -> tuple[np.ndarray, np.
     """Images (count, 28, 28) uint8 of ten classes, and the classes: a pattern of each class, and noise."""
     patterns = np.random.default_rng(_SEED).random((10, 7, 7)).repeat(4, 1).repeat(4, 2) > 0.6
     classes = generator.integers(0, 10, count)
-    noise = generator.integers(0, 200, (count, 28, 28))
-    return (patterns[classes] * 40 + noise).astype(np.uint8), classes.astype(np.uint8)
+    noise = generator.integers(0, 180, (count, 28, 28))
+    return (patterns[classes] * 75 + noise).astype(np.uint8), classes.astype(np.uint8)
 
 
 def mnist(folder: Path, train: int = 2000, test: int = 500) -> None:
@@ -48,8 +48,10 @@ def mnist_npz(folder: Path, train: int = 2000, test: int = 500) -> None:
     np.savez(folder / "mnist.npz", **flat)  # pyright: ignore[reportArgumentType]
 
 
-def records(folder: Path, name: str, count: int, size: int = 32, classes: int = 10, shift: int = 0) -> None:
-    """A record file of PNG-coded images of size × size, of classes that their colours tell; its index and list."""
+def records(
+    folder: Path, name: str, count: int, size: int = 32, classes: int = 10, shift: int = 0, coding: str = ".png"
+) -> None:
+    """A record file of coded images of size × size, of classes that their colours tell; its index and list."""
     generator = np.random.default_rng(_SEED + shift)
     colours = np.random.default_rng(_SEED).integers(30, 200, (classes, 1, 1, 3))
     stem = folder / name
@@ -58,7 +60,8 @@ def records(folder: Path, name: str, count: int, size: int = 32, classes: int = 
     for i in range(count):
         label = int(generator.integers(0, classes))
         image = (colours[label] + generator.integers(0, 40, (size, size, 3))).astype(np.uint8)
-        file.write_idx(i, recordio.pack_img(recordio.IRHeader(0, float(label), i, 0), image, 3, ".png"))
+        header, quality = recordio.IRHeader(0, float(label), i, 0), 95 if coding == ".jpg" else 3
+        file.write_idx(i, recordio.pack_img(header, image, quality, coding))
         lines.append(f"{i}\t{label}\t{i}.png\n")
     file.close()
     stem.with_suffix(".lst").write_text("".join(lines))

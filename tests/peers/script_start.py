@@ -66,12 +66,19 @@ def start_alike(initializers):
     """Have the initialisers give what `drawn` does, in the place of what they draw."""
     base = [each for each in initializers.Xavier.__mro__ if "__call__" in vars(each)][-1]
     first = base.__call__
+    within = []
 
     def call(self, name, target, *rest):
-        """As the initialiser, twice: what differs is drawn."""
-        returned = first(self, name, target, *rest)
-        value = target.asnumpy() if returned is None else np.asarray(returned)
-        other = first(self, name, target, *(rest and (rest[0], 1)))  # of (dtype, key), another key
+        """As the initialiser, twice: what differs is drawn. An initialiser that calls others is asked alone."""
+        if within:
+            return first(self, name, target, *rest)
+        within.append(self)
+        try:
+            returned = first(self, name, target, *rest)
+            value = target.asnumpy() if returned is None else np.asarray(returned)
+            other = first(self, name, target, *(rest and (rest[0], 1)))  # of (dtype, key), another key
+        finally:
+            within.clear()
         if np.array_equal(value, target.asnumpy() if other is None else np.asarray(other)):
             return returned
         if returned is None:

@@ -45,8 +45,8 @@ class Script:
     folder beside the script. beside: further folders of the checkout that it reads. number: the pattern of a line,
     whose group is the number; the last one counts. mxnet: MXNet's number; within: how far from it ours may be. until:
     the pattern of a line after which the script is ended, `times` times: it has no argument for fewer epochs. gpu, old:
-    as in `script_start.py`. python2: it is converted by lib2to3 first. needs: modules without which it is skipped.
-    fails: why it is not expected to pass.
+    as in `script_start.py`. x64: it needs 64-bit numbers. python2: it is converted by lib2to3 first. needs: modules
+    without which it is skipped. seconds: its limit. fails: why it is not expected to pass.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Script:
     times: int = 1
     gpu: bool = False
     old: bool = False
+    x64: bool = False
     python2: bool = False
     needs: Sequence[str] = ()
     seconds: int = 300
@@ -134,7 +135,7 @@ def command(words: Sequence[str], folder: Path, script: Script, until: str) -> t
     """Run a command until it ends, or until it said a line often enough. Returns whether it did, and what it said."""
     how = " ".join(name for name in ("gpu", "old") if getattr(script, name))
     env = {**os.environ, "PEER_SCRIPT": how, "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
-    env["PYTHONPATH"] = str(ROOT)
+    env |= {"PYTHONPATH": str(ROOT), **({"JAX_ENABLE_X64": "1"} if script.x64 else {})}
     into, out, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     with subprocess.Popen(
         words, cwd=folder, env=env, stdin=into, stdout=out, stderr=both, text=True, errors="replace"

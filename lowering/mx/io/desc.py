@@ -28,6 +28,10 @@ class DataDesc(tuple[str, tuple[int, ...]]):
     def __repr__(self) -> str:
         return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
 
+    def of_shape(self, shape: Sequence[int]) -> DataDesc:
+        """The same for another shape."""
+        return DataDesc(self.name, shape, self.dtype, self.layout)
+
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
         """The axis of the batch in a layout; 0 for None."""

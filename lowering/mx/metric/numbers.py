@@ -112,5 +112,5 @@ class CustomMetric(MeanOfBatches):
         if not self._allow_extra_outputs:
             check_label_shapes(labels, preds)
         for label, pred in zip(arrays(labels), arrays(preds), strict=False):
-            result = self._feval(np.asarray(label), np.asarray(pred))
+            result = self._feval(np.array(label), np.array(pred))  # copies, which the function may write
             self._take(*(result if isinstance(result, tuple) else (result, 1)))

@@ -88,7 +88,7 @@ class DataParallelExecutorGroup:
     @property
     def input_grad_arrays(self) -> Arrays:
         """The gradients of the data."""
-        return self._of("grad_dict", self._module.data_names)
+        return self._of("grad_dict", [desc.name for desc in self.data_shapes])
 
     def install_monitor(self, mon: Any) -> None:
         """Have a monitor watch each executor."""

@@ -87,6 +87,7 @@ class Module(BaseModule):
         self._monitor: Any = None
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] | None = None
+        self._fed_labels: list[str] = []  # what batches bring, those included that the network does not use
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -240,6 +241,7 @@ class Module(BaseModule):
             )
         arguments = self._symbol.list_arguments()
         labels = [as_desc(each) for each in label or ()]
+        self._fed_labels = [desc.name for desc in labels]
         return descs, [desc for desc in labels if desc.name in arguments] or None
 
     def _requests(self) -> dict[str, Any]:
@@ -333,22 +335,24 @@ class Module(BaseModule):
     # -- running -----------------------------------------------------------------------------------------------------
 
     def _feed(self, data_batch: DataBatch) -> dict[str, Any]:
-        """The arrays of a batch by argument, for the executor of its shapes."""
-        feed = dict(zip(self._data_names, data_batch.data, strict=True))
+        """The arrays of a batch by argument, for the executor of its shapes; they come in the order that was bound."""
+        feed = dict(zip((desc.name for desc in self._data_shapes), data_batch.data, strict=True))
         bound = [desc.name for desc in self._label_shapes or ()]
         label = getattr(data_batch, "label", None)  # any object with `data` is a batch
         if label and bound:
-            feed |= dict(zip(self._label_names, label, strict=True))
+            feed |= dict(zip(self._fed_labels, label, strict=True))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
         feed = {name: value for name, value in feed.items() if name in known}
         if any(tuple(value.shape) != known[name] for name, value in feed.items()):
             shapes = {name: tuple(value.shape) for name, value in feed.items()}
-            data = [(name, shapes[name]) for name in self._data_names]
-            labels = [(name, shapes[name]) for name in bound if name in shapes]
+            data = [desc.of_shape(shapes[desc.name]) for desc in self._data_shapes]
+            labels = [desc.of_shape(shapes[desc.name]) for desc in self._label_shapes or () if desc.name in shapes]
             if bound and not labels:
-                rows = data[0][1][0]
-                labels = [(name, (rows, *known[name][1:])) for name in bound]
+                rows = data[0].shape[0]
+                labels = [desc.of_shape((rows, *desc.shape[1:])) for desc in self._label_shapes or ()]
+            fed = self._fed_labels
             self.reshape(data, labels)
+            self._fed_labels = fed
         arrays = self._bound.arg_dict
         return {name: converted(value, arrays[name]) for name, value in feed.items()}
 
@@ -384,8 +388,8 @@ class Module(BaseModule):
             )
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
-            return [bound.parts_of(name) for name in self._data_names]
-        gradients = [bound.grad_dict[name] for name in self._data_names]
+            return [bound.parts_of(desc.name) for desc in self._data_shapes]
+        gradients = [bound.grad_dict[desc.name] for desc in self._data_shapes]
         return gradients if merge_multi_context else [[gradient] for gradient in gradients]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
@@ -403,7 +407,7 @@ class Module(BaseModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Have a metric take the batch into account."""
         names = [desc.name for desc in self._label_shapes or ()]
-        labels_by_name = dict(zip(self._label_names, labels or (), strict=False))
+        labels_by_name = dict(zip(self._fed_labels, labels or (), strict=False))
         known = {name: labels_by_name[name] for name in names if name in labels_by_name}
         eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
 

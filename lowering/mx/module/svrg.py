@@ -180,6 +180,9 @@ class SVRGModule(Module):
         train_data.reset()
         return super()._epoch(epoch, train_data, eval_metric, callback, monitor, row_ids)
 
+    def _end_epoch(self, train_data: DataIter) -> None:
+        """Nothing: an epoch begins with a reset, and one more would shuffle once more than MXNet does."""
+
 
 def _gradients(module: Module) -> list[dict[str, NDArray]]:
     """The gradients of a module's parameters by name, on each context."""

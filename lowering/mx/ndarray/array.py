@@ -23,6 +23,8 @@ from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.ir.attributes import FDraws
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
@@ -508,17 +510,19 @@ def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
 def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
     """Compute a function of symbols on arrays in the place of symbols.
 
-    out: arrays to write the result to. ctx: of functions without arrays, the context of the result. Raises what the
-    function raises, CallError for arrays that are missing, and what inference and lowering raise.
+    out: arrays to write the result to; numbers that are made without a shape get that of the array. ctx: of functions
+    without arrays, the context of the result. Raises what the function raises, CallError for arrays that are missing,
+    and what inference and lowering raise.
     """
     arrays: list[NDArray] = []
     kwargs.pop("name", None)
     described = [_described(arg, arrays) for arg in (*args, *kwargs.values())]
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
-    key = None if None in described else (function, *_surroundings(context), *kwargs, *described)
+    shape = out.shape if isinstance(out, NDArray) and not arrays else None
+    key = None if None in described else (function, *_surroundings(context), shape, *kwargs, *described)
     prepared = None if key is None else _prepared.get(key)
     if prepared is None:
-        prepared = _prepare(function, args, kwargs, len(arrays), context)
+        prepared = _prepare(function, args, kwargs, len(arrays), context, shape)
         if key is not None and not prepared[0].calls_python:
             _prepared[key] = prepared
     expression, is_list = prepared
@@ -558,9 +562,17 @@ def _surroundings(context: Context) -> tuple[bool, str]:
 
 
 def _prepare(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], given: int, context: Context
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    given: int,
+    context: Context,
+    shape: tuple[int, ...] | None,
 ) -> tuple[Expression, bool]:
-    """The expression of a call with so many arrays, and whether the call returns a list."""
+    """The expression of a call with so many arrays, and whether the call returns a list.
+
+    shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
+    """
     numbers = itertools.count()
 
     def variable(given: Any) -> Any:
@@ -572,11 +584,20 @@ def _prepare(
 
     with NameManager():
         symbols = [variable(arg) for arg in args]
-        built = function(*symbols, **{key: variable(value) for key, value in kwargs.items()})
+        named = {key: variable(value) for key, value in kwargs.items()}
+        built = function(*symbols, **named)
+        if not given and isinstance(built, Symbol) and _lacks_shape(built.outputs[0].node, shape):
+            built = function(*symbols, **{**named, "shape": (1,) if shape is None else shape})
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     expression = shared_expression(symbol, given, *_surroundings(context))
     return expression, len(parts) > 1 or len(symbol.outputs) > 1
+
+
+def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
+    """Whether a node makes numbers, and its parameters do not say of which shape. shape: None, where only draws do."""
+    undecided = not node.inputs and getattr(node.attrs.parsed, "shape", 0) in (None, ())
+    return undecided and (shape is not None or node.op in FDraws)
 
 
 @lru_cache(4096)
