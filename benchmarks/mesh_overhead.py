@@ -37,7 +37,7 @@ def trainer_of(model: Model, mesh: Any, batch: int) -> tuple[lowering.Trainer, d
 
 
 def stepping(model: Model, mesh: Any, batch: int) -> Any:
-    """A function that takes a step, of a batch that lies there already."""
+    """A function that takes a step, of a batch that is on the devices already."""
     trainer, arrays = trainer_of(model, mesh, batch)
     placed = put_batch(trainer.placement, arrays, whole=True)
     placed = {name: jax.device_put(array) for name, array in placed.items()} if mesh is None else placed

@@ -57,7 +57,7 @@ class Abstracts:
         self._placement = placement
 
     def train_state(self, trainer: lowering.Trainer) -> TrainState:
-        """As the Trainer's step takes it: what the optimiser keeps lies like the momenta."""
+        """As the Trainer's step takes it: the optimiser's state is split like the momenta."""
         kept = jax.eval_shape(trainer.optimizer.init, self.params)
 
         def lying(path: Any, leaf: Any) -> Any:

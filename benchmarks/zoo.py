@@ -133,7 +133,7 @@ def _made(folder: str, command: Sequence[str]) -> None:
 
 
 def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, rounds: int) -> Result:
-    """Make the row's files and measure whoever takes part in it."""
+    """Make the row's files and measure each contender that takes part in it."""
     mxnet, runtime = (interpreters[name] for name in OTHERS)
     commands: dict[str, Sequence[str]] = {}
     errors: dict[str, str] = {}

@@ -69,7 +69,7 @@ def load(variant: str, layers: int) -> Loaded:
     text = compiled.as_text() or ""
     analysis = compiled.memory_analysis()
     outputs, grads = compiled(*arguments)
-    # Weights lie differently by hand; gradients in one array, since those of the keys' biases are 0 but for rounding.
+    # Weights are ordered otherwise by hand; gradients in one array: those of the keys' biases are 0 but for rounding.
     vectors = [np.asarray(grads[name]) for name in sorted(grads) if not name.endswith("_weight")]
     found = [*map(np.asarray, jax.tree.leaves(outputs)), np.concatenate(vectors)]
     facts = {

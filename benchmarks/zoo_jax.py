@@ -2,7 +2,7 @@
 
     python benchmarks/zoo_jax.py        # a contender; the command that `zoo.py` gives
 
-Weights lie as (in, out) before the first call, and JAX compiles with its defaults.
+Weights are (in, out) before the first call, and JAX compiles with its defaults.
 """
 
 from __future__ import annotations

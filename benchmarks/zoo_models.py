@@ -191,5 +191,5 @@ def initial_values(shapes: dict[str, Shape]) -> dict[str, np.ndarray]:
 
 
 def files(folder: str | Path, row: Row) -> str:
-    """The prefix of the network's `-symbol.json`, `-0000.params`; the exported models lie beside them."""
+    """The prefix of the network's `-symbol.json`, `-0000.params`; the exported models are beside them."""
     return str(Path(folder) / row.name)

@@ -36,7 +36,7 @@ def make(name: str, folder: str) -> None:
 
 
 def to_onnx(name: str, batch: int, source: str, folder: str) -> None:
-    """MXNet's export, into a folder, of a network whose files lie in another.
+    """MXNet's export, into a folder, of a network whose files are in another.
 
     It lists weights as inputs, too, which onnxruntime takes for values that may change: it would fold and lay nothing,
     and warns so. They are taken out of the inputs, as it advises: ResNet-50 runs three times as fast.

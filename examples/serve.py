@@ -77,7 +77,7 @@ class Batcher:
         """Serve until cancelled."""
         while True:
             waiting = [await self.queue.get()]
-            for pause in (0, self.wait):  # a full batch waits for nobody
+            for pause in (0, self.wait):  # a full batch does not wait
                 if len(waiting) < self.size:
                     await asyncio.sleep(pause)
                 while len(waiting) < self.size and not self.queue.empty():
@@ -93,7 +93,7 @@ class Batcher:
                 continue
             self.batches += 1
             for row, (_, answer) in enumerate(waiting):
-                if not answer.cancelled():  # whoever went away
+                if not answer.cancelled():  # the client may have closed its connection
                     answer.set_result([output[row] for output in outputs])
 
     def _outputs(self, batch: np.ndarray) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Lowering: symbols as pure JAX functions, compiled by XLA; gradients by MXGradient."""
+"""Lowering makes pure JAX functions of symbols, compiled by XLA, with gradients by MXGradient."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING

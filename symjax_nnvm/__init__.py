@@ -1,4 +1,4 @@
-"""symjax_nnvm: the NNVM symbolic system — Symbol, Graph, passes, MXGradient — in Python.
+"""symjax_nnvm is the NNVM symbolic system — Symbol, Graph, passes, MXGradient — in Python.
 
 This package knows graphs and what operators mean; it never imports JAX. `lowering` stands on it and runs graphs.
 """

@@ -15,10 +15,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
@@ -44,8 +43,8 @@ _COMPARABLE = 128  # characters; a longer name was not mistyped
 
 
 class NNVMError(RuntimeError):
-    """Base class of every error this library raises on purpose: NNVM's and MXNet's single error class, which is a
-    RuntimeError as MXNet's is.
+    """Is the base class of every error this library raises on purpose: NNVM's and MXNet's single error class, which is
+    a RuntimeError as MXNet's is.
 
     Its message is a text; or a problem and facts, which `explain` words. Every message is cut at `MAX_MESSAGE`
     characters.
@@ -72,7 +71,7 @@ class NarrowedDtypeWarning(UserWarning):
 
 
 class NonFiniteWarning(UserWarning):
-    """Outputs that are NaN or infinite, in a prediction or an evaluation."""
+    """Reports outputs that are NaN or infinite, in a prediction or an evaluation."""
 
 
 MXNetError = NNVMError
@@ -80,19 +79,19 @@ MXNetError = NNVMError
 
 
 class OpNotRegisteredError(NNVMError, KeyError):
-    """An operator name that the registry does not know."""
+    """Reports an operator name that the registry does not know."""
 
 
 class AttributeConflictError(NNVMError):
-    """An operator attribute or alias that cannot be set: same priority, other type, name taken."""
+    """Reports an operator attribute or alias that cannot be set: same priority, other type, name taken."""
 
 
 class ParamError(NNVMError, ValueError):
-    """An operator parameter that is missing, unknown, malformed or out of range."""
+    """Reports an operator parameter that is missing, unknown, malformed or out of range."""
 
 
 class ComposeError(NNVMError):
-    """Inputs that do not fit the operator or the symbol they are given to."""
+    """Reports inputs that do not fit the operator or the symbol they are given to."""
 
 
 class SymbolTypeError(NNVMError, TypeError):
@@ -108,19 +107,20 @@ class SymbolIndexError(NNVMError, IndexError):
 
 
 class NotImplementedForSymbol(NNVMError, TypeError, NotImplementedError):
-    """A Python operation that makes no sense on a symbol, which holds no values."""
+    """Reports a Python operation that makes no sense on a symbol, which holds no values."""
 
 
 class GraphError(NNVMError):
-    """A graph whose structure is broken: a cycle, a missing node, an attribute that is not there."""
+    """Reports a graph whose structure is broken: a cycle, a missing node, an attribute that is not there."""
 
 
 class PassError(NNVMError):
-    """A pass that is unknown or whose required graph attributes are missing."""
+    """Reports a pass that is unknown or whose required graph attributes are missing."""
 
 
 class InferenceError(NNVMError):
-    """Shapes or dtypes that contradict each other. at: the name of the node where they do, which is then `node`."""
+    """Reports shapes or dtypes that contradict each other. at: the name of the node where they do, which is then
+    `node`."""
 
     def __init__(self, message: str, at: str | None = None, /, **facts: Any):
         super().__init__(message, **facts)
@@ -136,43 +136,43 @@ class MissingFolderError(FileError, FileNotFoundError):
 
 
 class ParamsFormatError(NNVMError, ValueError):
-    """An array file (`.params`) that is malformed, or no array file."""
+    """Reports an array file (`.params`) that is malformed, or no array file."""
 
 
 class RecordFormatError(NNVMError, ValueError):
-    """A record file, its index or a list of images that is malformed, or an image in it that cannot be decoded."""
+    """Reports a record file, its index or a list of images that is malformed, or an image that cannot be decoded."""
 
 
 class ParamsMismatchError(NNVMError, ValueError):
-    """Arrays that do not fit the symbol they are for: missing, wrongly shaped, or impossible to tell apart."""
+    """Reports arrays that do not fit the symbol they are for: missing, wrongly shaped, or impossible to tell apart."""
 
 
 class JSONFormatError(NNVMError, ValueError):
-    """A graph file that is malformed, or that describes an impossible graph."""
+    """Reports a graph file that is malformed, or that describes an impossible graph."""
 
 
 class GradientError(NNVMError):
-    """A gradient that cannot be built."""
+    """Reports a gradient that cannot be built."""
 
 
 class InitializerError(NNVMError, ValueError):
-    """An initialiser that is unknown, malformed, or does not fit the parameter."""
+    """Reports an initialiser that is unknown, malformed, or does not fit the parameter."""
 
 
 class ModelNotFoundError(NNVMError, FileNotFoundError):
-    """A file of a model that is not there; the message says what is."""
+    """Reports a file of a model that is not there; the message says what is."""
 
 
 class CheckpointError(NNVMError):
-    """A training checkpoint that cannot be written, read, or does not belong to the model."""
+    """Reports a training checkpoint that cannot be written, read, or does not belong to the model."""
 
 
 class LoweringError(NNVMError):
-    """A graph that cannot be translated to JAX, or fails while it is being traced."""
+    """Reports a graph that cannot be translated to JAX, or fails while it is being traced."""
 
 
 class OpenSizeError(LoweringError):
-    """An operator that takes only some of the sizes that were left open. condition: which, as `N >= 3`."""
+    """Reports an operator that takes only some of the sizes that were left open. condition: which, as `N >= 3`."""
 
     def __init__(self, message: str, condition: str = "", /, **facts: Any):
         super().__init__(message, **facts)
@@ -180,39 +180,40 @@ class OpenSizeError(LoweringError):
 
 
 class OnnxError(NNVMError):
-    """A graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
+    """Reports a graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
 
 
 class BindError(NNVMError):
-    """Arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
+    """Reports arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
 
 
 class ExecutorTypeError(NNVMError, TypeError):
-    """A Python value of a type that an executor does not take."""
+    """Reports a Python value of a type that an executor does not take."""
 
 
 class ExecutorValueError(NNVMError, ValueError):
-    """A Python value that an executor does not take: a wrong shape, name or request."""
+    """Reports a Python value that an executor does not take: a wrong shape, name or request."""
 
 
 class UnknownArrayError(NNVMError, KeyError):
-    """A name under which an executor holds no array."""
+    """Reports a name under which an executor holds no array."""
 
 
 class UnknownAttributeError(NNVMError, AttributeError):
-    """An attribute that an object or a module does not have; the message says what is meant by it here."""
+    """Reports an attribute that an object or a module does not have; the message says what is meant by it here."""
 
 
 class CallError(NNVMError, TypeError):
-    """A function called with arguments that it does not take, or without one that it needs."""
+    """Reports a function called with arguments that it does not take, or without one that it needs."""
 
 
 class TrainingError(NNVMError, ValueError):
-    """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that overflowed."""
+    """Reports training that cannot go on: batches that do not fit, a run that was not initialised, numbers that
+    overflowed."""
 
 
 class MissingExtraError(NNVMError, ImportError):
-    """An optional dependency that is not installed; the message says what to install."""
+    """Reports an optional dependency that is not installed; the message says what to install."""
 
 
 def explain(
@@ -226,7 +227,7 @@ def explain(
     got: object = None,
     fix: str | None = None,
 ) -> str:
-    """Word an error: the problem, then where it is, what was expected, what came, and what to do.
+    """Return the words of an error: the problem, then where it is, what was expected, what came, and what to do.
 
     `op` and `node` may be names or objects with a `name`; a node that remembers where it was made says so. Parts that
     are None or have no name are left out. A list of names as `expected` or `got` is worded by `listed`. No part is
@@ -352,17 +353,22 @@ def refuse_unknown(
         raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known) or fix)
 
 
-def tells_new_names(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: a keyword of `RENAMED` is refused with the option's name. Raises CallError."""
+def tells_new_names(function: F) -> F:
+    """A decorator of a function, or of a class for its making: a keyword of `RENAMED` is refused with the option's
+    name. Raises CallError."""
+    if isinstance(function, type):
+        function.__init__ = tells_new_names(function.__init__)
+        return cast(F, function)
 
     @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name in RENAMED:
-                raise CallError(f"{function.__name__} does not take {name!r}. {name}=: {RENAMED[name]}={name}.")
+                called = function.__qualname__.removesuffix(".__init__")
+                raise CallError(f"{called} does not take {name!r}. {name}=: {RENAMED[name]}={name}.")
         return function(*args, **kwargs)
 
-    return checked
+    return cast(F, checked)
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:
@@ -373,7 +379,7 @@ def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[
 
 
 def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:
-    """NNVM's KeywordArgumentMismatch, with a few of the closest candidates."""
+    """Return NNVM's KeywordArgumentMismatch, with a few of the closest candidates."""
     candidates = list(candidates)
     shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:MAX_LISTED]))
     more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > MAX_LISTED else ""

@@ -17,16 +17,16 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Graph(BaseGraph):
-    """A graph as NNVM's Python package presents it. Made by `create` or `load_json`; passes keep the class."""
+    """Presents a graph as NNVM's Python package does. Made by `create` or `load_json`; passes keep the class."""
 
     __slots__ = ()
 
     def apply(self, passes: str | Sequence[str]) -> Self:
-        """A new graph: this one after a pass, or several in order. This one is not changed. Raises PassError."""
+        """Return a new graph: this one after a pass, or several in order. This one is not changed. Raises PassError."""
         return apply_passes(self, [passes] if isinstance(passes, str) else list(passes))
 
     def json_attr(self, key: str) -> Any:
-        """A graph attribute as JSON holds it; None when it is not set.
+        """Return a graph attribute as JSON holds it; None when it is not set.
 
         Shapes are lists of integers (`[]` unknown, 0 an unknown dimension), dtypes MXNet's codes. Raises
         JSONFormatError for an attribute that JSON cannot hold.
@@ -54,20 +54,20 @@ class Graph(BaseGraph):
 
     @property
     def symbol(self) -> Symbol:
-        """The outputs as a symbol over the same nodes."""
+        """Return the outputs as a symbol over the same nodes."""
         return Symbol(self.outputs)
 
     @property
     def index(self) -> IndexedGraph:
-        """The graph as tables."""
+        """Return the graph as tables."""
         return self.indexed_graph()
 
     def json(self) -> str:
-        """The graph and its attributes as JSON. Raises JSONFormatError."""
+        """Return the graph and its attributes as JSON. Raises JSONFormatError."""
         return save_json(self)
 
     def ir(self, join_entry_attrs: Sequence[str] | None = None, join_node_attrs: Sequence[str] | None = None) -> str:
-        """The graph as text, with the named graph attributes beside each entry or node. Raises PassError."""
+        """Return the graph as text, with the named graph attributes beside each entry or node. Raises PassError."""
         return print_ir(self, join_entry_attrs=join_entry_attrs or (), join_node_attrs=join_node_attrs or ())
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 
 from symjax_nnvm.check import CheckReport, check
-from symjax_nnvm.errors import ParamsFormatError, plain_list, printable
+from symjax_nnvm.errors import ParamsFormatError, plain_list, printable, tells_new_names
 from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.inspect.summary import Summary, summarize
 from symjax_nnvm.io.files import atomic_writes
@@ -34,9 +34,11 @@ from symjax_nnvm.viz.plot import NetworkPlot, plot_network
 Shapes = Mapping[str, Sequence[int]]
 
 
+@tells_new_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it alone.
+    """Holds a network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it
+    alone.
 
     net: the symbol. args, aux: arrays by name, of arguments and auxiliary states; arrays that the network has no use
     for are left out, and which of the two dicts has one makes no difference: the graph decides.
@@ -63,7 +65,8 @@ class Model:
         *,
         params: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """The model of a prefix, a symbol file, a file of arrays of any kind that `load_arrays` knows, or an ONNX file.
+        """Return the model of a prefix, a symbol file, a file of arrays of any kind that `load_arrays` knows, or an
+        ONNX file.
 
         epoch: a number or text such as `"0003"`; left out, the highest there is. params: the file of arrays, where it
         is not beside the symbol's. A symbol without arrays beside it is a model without arrays.
@@ -78,13 +81,13 @@ class Model:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of what calls give: data and labels, in the graph's order."""
+        """Return names of what calls give: data and labels, in the graph's order."""
         fed = data_inputs(self.net, (), self.args or None) - set(self.missing)
         return [name for name in self.net.list_arguments() if name in fed]
 
     @property
     def missing(self) -> list[str]:
-        """Names of parameters and states that have no array: those of a new head, until they are trained."""
+        """Return names of parameters and states that have no array: those of a new head, until they are trained."""
         states = self.net.list_auxiliary_states()
         learned = {node.name for node in learned_variables(self.net)} | set(states)
         names = (*self.net.list_arguments(), *states)
@@ -93,17 +96,17 @@ class Model:
     # -- another model of this one ----------------------------------------------------------------------------------
 
     def cut(self, layer: str | Sequence[str]) -> Self:
-        """The network up to an internal output, or several, with the arrays that it still needs. Raises as
+        """Return the network up to an internal output, or several, with the arrays that it still needs. Raises as
         `symjax_nnvm.cut`."""
         return self._with(cut(self.net, layer))
 
     def inference(self, *, labels: Sequence[str] | None = None) -> Self:
-        """The network without training heads and labels. Raises as `symjax_nnvm.inference_symbol`."""
+        """Return the network without training heads and labels. Raises as `symjax_nnvm.inference_symbol`."""
         return self._with(inference_symbol(self.net, labels=labels))
 
     def replace_head(self, output_name: str, fn: Callable[[Symbol], Symbol]) -> Self:
-        """The network with the head `fn(features)`. Variables of the new head have no array, also where the old head
-        had one of their name: `missing` lists them. Raises as `symjax_nnvm.replace_head`."""
+        """Return the network with the head `fn(features)`. Variables of the new head have no array, also where the old
+        head had one of their name: `missing` lists them. Raises as `symjax_nnvm.replace_head`."""
         fresh: set[str] = set()
 
         def head(features: Symbol) -> Symbol:
@@ -127,7 +130,7 @@ class Model:
         return check(self.net, shapes, params=(self.args, self.aux) if self.args or self.aux else None, **options)
 
     def summary(self, shapes: Shapes | None = None) -> Summary:
-        """The table of its layers; arrays say the shapes of parameters. Raises as `symjax_nnvm.summarize`."""
+        """Return the table of its layers; arrays say the shapes of parameters. Raises as `symjax_nnvm.summarize`."""
         return summarize(self.net, self._shapes(shapes), self.args or None)
 
     def plot(self, shapes: Shapes | None = None, **options: Any) -> NetworkPlot:
@@ -153,15 +156,15 @@ class Model:
     # -- running and saving -----------------------------------------------------------------------------------------
 
     def predictor(self, **options: Any) -> Any:
-        """The `lowering.Predictor` of it, `predict(data=x)`. options: its own; raises as it.
+        """Return the `lowering.Predictor` of it, `predict(data=x)`. options: its own; raises as it.
 
         The one place where this package asks for the other, which stands on it: by its name, when a model is to run.
         """
         return importlib.import_module("lowering").Predictor(self.net, self.args, self.aux, **options)
 
     def to_onnx(self, shapes: Mapping[str, Sequence[int | str]], **options: Any) -> Any:
-        """The network at inference as an `onnx.ModelProto`; shapes of its inputs, and options, as of `to_onnx`, which
-        it raises as."""
+        """Return the network at inference as an `onnx.ModelProto`; shapes of its inputs, and options, as of `to_onnx`,
+        which it raises as."""
         return to_onnx(self.net, self.args, self.aux, shapes=shapes, **options)
 
     def save(

@@ -27,7 +27,7 @@ from symjax_nnvm.errors import (
 from symjax_nnvm.ir.backend import Backend
 from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.listing import variables
+from symjax_nnvm.ir.listing import count_subgraph_nodes, variables
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.alter_op_layout import alter_op_layout
@@ -91,7 +91,7 @@ class Mesh(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a network's pipeline: what a caller wants of the network.
+    """Holds the options of a network's pipeline: what a caller wants of the network.
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
@@ -424,19 +424,26 @@ class StageRecord:
 
     @property
     def before_nodes(self) -> int:
-        """Nodes of the graph before."""
+        """Nodes of the graph before, without those in bodies of loops and in branches."""
         return len(self.before.nodes())
 
     @property
     def after_nodes(self) -> int:
-        """Nodes of the graph after."""
+        """Nodes of the graph after, without those in bodies of loops and in branches."""
         return len(self.after.nodes())
+
+    @property
+    def nodes_in_bodies(self) -> tuple[int, int]:
+        """Nodes in bodies of loops and in branches, before and after."""
+        return count_subgraph_nodes(self.before.nodes()), count_subgraph_nodes(self.after.nodes())
 
     def row(self) -> tuple[str, ...]:
         """The stage's row in the table of a plan."""
         if not self.ran:
             return self.name, "", "", "left out" if self.without else f"needs {', '.join(self.missing)}"
-        nodes = f"{self.before_nodes:,} → {self.after_nodes:,}"
+        nodes, inside = f"{self.before_nodes:,} → {self.after_nodes:,}", self.nodes_in_bodies
+        if any(inside):
+            nodes += f"; in bodies {inside[0]:,} → {inside[1]:,}"
         return self.name, nodes, f"{self.seconds * 1e3:.1f}", self.stage.about
 
 
@@ -481,6 +488,7 @@ class Plan:
                 "needs": list(r.missing),
                 "before": r.before_nodes,
                 "after": r.after_nodes,
+                "in_bodies": list(r.nodes_in_bodies),
                 "seconds": r.seconds,
             }
             for r in self.records

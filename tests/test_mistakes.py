@@ -1,6 +1,6 @@
 """What people get wrong with files, symbols, `check`, surgery and drawings: each message holds the way out.
 
-A row: what is done, the error's class, and the words of its message that somebody who is stuck needs.
+A row: what is done, the error's class, and the words of its message that a reader who is stuck needs.
 """
 
 from __future__ import annotations

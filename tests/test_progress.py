@@ -1,4 +1,4 @@
-"""A bar is shown where somebody looks, of work that takes its time; elsewhere nothing is."""
+"""A bar is shown on a terminal, of work that takes its time; elsewhere nothing is."""
 
 from __future__ import annotations
 

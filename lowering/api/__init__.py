@@ -1,1 +1,1 @@
-"""A symbol as a function: `to_jax`, `compile`, `grad_fn`, `explain`, `tune`."""
+"""This package makes a function of a symbol: `to_jax`, `compile`, `grad_fn`, `explain`, `tune`."""

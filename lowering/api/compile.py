@@ -19,7 +19,7 @@ from lowering.messages.arguments import arrays_by_name, as_array, require_key, r
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit
 from lowering.xla.platforms import exported_for, exported_kind
-from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
+from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError, tells_new_names
 from symjax_nnvm.inspect.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import DTYPE_CODES
@@ -44,13 +44,13 @@ def compile(
     donate_aux: bool = False,
     max_memory: int | str | None = None,
 ) -> CompiledFunction:
-    """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
+    """Return the symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
     consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
     (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. platform,
-    compute_dtype, mesh, data_axis: as in `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what
+    compute_dtype, mesh, data_axis: as in `to_jax`; arrays that are on several devices stay there, and `hlo` shows what
     each of them does. Raises what `to_jax` raises; SymbolValueError for text that is no size.
     """
     limit = None if max_memory is None else parse_size(max_memory)
@@ -65,7 +65,7 @@ def compile(
 
 
 class CompiledFunction:
-    """What `compile` returns: call it, or look at the executable.
+    """Is what `compile` returns: call it, or look at the executable.
 
     `hlo`, `memory`, `cost` and `export` speak of one combination of shapes: that of the arrays (or
     `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
@@ -105,12 +105,14 @@ class CompiledFunction:
         self._latest = call
         return self._jitted(*call)
 
+    @tells_new_names
     def lower(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Lowered:
-        """The traced function, as `jax.jit(...).lower` gives it."""
+        """Return the traced function, as `jax.jit(...).lower` gives it."""
         return self._jitted.lower(*self._signature(args, aux, key))
 
+    @tells_new_names
     def compiled(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Compiled:
@@ -123,18 +125,21 @@ class CompiledFunction:
             found = self._compiled[known] = self._jitted.lower(*signature).compile()
         return found
 
+    @tells_new_names
     def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
-        """The optimised HLO as text."""
+        """Return the optimised HLO as text."""
         return self.compiled(args, aux, key).as_text() or ""
 
+    @tells_new_names
     def memory(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> Any:
-        """XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
+        """Return XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
         return self.compiled(args, aux, key).memory_analysis()
 
+    @tells_new_names
     def cost(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> dict[str, float]:
-        """XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
+        """Return XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
         return dict(self.compiled(args, aux, key).cost_analysis() or {})
 
     @takes_our_words("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")

@@ -16,13 +16,15 @@ from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.core.program import Program
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
-from symjax_nnvm.errors import SymbolValueError, refuse_unknown
+from symjax_nnvm.errors import SymbolValueError, plain_list, refuse_unknown
 from symjax_nnvm.inspect.footprint import Footprint, estimate
 from symjax_nnvm.inspect.roles import learned_variables
-from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames
+from symjax_nnvm.ir.attributes import FAlgorithm, FInputGraph, FListInputNames
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.passes.choose_algorithm import are_known, nodes_with_shapes
 from symjax_nnvm.passes.infer import variable_dtypes
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.subgraphs import Known
 from symjax_nnvm.pipeline import Options, Plan, StageRecord
 from symjax_nnvm.pipeline import without as stages_without
 from symjax_nnvm.symbol.symbol import Symbol
@@ -33,7 +35,7 @@ _CALL = "lowering.explain(net, data=(1, 3, 224, 224))"
 
 @dataclass(frozen=True)
 class Explanation:
-    """What becomes of a network before XLA compiles it; prints as a table.
+    """Tells what becomes of a network before XLA compiles it; prints as a table.
 
     plan: the graph and what each stage changed. forward, backward: operators that run. footprint: of the shapes given;
     None without.
@@ -46,12 +48,13 @@ class Explanation:
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
-        """Every stage in order, those that did not run included."""
+        """Return every stage in order, those that did not run included."""
         return self.plan.records
 
     @property
     def algorithms(self) -> dict[str, str]:
-        """What computes each convolution and each gradient of one, by the name of its node; empty without shapes.
+        """Return what computes each convolution and each gradient of one, by the name of its node; empty without
+        shapes.
 
         A node without a name has its operator's; further ones of a name are numbered, "conv (2)".
         """
@@ -63,6 +66,17 @@ class Explanation:
             names[name if times[name] == 1 else f"{name} ({times[name]})"] = algorithm
         return names
 
+    @property
+    def undecided(self) -> list[str]:
+        """Return the names of convolutions, and of gradients of such, whose shapes do not follow from those that were
+        given; empty without any. Their algorithms are chosen when the network is called."""
+        options = self.plan.options
+        if options.shapes is None:
+            return []
+        known = Known(shapes=options.shapes, dtypes=options.dtypes)
+        nodes = nodes_with_shapes(self.plan.graph, known, FAlgorithm)
+        return [node.name or str(node.op and node.op.name) for node, shapes, _ in nodes if not are_known(shapes)]
+
     def _convolutions(self) -> Iterator[str]:
         """A line for each operator: how many of its nodes each algorithm computes."""
         by_operator: dict[str, Counter[str]] = {}
@@ -70,6 +84,11 @@ class Explanation:
             by_operator.setdefault(node.op.name, Counter())[name] += 1
         for operator, counts in by_operator.items():
             yield f"  {operator}: {', '.join(f'{times} {name}' for name, times in counts.most_common())}"
+        undecided = self.undecided
+        if undecided:
+            every = len(undecided) + len(self.plan.graph.attrs["algorithm"])
+            what = f"{len(undecided)} of {every} convolutions and gradients"
+            yield f"  {what} have unknown shapes: {plain_list(undecided)}"
 
     def _notes(self) -> list[str]:
         """The lines under the table of stages."""
@@ -114,15 +133,15 @@ def explain(
     without: Collection[str] = (),
     **shapes: Sequence[int],
 ) -> Explanation:
-    """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
+    """Return the stages of the pipeline for a network, in the order in which they run, and what each of them changed.
 
     By default what `compile` makes; with is_train what a Trainer makes, with gradients of `wrt` or of all parameters.
     `grad_fn` makes the same, but where its convolutions may not be a library's calls (JAX's compilation cache is on, or
     SYMJAX_NNVM_ONEDNN=xla) another algorithm computes them. platform, mirror, compute_dtype, mesh, data_axis: as there.
     constants: names of arguments and states that do not change between calls. without: names of stages that do not run,
     as in `symjax_nnvm.pipeline.without`. shapes: of data, `data=(1, 3, 224, 224)`; with them memory and arithmetic of
-    the network are estimated, too. Raises what these functions raise, SymbolValueError for constants that the network
-    does not have.
+    the network are estimated, too; what does not follow from shapes of a part of the data is listed.
+    Raises what these functions raise, SymbolValueError for constants that the network does not have.
     """
     require_symbol(symbol, "explain")
     if constants is not None:

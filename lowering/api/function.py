@@ -32,7 +32,7 @@ def to_jax(
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
 ) -> ForwardFunction:
-    """The symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
+    """Return the symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     args, aux: dicts of arrays by name, exactly `list_arguments()` and `list_auxiliary_states()`. key: a PRNG key,
     needed when the graph draws random numbers. outputs: list, in the order of `list_outputs()`. new_aux: the auxiliary
@@ -45,9 +45,9 @@ def to_jax(
     its arguments, states and outputs stay float32 (`passes.reduce_precision` lists which operator runs in which dtype).
     mesh: a `jax.sharding.Mesh`, to whose axes the graph's `__sharding__` refers; default the one that `jax.set_mesh`
     has set when the function is traced; without any the attribute means nothing. data_axis: the axis, or axes, of the
-    mesh that samples are split over, so that rules that compute sample by sample do so on each device's own. Arrays lie
-    where they are, on one device or many. Of arguments on explicit axes outputs are on such, too, split along the first
-    axis like the first argument of as many samples, unless `__sharding__` says otherwise.
+    mesh that samples are split over, so that rules that compute sample by sample do so on each device's own. Arrays
+    stay where they are, on one device or many. Of arguments on explicit axes outputs are on such, too, split along the
+    first axis like the first argument of as many samples, unless `__sharding__` says otherwise.
     Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
     CallError (arguments that are no dicts of arrays of numbers), SymbolValueError (no such platform), PassError (no
     such half precision), TrainingError (axes that the mesh lacks).

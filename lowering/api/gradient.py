@@ -96,7 +96,8 @@ def grad_fn(
     data_axis: str | Sequence[str] = DATA_AXIS,
     zeros_if_unreachable: bool = False,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
-    """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
+    """Return a pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by
+    MXGradient.
 
     wrt: argument names; None means every argument that is a float array. head_grads: list aligned with the outputs;
     left out (or None in a place), loss heads need none, a head of one element gets 1, and any other head is an error.
@@ -110,7 +111,7 @@ def grad_fn(
     zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
 
     platform, compute_dtype, mesh, data_axis: as in `to_jax`; gradients are float32 where arguments are. What carries
-    `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes lie as these do.
+    `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes are split as these are.
 
     Raises GradientError, and what `to_jax` raises.
     """
@@ -148,7 +149,8 @@ def differentiable(
     data_axis: str | Sequence[str] = DATA_AXIS,
     zeros_if_unreachable: bool = False,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
-    """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
+    """Return a JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is*
+    MXGradient.
 
     Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
     the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward

@@ -1,1 +1,2 @@
-"""One pure JAX function of a graph: rules, the order of steps, shapes and dtypes, programs and their cache."""
+"""This package makes one pure JAX function of a graph: rules, the order of steps, shapes and dtypes, programs and their
+cache."""

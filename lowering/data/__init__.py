@@ -1,4 +1,5 @@
-"""Data sets that MXNet's users have: record files, images in them, and text, as batches or as sources for Grain."""
+"""This package reads data sets that MXNet's users have: record files, images in them, and text, as batches or as
+sources for Grain."""
 
 from lowering.data.parameters import Augmentation as Augmentation
 from lowering.data.record_iter import ImageRecordIter as ImageRecordIter

@@ -17,7 +17,8 @@ AUTO, RANDOM = 9, 10
 
 _DTYPES = ("float32", "uint8", "int8")
 
-_IGNORED = ("ctx", "device_id", "verbose", "shuffle_chunk_size")
+IGNORED = ("ctx", "device_id", "verbose", "shuffle_chunk_size", "aug_seq")
+"""Parameters of MXNet's that mean nothing here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +117,14 @@ class Augmentation:
 
     @property
     def aspect_ratios(self) -> tuple[float, float]:
-        """The least and the most of width by height."""
+        """Return the least and the most of width by height."""
         if self.min_aspect_ratio is None:
             return 1 - self.max_aspect_ratio, 1 + self.max_aspect_ratio
         return self.min_aspect_ratio, self.max_aspect_ratio
 
     @property
     def affine(self) -> bool:
-        """Whether images are sheared, rotated, scaled or stretched."""
+        """Return whether images are sheared, rotated, scaled or stretched."""
         return (
             self.max_rotate_angle > 0
             or self.max_shear_ratio > 0
@@ -135,10 +136,13 @@ class Augmentation:
         )
 
 
+AUGMENTS = [field.name for field in fields(Augmentation)]
+"""The names of an augmentation's parameters."""
+
+
 def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
     """An augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
-    known = [field.name for field in fields(Augmentation)]
-    refuse_unknown(CallError, "ImageRecordIter does not take", parameters, known, "parameters")
+    refuse_unknown(CallError, "ImageRecordIter does not take", parameters, AUGMENTS, "parameters")
     return Augmentation(**parameters)
 
 
@@ -150,7 +154,7 @@ def check_ignored(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if parameters.get("aug_seq", "aug_default") != "aug_default":
         why = "there is one augmenter, aug_default. Leave it out; other steps go into Grain's map"
         raise CallError(f"ImageRecordIter does not support aug_seq: {why}.")
-    return {name: value for name, value in parameters.items() if name not in (*_IGNORED, "aug_seq")}
+    return {name: value for name, value in parameters.items() if name not in IGNORED}
 
 
 def part_of(count: int, num_parts: int, part_index: int) -> range:

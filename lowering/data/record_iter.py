@@ -25,7 +25,7 @@ Sample = dict[str, np.ndarray]
 
 
 class ImageRecordIter:
-    """Batches {data_name: (n, c, h, w), label_name: (n,) or (n, k)} of the images of a record file.
+    """Gives batches {data_name: (n, c, h, w), label_name: (n,) or (n, k)} of the images of a record file.
 
     Parameters have MXNet 1.9.1's names, defaults and meanings: those of images are the fields of
     `lowering.data.Augmentation`, and without random ones a batch is MXNet's, bit for bit (docs/guide/data.md says which
@@ -100,11 +100,11 @@ class ImageRecordIter:
         return self.epoch(0)
 
     def rows(self, i: int) -> int:
-        """The number of rows of batch i that are not padding."""
+        """Return the number of rows of batch i that are not padding."""
         return self._numbers.rows(i)
 
     def epoch(self, n: int, start: int = 0) -> Iterator[Sample]:
-        """The batches of epoch n, from number `start` on."""
+        """Return the batches of epoch n, from number `start` on."""
         return self._read(self._numbers.epoch(n, start), n)
 
     def _read(self, numbers: Iterable[Sample], n: int) -> Iterator[Sample]:

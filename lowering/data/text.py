@@ -21,7 +21,7 @@ _MOST = 16 << 30
 
 
 class CSVIter(Batches):
-    """`lowering.Batches` of the rows of a CSV file: {data_name: (n, *data_shape), label_name: (n, *label_shape)}.
+    """Gives `lowering.Batches` of the rows of a CSV file: {data_name: (n, *data_shape), label_name: (n, *label_shape)}.
 
     data_csv: a file of numbers with commas between, a row in each line, and no header. label_csv: labels, likewise;
     None: 0 for every row. label_shape (1,) gives labels (n,), as in MXNet. dtype: float32, float64, int32 or int64.
@@ -59,7 +59,7 @@ class CSVIter(Batches):
 
 
 class LibSVMIter(Batches):
-    """`lowering.Batches` of the rows of a LibSVM file, dense float32: {data_name: (n, d), label_name: (n,)}.
+    """Gives `lowering.Batches` of the rows of a LibSVM file, dense float32: {data_name: (n, d), label_name: (n,)}.
 
     data_libsvm: lines `label column:value column:value …`, columns from 0 as in MXNet (not from 1, as LIBSVM's own
     tools write them). data_shape: (d,). label_libsvm: a file of the same kind whose values are the labels, (n, k) for

@@ -20,7 +20,7 @@ _ORDER: dict[int, Any] = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}
 
 
 class ImageTransform:
-    """A function of a record's bytes: {data_name: (c, h, w), label_name: () or (k,)}, both float32 but for `dtype`.
+    """Is a function of a record's bytes: {data_name: (c, h, w), label_name: () or (k,)}, both float32 but for `dtype`.
 
     parameters: the fields of `lowering.data.Augmentation`, with MXNet's names; data_shape among them. With Grain,
     `grain.MapDataset.source(file).seed(0).random_map(ImageTransform(data_shape=…, rand_crop=True))`, or `.map` where
@@ -42,7 +42,7 @@ class ImageTransform:
 
     @property
     def random(self) -> bool:
-        """Whether the transform draws random numbers."""
+        """Return whether the transform draws random numbers."""
         p = self.parameters
         crop = p.rand_crop or p.random_resized_crop or p.min_crop_size != p.max_crop_size
         affine = p.affine and (
@@ -57,7 +57,7 @@ class ImageTransform:
         return bool(crop or affine or any(colours) or any(light) or p.rand_mirror or p.inter_method == 10)
 
     def sample(self, header: IRHeader, data: bytes, draws: Draws | None, where: str) -> dict[str, np.ndarray]:
-        """The sample of a record whose header has been read. where: the record's name in errors."""
+        """Return the sample of a record whose header has been read. where: the record's name in errors."""
         p = self.parameters
         if draws is None:
             if self.random:

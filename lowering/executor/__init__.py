@@ -1,4 +1,4 @@
-"""MXNet's executor: a graph bound to arrays, run forward and backward."""
+"""MXNet's executor is a graph bound to arrays, run forward and backward."""
 
 from lowering.executor.bind import bind as bind
 from lowering.executor.bind import simple_bind as simple_bind

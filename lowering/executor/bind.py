@@ -115,7 +115,7 @@ def simple_bind(
     data_axis: str | Sequence[str] = DATA_AXIS,
     **shapes: Sequence[int],
 ) -> Executor:
-    """An executor with new arrays, all zeros, of the shapes that follow from those given by name.
+    """Return an executor with new arrays, all zeros, of the shapes that follow from those given by name.
 
     ctx: a `jax.Device` or "cpu", "gpu", "tpu"; default where JAX puts arrays. grad_req: "write", "add" or "null": for
     all arguments, as a list in their order, or as a dict by name, in which a missing name means null; None means null
@@ -177,7 +177,7 @@ def bind(
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
 ) -> Executor:
-    """An executor over arrays that the caller has, moved to ctx if one is given.
+    """Return an executor over arrays that the caller has, moved to ctx if one is given.
 
     args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
     args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this

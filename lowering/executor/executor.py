@@ -34,7 +34,7 @@ _SURPLUS = (
 
 
 class Executor:
-    """A graph with its arrays: arguments, gradients, auxiliary states.
+    """Holds a graph with its arrays: arguments, gradients, auxiliary states.
 
     `forward` runs the graph, `backward` computes the gradients that were asked for, `forward_backward` does both as one
     program. Arrays returned stay as they are: a later run makes new ones and does not overwrite them.
@@ -86,44 +86,44 @@ class Executor:
 
     @property
     def symbol(self) -> Symbol:
-        """The graph, as it was given."""
+        """Return the graph, as it was given."""
         return self._functions.symbol
 
     @cached_property
     def arg_arrays(self) -> ArrayList:
-        """The arguments, in the order of `symbol.list_arguments()`."""
+        """Return the arguments, in the order of `symbol.list_arguments()`."""
         return ArrayList("argument", self._args)
 
     @cached_property
     def grad_arrays(self) -> ArrayList | None:
-        """The gradients, in the order of the arguments; None for one that is not computed. None when nothing is."""
+        """Return the gradients, in the order of the arguments; None for one that is not computed, or for all."""
         return None if self._grads is None else ArrayList("gradient", self._grads)
 
     @cached_property
     def aux_arrays(self) -> ArrayList:
-        """The auxiliary states, in the order of `symbol.list_auxiliary_states()`."""
+        """Return the auxiliary states, in the order of `symbol.list_auxiliary_states()`."""
         return ArrayList("auxiliary state", self._aux)
 
     @cached_property
     def arg_dict(self) -> ArrayDict:
-        """The arguments by name. Raises ExecutorValueError for an assignment of the wrong shape or dtype."""
+        """Return the arguments by name. Raises ExecutorValueError for an assignment of the wrong shape or dtype."""
         return ArrayDict("argument", self._functions.arg_names, self._args)
 
     @cached_property
     def grad_dict(self) -> ArrayDict:
-        """The gradients by argument name; None for one that is not computed."""
+        """Return the gradients by argument name; None for one that is not computed."""
         if self._grads is None:
             raise ExecutorTypeError("The executor was bound without args_grad and has no gradients")
         return ArrayDict("gradient", self._functions.arg_names, self._grads)
 
     @cached_property
     def aux_dict(self) -> ArrayDict:
-        """The auxiliary states by name."""
+        """Return the auxiliary states by name."""
         return ArrayDict("auxiliary state", self._functions.aux_names, self._aux)
 
     @property
     def outputs(self) -> list[jax.Array]:
-        """The outputs of the latest forward pass; zeros before the first."""
+        """Return the outputs of the latest forward pass; zeros before the first."""
         if self._outputs is None:
             shapes, _ = jax.eval_shape(self._functions.forward(False), *self._values(), self._randomness(False))
             return [zeros(out.shape, out.dtype) for out in shapes]
@@ -131,14 +131,15 @@ class Executor:
 
     @property
     def output_dict(self) -> dict[str, jax.Array]:
-        """The outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
+        """Return the outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
         names = self.symbol.list_outputs()
         if len(set(names)) < len(names):
             raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be named by number")
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
-        """The cells of the arguments, of the gradients that are computed, and of the states, by name: for sharing."""
+        """Return the cells of the arguments, of the gradients that are computed, and of the states, by name: for
+        sharing."""
         grads = {cell.name: cell for cell in self._grads or () if cell is not None}
         return self._cell_of_argument, grads, {cell.name: cell for cell in self._aux}
 
@@ -246,7 +247,7 @@ class Executor:
             self._report(seen, forward=False)
 
     def forward_backward(self, out_grads: Any = None, **data: Any) -> list[jax.Array]:
-        """`forward(is_train=True, **data)` and `backward(out_grads)` as one program; returns the outputs.
+        """Run `forward(is_train=True, **data)` and `backward(out_grads)` as one program; returns the outputs.
 
         XLA then sees the whole and keeps no more than it needs: faster, and smaller, than the two calls.
         """
@@ -358,7 +359,7 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Sequence[int]
     ) -> Executor:
-        """A new executor for other input shapes. Arrays that keep their shape are shared: both see every write.
+        """Return a new executor for other input shapes. Arrays that keep their shape are shared: both see every write.
 
         shapes: argument shapes by name; what they do not decide stays. An array that gets smaller starts with the
         leading elements of the old one, a bigger one with zeros. partial_shaping: let shapes change that were not
@@ -376,7 +377,8 @@ class Executor:
 
         Calls come in the order of execution, after the forward or the backward part has run. monitor_all: before its
         outputs, each operator's inputs. None ends it. Monitored runs keep every value in memory; what
-        mirroring computes again is not told.
+        mirroring computes again is not told, nor what MXNet does within one operator. The gradient of input i of a node
+        is called `{node}_backward_output{i}`.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
         self._residuals = None  # a monitored run keeps others
@@ -391,18 +393,21 @@ class Executor:
                     for name in called if value is not None else ():
                         callback(name, value)
             for name, value in zip(output_names, outputs, strict=True):
-                if value is not None:
+                if value is not None and name is not None:
                     callback(name, value)
+        for name, argument in () if forward else self._functions.unasked_gradients():
+            label = self._cell_of_argument[argument]
+            callback(name, zeros(label.shape, label.dtype))
 
     def debug_str(self) -> str:
-        """The graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of its arrays."""
+        """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of the values
+        between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`."""
         graph = Symbol(self._functions.program(True).program.graph.outputs)
-        cells = [*self._args, *(self._grads or ()), *self._aux]
-        allocated = sum(cell.value.nbytes for cell in cells if cell is not None)
-        return f"{graph.debug_str()}Total {allocated >> 20} MB allocated\n"
+        arrays = {cell.name: (cell.shape, cell.dtype.name) for cell in (*self._args, *self._aux)}
+        return f"{graph.debug_str()}Total {self._functions.planned_bytes(arrays) >> 20} MB allocated\n"
 
     def get_optimized_symbol(self) -> Symbol:
-        """A copy of the forward part as it runs: equal nodes merged."""
+        """Return a copy of the forward part as it runs: equal nodes merged."""
         return self._functions.program(True).symbol.copy()
 
     if not TYPE_CHECKING:  # so that checkers still know which attributes there are

@@ -17,11 +17,13 @@ import jax
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
+from lowering.executor.gradient_names import GradientNames
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs, TWritesInForward
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.passes.plan_memory import BAD_STORAGE, EXTERNAL_STORAGE, plan_memory
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -77,6 +79,19 @@ class ExecutorFunctions:
     def output_names(self) -> list[str]:
         """The names of the outputs."""
         return self.symbol.list_outputs()
+
+    def planned_bytes(self, arrays: Mapping[str, tuple[Shape, DType]]) -> int:
+        """The memory that NNVM plans for the values that are neither variables nor gradients of arguments.
+
+        arrays: shape and dtype of the variables by name. Raises InferenceError.
+        """
+        program = self.program(True).program
+        index, known = program.index, program.inference.of_variables(arrays)
+        storage = [BAD_STORAGE] * index.num_node_entries
+        for head in index.outputs[self.program(True).num_outputs :]:
+            storage[index.entry_rptr[head.node_id] + head.index] = EXTERNAL_STORAGE
+        planned = plan_memory(program.graph, shapes=known.shapes, dtypes=known.dtypes, storage=storage)
+        return planned.attrs["storage_allocated_bytes"]
 
     @cached_property
     def calls_python(self) -> bool:
@@ -222,24 +237,38 @@ class ExecutorFunctions:
             seen += [[env[slot] for slot in step.inputs], [env[slot] for slot in visible]]
         return seen
 
-    def step_names(self, forward: bool) -> list[tuple[list[tuple[str, ...]], list[str]]]:
-        """For each step that `_seen` reports: the names of each input, and of each output.
+    def step_names(self, forward: bool) -> list[tuple[list[tuple[str, ...]], Sequence[str | None]]]:
+        """For each step that `_seen` reports: the names of each input, and of each output; None for an output that no
+        node of MXNet's has.
 
         A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
         """
-        program = self.program(True, monitored=True)
+        program, gradients = self.program(True, monitored=True), self._gradient_names
         nodes = program.program.index.nodes
-        names: list[tuple[list[tuple[str, ...]], list[str]]] = []
+        names: list[tuple[list[tuple[str, ...]], Sequence[str | None]]] = []
         for step in program.forward_steps if forward else program.backward_steps:
             node = nodes[step.nid].source
-            called = _input_names(node)
+            name, called = node.name, _input_names(node)
+            outputs: Sequence[str | None]
+            outputs = Symbol(NodeEntry(node, i) for i in range(node.num_outputs())).list_outputs()
+            if not forward:
+                name, outputs = gradients.of(node, outputs)
+                if name != node.name:
+                    called = [f"input{i}" for i in range(len(called))]
             inputs = [
-                (entry.node.name, f"{node.name}_{name}") if entry.node.is_variable else (f"{node.name}_{name}",)
-                for entry, name in zip(node.inputs, called, strict=True)
+                (entry.node.name, f"{name}_{input_name}") if entry.node.is_variable else (f"{name}_{input_name}",)
+                for entry, input_name in zip(node.inputs, called, strict=True)
             ]
-            outputs = Symbol(NodeEntry(node, i) for i in range(node.num_outputs()))
-            names.append((inputs, outputs.list_outputs()))
+            names.append((inputs if name else [()] * len(inputs), outputs))
         return names
+
+    @cached_property
+    def _gradient_names(self) -> GradientNames:
+        return GradientNames(self.program(True, monitored=True))
+
+    def unasked_gradients(self) -> list[tuple[str, str]]:
+        """What a monitor sees beside the steps: see `GradientNames.zeros`."""
+        return self._gradient_names.zeros()
 
 
 def _input_names(node: Node) -> list[str]:

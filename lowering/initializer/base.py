@@ -36,7 +36,7 @@ class ParameterName(str):
 
 
 class InitDesc(ParameterName):
-    """A parameter's name with the attributes of its variable, and the initialiser that the whole model was given."""
+    """Holds a parameter's name with the attributes of its variable, and the whole model's initialiser."""
 
     attrs: Mapping[str, str]
     global_init: Callable[..., jax.Array] | None
@@ -129,7 +129,7 @@ class Initializer:
             ) from None
 
     def dumps(self) -> str:
-        """The initialiser as MXNet writes it into a variable's `__init__`: JSON of [name, parameters]."""
+        """Return the initialiser as MXNet writes it into a variable's `__init__`: JSON of [name, parameters]."""
         self._kwargs = {name: _plain(value) for name, value in self._kwargs.items()}  # arrays become lists, as there
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
@@ -234,7 +234,8 @@ def alias(*names: str) -> Callable[[Class], Class]:
 
 
 def create(initializer: Any, **kwargs: Any) -> Initializer:
-    """An initialiser from what MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or its text.
+    """Return an initialiser from what MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or its
+    text.
 
     Raises InitializerError for unknown names and parameters.
     """

@@ -27,7 +27,7 @@ def _nested(initializer: Any) -> Any:
 
 
 class Load:
-    """Values from a dict of arrays or an array file (`.params`), by name; other parameters from `default_init`.
+    """Takes values from a dict of arrays or an array file (`.params`), by name; other parameters from `default_init`.
 
     The prefixes `arg:` and `aux:` are dropped. verbose: log where each value comes from. Raises InitializerError,
     ParamsFormatError, OSError.
@@ -72,7 +72,7 @@ class Load:
 
 
 class Mixed:
-    """The initialiser of the first regular expression that matches the beginning of a parameter's name."""
+    """Chooses the initialiser of the first regular expression that matches the beginning of a parameter's name."""
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]):
         if len(patterns) != len(initializers):

@@ -49,7 +49,7 @@ def _counts(key: jax.Array) -> bool:
 
 @register
 class Uniform(Initializer):
-    """Uniform numbers in [-scale, scale)."""
+    """Draws uniform numbers in [-scale, scale)."""
 
     def __init__(self, scale: float = 0.07):
         super().__init__(scale=scale)
@@ -61,7 +61,7 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Normal numbers of mean 0 and standard deviation sigma."""
+    """Draws normal numbers of mean 0 and standard deviation sigma."""
 
     def __init__(self, sigma: float = 0.01):
         super().__init__(sigma=sigma)
@@ -100,7 +100,8 @@ _FACTORS = {
 
 @register
 class Xavier(Initializer):
-    """Numbers of scale √(magnitude / f), which keeps the scale of gradients from layer to layer (Glorot & Bengio).
+    """Draws numbers of scale √(magnitude / f), which keeps the scale of gradients from layer to layer (Glorot &
+    Bengio).
 
     For a weight (out, in, *kernel): fan in = in · Π kernel, fan out = out · Π kernel; f is one of them or their mean
     (factor_type "in", "out", "avg"). rnd_type "uniform": in [-scale, scale); "gaussian": of that standard deviation.
@@ -113,7 +114,7 @@ class Xavier(Initializer):
         self._factor = _choose("factor_type", factor_type, _FACTORS)
 
     def scale(self, shape: Shape) -> float:
-        """The bound, or the standard deviation, for a weight of the shape."""
+        """Return the bound, or the standard deviation, for a weight of the shape."""
         kernel = math.prod(shape[2:])
         return math.sqrt(self.magnitude / self._factor(shape[1] * kernel, shape[0] * kernel))
 
@@ -127,7 +128,8 @@ class Xavier(Initializer):
 
 @register
 class MSRAPrelu(Xavier):
-    """Gaussian Xavier of magnitude 2 / (1 + slope²), for layers before a PReLU of that slope (He et al., 2015)."""
+    """Draws as Gaussian Xavier of magnitude 2 / (1 + slope²), for layers before a PReLU of that slope (He et al.,
+    2015)."""
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25):
         super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))

@@ -13,7 +13,7 @@ from lowering.initializer.base import Initializer, Shape, alias, bilinear, regis
 @register
 @alias("zeros")
 class Zero(Initializer):
-    """Weights of 0."""
+    """Gives weights of 0."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class Zero(Initializer):
 @register
 @alias("ones")
 class One(Initializer):
-    """Weights of 1."""
+    """Gives weights of 1."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,7 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """Weights of a given value: a number, or an array that broadcasts to the parameter's shape."""
+    """Gives weights of one value: a number, or an array that broadcasts to the parameter's shape."""
 
     def __init__(self, value: Any):
         super().__init__(value=value)
@@ -48,7 +48,7 @@ class Constant(Initializer):
 
 @register
 class Bilinear(Initializer):
-    """The kernel of bilinear interpolation, for the deconvolution (n, c, h, w) of an upsampling layer."""
+    """Gives the kernel of bilinear interpolation, for the deconvolution (n, c, h, w) of an upsampling layer."""
 
     def __init__(self):
         super().__init__()
@@ -59,7 +59,7 @@ class Bilinear(Initializer):
 
 @register
 class LSTMBias(Initializer):
-    """The biases (4 h,) of an LSTM cell: `forget_bias` for the second of its four gates, 0 for the others.
+    """Gives the biases (4 h,) of an LSTM cell: `forget_bias` for the second of its four gates, 0 for the others.
 
     1 is what Jozefowicz et al. (2015) recommend.
     """

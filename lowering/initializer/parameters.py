@@ -34,7 +34,7 @@ def init_params(
     without: Collection[str] = (),
     place: Callable[[str, jax.Array], jax.Array] | None = None,
 ) -> tuple[Arrays, Arrays]:
-    """(arguments, auxiliary states) of a symbol, initialised as MXNet's Module initialises them.
+    """Return (arguments, auxiliary states) of a symbol, initialised as MXNet's Module initialises them.
 
     shapes: shapes of the inputs, by name; the inputs themselves get no values, and neither do arguments that end in
     "label", nor the names in `without`. key: a PRNG key or a seed. initializer: an object, a name or its JSON; default

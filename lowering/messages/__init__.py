@@ -1,1 +1,1 @@
-"""Messages: errors for arguments that do not fit, hints for users of MXNet, progress."""
+"""This package words messages: errors for arguments that do not fit, hints for users of MXNet, progress."""

@@ -109,9 +109,11 @@ KEYWORDS: dict[str, dict[str, str]] = {
     },
     "compile": {
         **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
-        **dict.fromkeys(("args", "params", "arg_params"), "Give arrays to compile's function: f(args, aux)"),
-        **dict.fromkeys(("aux", "aux_params", "aux_states"), "Give arrays to compile's function: f(args, aux)"),
-        "data": "Give data to compile's function: f(args | {{'data': x}}, aux)",
+        **dict.fromkeys(("args", "params", "arg_params"), "Give arrays to the function that is returned: f(args, aux)"),
+        **dict.fromkeys(
+            ("aux", "aux_params", "aux_states"), "Give arrays to the function that is returned: f(args, aux)"
+        ),
+        "data": "Give data to the function that is returned: f(args | {{'data': x}}, aux)",
         "grad_req": "lowering.grad_fn(symbol, wrt) computes gradients, or lowering.simple_bind",
         "train": "is_train={name}",
         "training": "is_train={name}",
@@ -280,6 +282,8 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
         word = f"{RENAMED[name]}={{name}}"
     if word is not None:
         return f"{name}=: {word.format(name=name)}."
+    if name in RENAMED:
+        return f"{name}=: the option is called {RENAMED[name]}= at functions that have it; this one has not."
     close = did_you_mean(name, known, cutoff=0.6)
     return f"{name}=: {close[0].lower()}{close[1:]}" if close else ""
 
@@ -289,10 +293,13 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
     are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`). The function gets
     values as Python's own: an int of `numpy.int64`.
 
-    function: its row in KEYWORDS. example: a call that works. Raises CallError, which is a TypeError.
+    function: its row in KEYWORDS, which alike functions share. example: a call that works. Raises CallError, which is a
+    TypeError.
     """
 
     def decorate(wrapped: Callable[P, R]) -> Callable[P, R]:
+        called = wrapped.__qualname__.removesuffix(".__init__")
+        refusal = functools.partial(_refusal, called, function, example)
         signature = inspect.signature(wrapped)
         parameters = list(signature.parameters)
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -303,13 +310,13 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             unknown = [name for name in kwargs if name not in parameters]
             if takes_shapes:
-                unknown = [name for name in unknown if RENAMED.get(name) in parameters and not _is_shape(kwargs[name])]
+                unknown = [name for name in unknown if name in RENAMED and not _is_shape(kwargs[name])]
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise _refusal(function, example, str(error), unknown, parameters) from None
+                raise refusal(str(error), unknown, parameters) from None
             if unknown:
-                raise _refusal(function, example, "", unknown, parameters)
+                raise refusal("", unknown, parameters)
             for name, kind in kinds.items():
                 if name not in bound.arguments:
                     continue
@@ -320,7 +327,7 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
                     if name in _TOLD_LATER:
                         continue
                     got = cut(f"{value!r} of type {type(value).__name__}", 80)
-                    problem = f"{function}: {name} must be {kind.words}, got {got}."
+                    problem = f"{called}: {name} must be {kind.words}, got {got}."
                     raise CallError(f"{problem} For example: {example}.") from None
             return wrapped(*bound.args, **bound.kwargs)
 
@@ -333,12 +340,12 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(size, int) for size in value)
 
 
-def _refusal(function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
+def _refusal(called: str, function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
     names = [name for name in known if name != "self"]
     hints = [hint for name in unknown if (hint := keyword_hint(function, name, names))]
     problem = f"does not take {listed(unknown)}" if unknown else error
     rest = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
-    return CallError(" ".join((f"{function}: {problem}.", *hints)) + f"{rest} For example: {example}.")
+    return CallError(" ".join((f"{called}: {problem}.", *hints)) + f"{rest} For example: {example}.")
 
 
 def word_for(owner: str, name: str) -> str:

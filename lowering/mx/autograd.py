@@ -32,6 +32,8 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 Gradients = dict[Leaf, NDArray]
 
+_ones_like, _zeros_like = jax.jit(jnp.ones_like), jax.jit(jnp.zeros_like)  # a tenth of the time of `jnp.ones_like`
+
 _NOT_RECORDED = "Call attach_grad() on the inputs, and compute under `with mx.autograd.record():`."
 
 
@@ -204,7 +206,7 @@ def _gradients(
             if head.entry is None:
                 problem = "Cannot differentiate node because it is not in a computational graph"
                 raise GradientError(problem, fix=_NOT_RECORDED)
-            start = like_jax(jnp.ones(head.shape, head.cell.dtype), head.context) if gradient is None else gradient
+            start = like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
             _add(sums, head.entry, start)
         calls = _calls(heads)
         wanted = _wanted(calls, request)
@@ -269,7 +271,7 @@ def _through(
     """The gradients of what a call was given: where it came from, the gradient, and whether that is the sum with the
     old one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
     heads = [
-        like_jax(jnp.zeros_like(output)) if gradient is None else gradient
+        like_jax(_zeros_like(output)) if gradient is None else gradient
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, Function):

@@ -57,6 +57,11 @@ class Expression:
         self._key = (self.is_train, platform, _structure(symbol, nodes))
 
     @cached_property
+    def positions(self) -> list[int]:
+        """The numbers of its variables, of those that `variable_name` names."""
+        return [int(name[1:]) for name in self.names]
+
+    @cached_property
     def programs(self) -> Programs:
         """The programs of this expression."""
         return Programs(self.symbol)
@@ -99,7 +104,8 @@ class Expression:
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """The gradients by MXGradient, by the variables' names, and states that computing them wrote.
 
-        heads: the head gradient of each output. outputs: what was computed; Python that computed it is not run again.
+        heads: the head gradient of each output. outputs: what was computed; what computed it is not run again, unless
+        the gradients need more of it than its inputs and outputs.
         states: as they are now, by name. onto: what Python may add its gradients to, by name (`summed_by_python`).
         """
         run = self._backwards.get(wrt)
@@ -127,11 +133,10 @@ class Expression:
             onto: Arrays,
         ) -> Any:
             named = dict(zip(self.names, values, strict=True))
-            if program.program.segments is not None:
-                known = program.known_residuals(named, outputs) | program.states_now(states)
-                if known.keys() == set(program.residual_slots):
-                    env = program.backward_values(outputs, known, key, heads, program.written_slots, onto)
-                    return program.collect_gradients(env), program.collect_states(env)
+            known = program.known_residuals(named, outputs) | program.states_now(states)
+            if known.keys() == set(program.residual_slots):
+                env = program.backward_values(outputs, known, key, heads, program.written_slots, onto)
+                return program.collect_gradients(env), program.collect_states(env)
             args = {name: value for name, value in named.items() if name not in names}
             return program(args, {name: named[name] for name in names}, key, heads, onto)[1], {}
 

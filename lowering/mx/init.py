@@ -105,6 +105,7 @@ def __getattr__(name: str) -> Any:
         "_init_gamma": _METHODS["_init_one"],
         "_init_beta": _METHODS["_init_zero"],
     }
-    made = type(name, (_FillsArrays, cls), {"__doc__": cls.__doc__, **filling})
+    base = Initializer if issubclass(cls, initializers.Initializer) else _FillsArrays
+    made = type(name, (base, cls), {"__doc__": cls.__doc__, **filling})
     globals()[name] = made
     return made

@@ -6,7 +6,7 @@ sum of their gradients alone, and update by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -16,42 +16,52 @@ from jax.sharding import Mesh, PartitionSpec
 
 from lowering.executor.arrays import writing
 from lowering.mx.ndarray.array import NDArray, like_jax
-from lowering.mx.optimizer import Optimizer, get_updater
+from lowering.mx.optimizer import Optimizer, Updater, get_updater
+from lowering.mx.store_base import KVStoreBase as KVStoreBase
+from lowering.mx.store_base import TestStore as TestStore
+from lowering.mx.store_base import check_capability
 from symjax_nnvm.errors import CallError, listed
 
 LOCAL = ("local", "device", "nccl", "local_allreduce_cpu", "local_allreduce_device")
 SYNCHRONOUS = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device")
 
 
-class KVStore:
+class KVStore(KVStoreBase):
     """Arrays by key. What is pushed is summed, and replaces what is held, or updates it.
 
-    rank, num_workers: this process among those that push together.
+    rank, num_workers: this process among those that push together. Keys are numbers, or all of them are texts.
     """
 
     rank, num_workers = 0, 1
 
     def __init__(self, type: str):
-        self.type = type
+        self._type = type
         self._held: dict[Any, NDArray] = {}
         self._updater: Callable[[Any, NDArray, NDArray], None] | None = None
+
+    @property
+    def type(self) -> str:
+        """The name by which it was made."""
+        return self._type
+
+    def is_capable(self, capability: str) -> bool:
+        """True for "optimizer". Raises ValueError for another capability."""
+        check_capability(capability)
+        return True
 
     def init(self, key: Any, value: Any) -> None:
         """Hold copies of arrays. Raises CallError for a key that is held."""
         for name, array in _pairs(key, value):
             if name in self._held:
                 raise CallError(f"duplicate init of key {name!r}", fix="kv.push changes the stored value.")
+            self._check_kind(name)
             (self._held[name],) = self.of_first_worker([_first(array).copy()])
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Hold copies of arrays, and copy what is held into others."""
+        """Hold copies of the first worker's arrays, and copy them into `out`. Raises CallError for a key that is
+        held."""
         self.init(key, value)
         self.pull(key, out)
-
-    @staticmethod
-    def is_capable(capability: str) -> bool:
-        """Whether the store can do something, such as "optimizer": it updates what it holds."""
-        return capability == "optimizer"
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum arrays, a list for each key, and keep the sum, or give it to the updater."""
@@ -79,16 +89,59 @@ class KVStore:
         self.push(key, value)
         self.pull(key, value if out is None else out)
 
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
+        """Copy rows of what is held into arrays, whose other rows become zeros.
+
+        row_ids: the numbers of the rows, for each array, or once for all arrays of a key.
+        """
+        for name, arrays, numbers in _with_rows(key, out, row_ids):
+            held = self._stored(name).asnumpy()
+            for array, rows in zip(arrays, numbers, strict=True):
+                chosen = np.zeros_like(held)
+                rows = rows.asnumpy().astype(int).ravel()
+                chosen[rows] = held[rows]
+                array[:] = chosen
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Nothing to do for {"type": "none"}. Raises CallError for another type."""
+        kind = dict(compression_params).get("type", "none")
+        if kind != "none":
+            fix = "Leave it out: gradients are summed as they are."
+            raise CallError("Gradients are not compressed here", got=f"the type {kind!r}", fix=fix)
+
     def set_optimizer(self, optimizer: Optimizer) -> None:
         """Have what is pushed update what is held."""
         self._updater = get_updater(optimizer)
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Write the states of the optimiser as an array file. Raises CallError without an optimiser, or where the
+        optimiser itself is asked for."""
+        if dump_optimizer:
+            fix = "Leave dump_optimizer out, and make the optimiser anew before states are loaded."
+            raise CallError("An optimiser is not written into a file, its states are", fix=fix)
+        self._updater_with_states().save(fname)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Take the states that `save_optimizer_states` wrote. Raises CallError without an optimiser,
+        ParamsFormatError."""
+        self._updater_with_states().load(fname)
+
+    def _updater_with_states(self) -> Updater:
+        if not isinstance(self._updater, Updater):
+            raise CallError("The store has no optimiser, and so no states", fix="kv.set_optimizer(optimizer)")
+        return self._updater
 
     def set_updater(self, updater: Callable[[Any, NDArray, NDArray], None]) -> None:
         """The same by a function (key, pushed, held)."""
         self._updater = updater
 
+    _set_updater = set_updater
+
     def barrier(self) -> None:
         """Wait for all workers."""
+
+    def _barrier(self) -> None:
+        self.barrier()
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
         """The sums of the workers' arrays; all must ask for the same ones."""
@@ -98,7 +151,16 @@ class KVStore:
         """The arrays of the worker of rank 0, in all."""
         return arrays
 
+    def _check_kind(self, key: Any) -> None:
+        """Raise CallError for a text among numbers, or a number among texts."""
+        for held in self._held:
+            if isinstance(held, str) != isinstance(key, str):
+                problem = "Mixed key types are not allowed"
+                raise CallError(problem, expected=f"keys like {held!r}", got=repr(key))
+            return
+
     def _stored(self, key: Any) -> NDArray:
+        self._check_kind(key)
         if key not in self._held:
             raise CallError(f"key {key!r} has not been inited", expected=f"one of {listed(list(self._held))}")
         return self._held[key]
@@ -145,12 +207,29 @@ def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
     return list(zip(key, value, strict=True)) if isinstance(key, list | tuple) else [(key, value)]
 
 
+def _with_rows(key: Any, out: Any, row_ids: Any) -> Iterator[tuple[Any, list[NDArray], list[NDArray]]]:
+    """Each key with its arrays and the numbers of their rows."""
+    several = isinstance(key, list | tuple)
+    numbers = row_ids if several and isinstance(row_ids, list | tuple) and len(row_ids) == len(key) else None
+    for i, (name, arrays) in enumerate(_pairs(key, out)):
+        arrays = list(arrays) if isinstance(arrays, list | tuple) else [arrays]
+        rows = row_ids if numbers is None else numbers[i]
+        rows = list(rows) if isinstance(rows, list | tuple) else [rows]
+        yield name, arrays, rows * len(arrays) if len(rows) == 1 else rows
+
+
 def _first(array: Any) -> NDArray:
     return array[0] if isinstance(array, list | tuple) else array
 
 
-def create(name: str = "local") -> KVStore:
-    """A store: of this process, or "dist_sync" of all. Raises CallError for those that need MXNet's servers."""
+def create(name: str = "local") -> Any:
+    """A store: of this process, "dist_sync" of all, or of a registered class (`KVStoreBase.register`).
+
+    Raises CallError for those that need MXNet's servers.
+    """
+    name = name.lower()
+    if name in KVStoreBase.kv_registry:
+        return KVStoreBase.kv_registry[name]()
     if name in LOCAL:
         return KVStore(name)
     if name in SYNCHRONOUS:

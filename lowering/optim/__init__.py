@@ -1,1 +1,1 @@
-"""Optimisers as arithmetic on arrays: update rules, schedules, updates layer by layer."""
+"""Optimisers are arithmetic on arrays here: update rules, schedules, updates layer by layer."""

@@ -65,7 +65,7 @@ class LRScheduler:
 
 @dataclass(frozen=True)
 class FactorScheduler(LRScheduler):
-    """base_lr · factor^k after k times `step` updates, and never below stop_factor_lr."""
+    """Gives base_lr · factor^k after k times `step` updates, and never below stop_factor_lr."""
 
     step: int
     factor: float = 1.0
@@ -83,7 +83,7 @@ class FactorScheduler(LRScheduler):
 
 @dataclass(frozen=True)
 class MultiFactorScheduler(LRScheduler):
-    """base_lr · factor^k after more than step[k - 1] updates. step: increasing numbers of updates."""
+    """Gives base_lr · factor^k after more than step[k - 1] updates. step: increasing numbers of updates."""
 
     step: Sequence[int]
     factor: float = 1.0
@@ -121,7 +121,7 @@ class _UntilMaxUpdate(LRScheduler):
 
 @dataclass(frozen=True)
 class PolyScheduler(_UntilMaxUpdate):
-    """final_lr + (base_lr - final_lr) (1 - s)^pwr, s being the share of updates done."""
+    """Gives final_lr + (base_lr - final_lr) (1 - s)^pwr, s being the share of updates done."""
 
     pwr: float = 2
     final_lr: float = 0.0
@@ -132,7 +132,7 @@ class PolyScheduler(_UntilMaxUpdate):
 
 @dataclass(frozen=True)
 class CosineScheduler(_UntilMaxUpdate):
-    """final_lr + (base_lr - final_lr) (1 + cos(π s)) / 2, s being the share of updates done."""
+    """Gives final_lr + (base_lr - final_lr) (1 + cos(π s)) / 2, s being the share of updates done."""
 
     final_lr: float = 0.0
 

@@ -1,1 +1,1 @@
-"""A network with its parameters: `Predictor`, its folder, `export_program`."""
+"""This package serves a network with its parameters: `Predictor`, its folder, `export_program`."""

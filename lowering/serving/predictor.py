@@ -71,7 +71,7 @@ def _aval(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.Sh
 
 
 class Predictor:
-    """A network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
+    """Runs a network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
 
     args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
     Training heads without a label become their forward values (`inference_symbol`). Parameters are folded, and all else
@@ -175,8 +175,8 @@ class Predictor:
 
     @property
     def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
-        """Shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A server
-        that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
+        """Return shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A
+        server that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
         return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
@@ -185,11 +185,12 @@ class Predictor:
 
     @property
     def plan(self) -> Plan:
-        """The plan before shapes are known: the graph, the stages' changes, and the values computed once."""
+        """Return the plan before shapes are known: the graph, the stages' changes, and the values computed once."""
         return self._programs.plan(self._options)
 
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
-        """The plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as it."""
+        """Return the plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as
+        it."""
         return self._programs.plan(for_inputs(self._options, self._kept, self._warmed(shapes)[0]))
 
     @property
@@ -230,7 +231,7 @@ class Predictor:
     def batches(
         self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
     ) -> Iterator[list[np.ndarray]]:
-        """The outputs of each batch, as they come: the next one is at work when one is handed out.
+        """Return the outputs of each batch, as they come: the next one is at work when one is handed out.
 
         data: dicts by name, tuples in the order of `inputs`, or arrays where there is one; `lowering.Batches`, too,
         whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;

@@ -1,1 +1,1 @@
-"""What XLA is told of arrays on a mesh of devices: how each is split, and how explicit axes become auto ones."""
+"""This package tells XLA how arrays are split over a mesh of devices, and makes explicit axes auto ones."""

@@ -1,4 +1,4 @@
-"""Training: `Trainer` and what it is made of."""
+"""This package trains: it has `Trainer` and its parts."""
 
 from lowering.optim.optimizers import list_optimizers as list_optimizers
 from lowering.optim.schedules import CosineScheduler as CosineScheduler

@@ -47,7 +47,7 @@ _FAILURES = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeEr
 
 
 class Checkpoints:
-    """The newest `keep` checkpoints of a run, in a directory.
+    """Keeps the newest `keep` checkpoints of a run, in a directory.
 
     every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
     while training goes on, and wait for the copy from the device alone: in `fit`, and in a `with` block, whose ends
@@ -134,7 +134,7 @@ class Checkpoints:
             self.wait()
 
     def restore(self, like: TrainState | None = None) -> tuple[TrainState, dict[str, Any]] | None:
-        """(state, position) of the latest checkpoint; None when there is none.
+        """Return (state, position) of the latest checkpoint; None when there is none.
 
         like: a state of the model, which must have the same arrays; the restored ones are placed as its are. Without
         it the optimiser's state is a dict of its arrays by path.
@@ -164,7 +164,7 @@ class Checkpoints:
         return _state(tree, like, impl), position
 
     def latest(self) -> int | None:
-        """The step of the latest checkpoint; None when there is none."""
+        """Return the step of the latest checkpoint; None when there is none."""
         self.wait()
         if not self._held:  # another run may be writing
             self._manager.reload()

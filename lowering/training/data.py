@@ -14,7 +14,7 @@ from symjax_nnvm.errors import TrainingError, cut
 
 
 class Batches:
-    """Batches of equally long arrays, by argument name.
+    """Gives batches of equally long arrays, by argument name.
 
     arrays: {argument name: array (n, …)}; memory-mapped ones are read batch by batch. shuffle: a new order for each
     epoch. last: what becomes of a last batch that is not full: "drop" it, "keep" it as it is, or "pad" it with rows
@@ -100,7 +100,7 @@ class Batches:
         return self.epoch(0)
 
     def epoch(self, n: int, start: int = 0) -> Iterator[dict[str, np.ndarray]]:
-        """The batches of epoch n, from number `start` on."""
+        """Return the batches of epoch n, from number `start` on."""
         order = self._order(n)
         index, count = self.shard or (0, 1)
         for i in range(start, len(self)):
@@ -112,7 +112,7 @@ class Batches:
             yield {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
 
     def rows(self, i: int) -> int:
-        """How many rows of batch i, of all its parts, are not padding."""
+        """Return how many rows of batch i, of all its parts, are not padding."""
         return min(self.batch_size, self.num_rows - i * self.batch_size)
 
     def _order(self, n: int) -> np.ndarray | None:

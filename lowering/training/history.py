@@ -17,8 +17,8 @@ from symjax_nnvm.tables import table_html
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch, counted from 0 as in MXNet's log, `Batches.epoch` and `begin_epoch`. steps: taken in it. seconds: wall
-    time, those before an interruption not counted."""
+    """Records one epoch, counted from 0 as in MXNet's log, `Batches.epoch` and `begin_epoch`. steps: taken in it.
+    seconds: wall time, those before an interruption not counted."""
 
     epoch: int
     steps: int
@@ -28,13 +28,13 @@ class EpochRecord:
 
     @property
     def shown(self) -> dict[str, float]:
-        """Metrics of training and validation, for people."""
+        """Return metrics of training and validation, for people."""
         return self.metrics | {f"val-{name}": value for name, value in self.validation.items()}
 
 
 @dataclass(frozen=True)
 class StepEvent:
-    """The event that `on_step_end` receives. epoch, batch: its number in the epoch, both counted from 0. step: steps
+    """Is the event that `on_step_end` receives. epoch, batch: its number in the epoch, both counted from 0. step: steps
     taken, this one included. outputs: the step's, on the device; looking at their numbers waits for them."""
 
     epoch: int
@@ -49,7 +49,7 @@ class StepEvent:
 
 @dataclass
 class History:
-    """The epochs of a run, from 0 on. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
+    """Holds the epochs of a run, from 0 on. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
 
     epochs: list[EpochRecord] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class History:
         return len(self.epochs)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Plain data, which `from_json` reads."""
+        """Return plain data, which `from_json` reads."""
         return [asdict(record) for record in self.epochs]
 
     @classmethod

@@ -22,8 +22,8 @@ from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update: (state, labels,
-    outputs) → state, in JAX; labels and outputs are lists. result: state → number, on the host.
+    """Represents a metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update:
+    (state, labels, outputs) → state, in JAX; labels and outputs are lists. result: state → number, on the host.
 
     output_names, label_names: which of the network's it looks at; None for all of them.
     """
@@ -41,7 +41,7 @@ class Metric:
         label_names: Sequence[str] | None = None,
         name: str | None = None,
     ) -> Metric:
-        """The same metric of some outputs and labels only, perhaps under another name."""
+        """Return the same metric of some outputs and labels only, perhaps under another name."""
         outputs = self.output_names if output_names is None else tuple(output_names)
         labels = self.label_names if label_names is None else tuple(label_names)
         return replace(self, output_names=outputs, label_names=labels, name=name or self.name)

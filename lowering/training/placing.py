@@ -32,7 +32,7 @@ def put_whole(placement: Placement, array: jax.Array) -> jax.Array:
 
 
 def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
-    """A value of a state, in memory that nobody else holds: a step consumes it.
+    """A value of a state, in memory of its own, since a step consumes it.
 
     Where the dtype is the value's own there is nothing to compute: `jnp.array` compiles a program for each shape.
     """

@@ -263,14 +263,14 @@ class Trainer:
         return " ".join(filter(None, (f"Values given to init do not fit the network: {'; '.join(shown)}.", *ways)))
 
     def require_state(self) -> TrainState:
-        """The state. Raises TrainingError before `init`."""
+        """Return the state. Raises TrainingError before `init`."""
         if self.state is None:
             raise TrainingError("The trainer has no state yet. Call trainer.init(seed, data=(batch size, ...)) first.")
         return self.state
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next update, before multipliers."""
+        """Return the learning rate of the next update, before multipliers."""
         schedule = getattr(self.optimizer, "schedule", None)
         state = self.require_state()
         if schedule is not None:
@@ -345,12 +345,12 @@ class Trainer:
             return run()
 
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
-        """Metrics of this network, at their start. numbers: also look at labels and indices."""
+        """Return metrics of this network, at their start. numbers: also look at labels and indices."""
         numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
 
     def about(self) -> dict[str, Any]:
-        """Facts that distinguish this run from others, as plain data: network, parameters, seed."""
+        """Return facts that distinguish this run from others, as plain data: network, parameters, seed."""
         outputs = self.symbol.list_outputs()
         return {
             "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
@@ -373,7 +373,7 @@ class Trainer:
 
     @takes_our_words("Trainer.evaluate", "trainer.evaluate(data, metrics=['accuracy'])")
     def evaluate(self, data: Iterable[Any], metrics: Any = ("accuracy",)) -> dict[str, float]:
-        """Metrics by name over all batches, in test mode. Rows that only pad a batch do not count.
+        """Return metrics by name over all batches, in test mode. Rows that only pad a batch do not count.
 
         Warns (NonFiniteWarning) of outputs that are NaN or infinite, with the sample and the node.
         """
@@ -381,7 +381,7 @@ class Trainer:
 
     @takes_our_words("Trainer.predict", "trainer.predict(data)")
     def predict(self, data: Iterable[Any]) -> list[np.ndarray]:
-        """Every output over all batches, joined along axis 0, in test mode. Labels may be left out.
+        """Return every output over all batches, joined along axis 0, in test mode. Labels may be left out.
 
         data: batches, or one batch: an array or a dict. Warns (NonFiniteWarning) of outputs that are NaN or infinite.
         """

@@ -1,4 +1,4 @@
-"""The witness: MXGradient against JAX's autodiff and finite differences."""
+"""The witness compares MXGradient with JAX's autodiff and finite differences."""
 
 from lowering.verify.check import GradientReport as GradientReport
 from lowering.verify.check import ProjectionReport as ProjectionReport

@@ -204,7 +204,7 @@ def check_gradients(
     it stays within the values given. A gradient that is meant not to be the derivative (FNotDerivative), or a kink that
     no move leaves, counts as it is, and all else is compared. The report's `nodes` name them.
 
-    A kink near the point lies between the two ends of a finite difference. So a derivative that disagrees is taken
+    A kink near the point is between the two ends of a finite difference. So a derivative that disagrees is taken
     with steps of 1e-7, 1e-8 and 1e-9, too, and must agree within the same bounds; the report says where one was needed.
 
     Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees; `nodes` are then the

@@ -108,7 +108,7 @@ class _Alone:
         return found
 
     def _along_a_direction(self, chosen: Arrays, ours: Arrays, value: Any, held: Any, keys: Any) -> dict[str, Any]:
-        # No two elements move alike: where those that tie do, nobody sees the tie.
+        # No two elements move alike: where those that tie do, the tie is not noticed.
         direction = {
             n: jax.random.uniform(k, x.shape, x.dtype, -1, 1) for k, (n, x) in zip(keys, chosen.items(), strict=True)
         }

@@ -77,7 +77,7 @@ class _Report:
 
 @dataclass(frozen=True)
 class GradientReport(_Report):
-    """What `check_gradients` found; prints as a table."""
+    """Holds what `check_gradients` found; prints as a table."""
 
     rows: tuple[GradientRow, ...]
 
@@ -115,7 +115,7 @@ class ProjectionRow:
 
 @dataclass(frozen=True)
 class ProjectionReport(_Report):
-    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
+    """Holds what `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
 
     rows: tuple[ProjectionRow, ...]
     arguments: int

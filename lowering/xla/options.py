@@ -47,8 +47,8 @@ parameters compiles in 1.1 s instead of 1.7, and runs in 0.18 instead of 0.11.""
 
 
 def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
-    """The options of a platform that the installed jaxlib knows; None when there are none. once: those of `ONCE`.
-    Raises CallError for a switch that says nothing."""
+    """Return the options of a platform that the installed jaxlib knows; None when there are none. once: those of
+    `ONCE`. Raises CallError for a switch that says nothing."""
     return _known_options(platform, once, onednn_calls() == XLAS)
 
 

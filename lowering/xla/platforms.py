@@ -23,8 +23,8 @@ def kind_of(device: Any) -> str:
 
 
 def here(mesh: Any = None) -> str:
-    """The kind of a mesh's devices; without a mesh of devices, of the one on which JAX runs what is called now, which
-    `jax.default_device` says."""
+    """Return the kind of a mesh's devices; without a mesh of devices, of the one on which JAX runs what is called now,
+    which `jax.default_device` says."""
     if isinstance(mesh, jax.sharding.Mesh):
         return kind_of(mesh.devices.flat[0])
     device = _default_device()

@@ -15,8 +15,8 @@ _WORDS: Mapping[str, str] = {ALONE: "XLA alone", OURS: "our calls of oneDNN", XL
 
 
 def onednn_calls() -> str:
-    """`ALONE`: none; `OURS`, the default: ours, where a child process found them right; `XLAS`: those that XLA makes
-    where a program has a plain convolution, untried. Raises CallError for another word."""
+    """Return `ALONE`: none; `OURS`, the default: ours, where a child process found them right; `XLAS`: those that XLA
+    makes where a program has a plain convolution, untried. Raises CallError for another word."""
     word = os.environ.get(SWITCH) or OURS
     refuse_unknown(CallError, f"{SWITCH} has a word that says nothing:", [word], _WORDS, "words")
     return word

@@ -48,7 +48,7 @@ _NOT_CHECKED = "Shapes were not checked: give some, as in shapes={'data': (1, 3,
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding, for all nodes that it concerns.
+    """Describes one finding, for all nodes that it concerns.
 
     nodes: names of nodes or variables, `outer/inner` inside subgraphs; empty when it concerns the file. op: the
     operator's name. reason: the fault in words. fix: the remedy, None where there is none.
@@ -62,7 +62,7 @@ class Problem:
     fix: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The problem as a plain dict."""
+        """Return the problem as a plain dict."""
         return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The findings of `check`, errors first. Printing it shows them all.
+    """Holds the findings of `check`, errors first. Printing it shows them all.
 
     num_nodes: nodes looked at, subgraphs included. shapes_checked: whether shapes or parameters were given, without
     which only contradictions among declared shapes are found. peak_bytes, flops: of one forward pass, as
@@ -86,11 +86,11 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """Return whether there is no error."""
         return not any(problem.severity == "error" for problem in self.problems)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict: `ok`, `num_nodes`, `shapes_checked`, `peak_bytes`, `flops`, `problems`."""
+        """Return a plain dict: `ok`, `num_nodes`, `shapes_checked`, `peak_bytes`, `flops`, `problems`."""
         return {
             "ok": self.ok,
             "num_nodes": self.num_nodes,

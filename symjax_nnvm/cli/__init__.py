@@ -1,4 +1,4 @@
-"""The command `symjax-nnvm`: what a model is, whether it runs, and what it computes, without writing a program.
+"""The command `symjax-nnvm` tells what a model is, whether it runs, and what it computes, without writing a program.
 
 Each subcommand is a module of two functions, `add_arguments(parser)` and `run(options) -> exit code`; only the chosen
 one is imported, so that those that need no JAX answer at once. Exit codes: 0 yes, 1 no (a model that does not run, two

@@ -13,8 +13,8 @@ from symjax_nnvm.errors import printable
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, safe on a terminal, and exit with 2. What an argument of any number takes may
-    stand before, between and behind options."""
+    """Parses a command line; its errors are one line, safe on a terminal, and exit with 2. What an argument of any
+    number takes may stand before, between and behind options."""
 
     _open: argparse.Action | None = None
 

@@ -53,7 +53,7 @@ def show(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A line on stderr, safe on a terminal."""
+    """Print a line on stderr, safe on a terminal."""
     print(" ".join(printable(" ".join(line.split("\t")).strip()) for line in text.split("\n")).strip(), file=sys.stderr)
 
 

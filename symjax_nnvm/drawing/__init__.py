@@ -1,1 +1,1 @@
-"""A drawing of boxes and arrows: its contents, its layout, as DOT, as SVG. Knows nothing of networks."""
+"""Drawings of boxes and arrows have contents and a layout, and are written as DOT or SVG."""

@@ -1,1 +1,2 @@
-"""Facts about a network: its layers, its cost, the roles of its variables, its difference from another."""
+"""This package tells facts about a network: its layers, its cost, the roles of its variables, its difference from
+another."""

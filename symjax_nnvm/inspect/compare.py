@@ -90,8 +90,8 @@ class ParamsDifference:
 
 
 def compare_symbols(a: Symbol, b: Symbol) -> SymbolDifference:
-    """The differences of network b from a: structure, operators, parameters (by value: `(3,3)` equals `(3, 3)`, and a
-    default that is written equals one that is not) and attributes of nodes. Subgraphs are compared as text."""
+    """Return the differences of network b from a: structure, operators, parameters (by value: `(3,3)` equals `(3, 3)`,
+    and a default that is written equals one that is not) and attributes of nodes. Subgraphs are compared as text."""
     for symbol in (a, b):
         expect_symbol(symbol, "compare_symbols")
     first, second = IndexedGraph(a.outputs), IndexedGraph(b.outputs)
@@ -126,7 +126,8 @@ def compare_params(
     atol: float = 0.0,
     watch: Callable[[list[str]], Iterable[str]] = iter,
 ) -> ParamsDifference:
-    """The differences of two dicts of arrays. Elements x of a and y of b are equal when |x - y| ≤ atol + rtol·|x|.
+    """Return the differences of two dicts of arrays. Elements x of a and y of b are equal when |x - y| ≤ atol +
+    rtol·|x|.
 
     watch: is given the common names and yields them one after the other, to show progress.
     """

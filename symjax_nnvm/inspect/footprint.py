@@ -50,7 +50,7 @@ _ITEM_SIZES = {"bfloat16": 2}
 
 @dataclass(frozen=True)
 class Footprint:
-    """The estimated cost of one run; prints as two lines.
+    """Holds the estimated cost of one run; prints as two lines.
 
     peak_bytes: the most memory held at one moment. node, op: the node whose arrays are the largest part of that; None
     when variables are all there is. input_bytes: arguments and states, part of the peak. flops: floating-point
@@ -73,7 +73,7 @@ class Footprint:
 
     @property
     def place(self) -> str:
-        """`node 'conv1' (Convolution)`, or what stands in its place."""
+        """Return `node 'conv1' (Convolution)`, or what stands in its place."""
         return "the arguments" if self.node is None else f"node {self.node!r} ({self.op})"
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Footprint:
         return lines_html(str(self).splitlines())
 
     def to_json(self) -> dict[str, Any]:
-        """The footprint as a plain dict."""
+        """Return the footprint as a plain dict."""
         return {
             "peak_bytes": self.peak_bytes,
             "node": self.node,
@@ -109,7 +109,8 @@ def estimate(
     training: bool = False,
     in_float64: bool = False,
 ) -> Footprint:
-    """The estimated cost of one run of a symbol. shapes, dtypes: of inputs, by name, from which the others follow.
+    """Return the estimated cost of one run of a symbol. shapes, dtypes: of inputs, by name, from which the others
+    follow.
 
     training: forward and backward. Then the result is a bound: every intermediate is kept to the end, and the largest
     node's arrays are there twice. in_float64: floating-point numbers take 8 bytes each, as in a proof of gradients.

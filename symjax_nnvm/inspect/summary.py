@@ -121,7 +121,7 @@ class Summary:
 def summarize(
     symbol: Symbol, shapes: Mapping[str, Sequence[int]] | None = None, params: Iterable[str] | None = None
 ) -> Summary:
-    """The layers of a network.
+    """Return the layers of a network.
 
     shapes: of inputs, and of parameters where they are known, by name; 0 and -1 are unknown dimensions. params: names
     of the arguments that are parameters; left out, all but those that look like data (`data_inputs`).

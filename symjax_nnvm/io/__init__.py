@@ -1,1 +1,1 @@
-"""Files: write and read every byte, guess a file's kind, symbols as JSON."""
+"""This package writes and reads every byte of files, guesses their kinds, and has symbols as JSON."""

@@ -138,8 +138,8 @@ FAddInvariant: OpMap[Callable[[NodeAttrs, int], NodeAttrs]] = Op.get_attr("FAddI
 last, has as its value in every run."""
 
 TChoosesSubgraph: OpMap[bool] = Op.get_attr("TChoosesSubgraph")
-"""Some of the operator's subgraphs may not run. Values that they compute are not computed before the operator: they
-may not be needed, and where they have no derivative a gradient of zero would become NaN."""
+"""One of the operator's subgraphs runs and others do not: values that they compute may not be needed, and are not
+computed before the operator."""
 
 FSubgraphSizes: OpMap[Callable[[NodeAttrs], Sequence[tuple[int, int]]]] = Op.get_attr("FSubgraphSizes")
 """attrs → of each subgraph: how many variables and how many heads it has."""

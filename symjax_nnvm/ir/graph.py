@@ -17,7 +17,7 @@ MXNET_VERSION = 10901
 
 
 class Graph:
-    """A computation graph: its output entries, and any attributes that passes read and write.
+    """Represents a computation graph: its output entries, and any attributes that passes read and write.
 
     The structure is all nodes that the outputs reach. Passes never edit the nodes they are given.
     """
@@ -31,13 +31,13 @@ class Graph:
         self._nodes: list[Node] | None = None
 
     def get_attr(self, key: str) -> Any:
-        """A graph attribute. Raises GraphError when it is not set."""
+        """Return a graph attribute. Raises GraphError when it is not set."""
         if key not in self.attrs:
             raise GraphError(self._missing(key))
         return self.attrs[key]
 
     def has_attr(self, key: str) -> bool:
-        """Whether a graph attribute is set."""
+        """Return whether a graph attribute is set."""
         return key in self.attrs
 
     def move_copy_attr(self, key: str) -> Any:
@@ -50,13 +50,13 @@ class Graph:
         return explain(f"Cannot find attribute {key} in the graph", got=f"attributes {sorted(self.attrs)}")
 
     def nodes(self) -> list[Node]:
-        """The nodes in post-order; listed on first use, kept and shared as the tables are. Not to be changed."""
+        """Return the nodes in post-order; listed on first use, kept and shared as the tables are. Not to be changed."""
         if self._nodes is None:
             self._nodes = post_order(self.outputs)
         return self._nodes
 
     def indexed_graph(self) -> IndexedGraph:
-        """The graph as tables; built on first use, kept, and shared by copies of the graph.
+        """Return the graph as tables; built on first use, kept, and shared by copies of the graph.
 
         Changing `outputs` afterwards does not refresh it.
         """
@@ -65,7 +65,7 @@ class Graph:
         return self._indexed_graph
 
     def derive(self, outputs: Iterable[NodeEntry] | None = None, attrs: dict[str, Any] | None = None) -> Self:
-        """A new graph of the same class: with other outputs, or with other attributes over the same structure.
+        """Return a new graph of the same class: with other outputs, or with other attributes over the same structure.
 
         What is left out is taken over; over the same outputs nodes and tables are shared.
         """

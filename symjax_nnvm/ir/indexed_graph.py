@@ -45,7 +45,7 @@ class IndexedNode(NamedTuple):
 
 
 class IndexedGraph:
-    """The tables of a graph; immutable once built.
+    """Holds the tables of a graph; immutable once built.
 
     nodes[nid]: the node of a number, in post-order. entry_rptr: CSR row pointers, `len(nodes) + 1` numbers; node
     nid's outputs are entries `entry_rptr[nid]` to `entry_rptr[nid + 1]`, hidden outputs included. input_nodes: numbers
@@ -109,34 +109,34 @@ class IndexedGraph:
 
     @cached_property
     def input_entries(self) -> list[IndexedEntry]:
-        """The inputs of all nodes, node by node."""
+        """Return the inputs of all nodes, node by node."""
         return [entry for node in self.nodes for entry in node.inputs]
 
     @cached_property
     def inputs_rptr(self) -> list[int]:
-        """The place at which each node's inputs begin in `input_entries`, and the end of the last one's."""
+        """Return the place at which each node's inputs begin in `input_entries`, and the end of the last one's."""
         return list(accumulate((len(node.inputs) for node in self.nodes), initial=0))
 
     @cached_property
     def control_deps(self) -> list[int]:
-        """The control dependencies of all nodes, node by node."""
+        """Return the control dependencies of all nodes, node by node."""
         return [dep for node in self.nodes for dep in node.control_deps]
 
     @cached_property
     def control_rptr(self) -> list[int]:
-        """The place at which each node's begin in `control_deps`, and the end of the last one's."""
+        """Return the place at which each node's begin in `control_deps`, and the end of the last one's."""
         return list(accumulate((len(node.control_deps) for node in self.nodes), initial=0))
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes."""
+        """Return number of nodes."""
         return len(self.nodes)
 
     @property
     def num_node_entries(self) -> int:
-        """Number of entries: outputs of all nodes."""
+        """Return number of entries: outputs of all nodes."""
         return self.entry_rptr[-1]
 
     def __len__(self) -> int:
@@ -145,11 +145,11 @@ class IndexedGraph:
     # -- lookups -------------------------------------------------------------------------------------------------
 
     def exist(self, node: Node) -> bool:
-        """Whether the node belongs to the graph."""
+        """Return whether the node belongs to the graph."""
         return node in self._node2index
 
     def node_id(self, key: Node | str) -> int:
-        """The number of a node, given itself or its name (of equal names the last). Raises GraphError."""
+        """Return the number of a node, given itself or its name (of equal names the last). Raises GraphError."""
         if isinstance(key, str):
             last_first = range(len(self.nodes) - 1, -1, -1)
             number = next((nid for nid in last_first if self.nodes[nid].source.name == key), None)
@@ -164,7 +164,7 @@ class IndexedGraph:
     @overload
     def entry_id(self, key: int | str | Node, index: int = 0, /) -> int: ...
     def entry_id(self, key: IndexedEntry | NodeEntry | int | str | Node, index: int = 0, /) -> int:
-        """The number of an entry, given as (node id, index), (node or name, index) or an entry of either kind."""
+        """Return the number of an entry, given as (node id, index), (node or name, index) or an entry."""
         if isinstance(key, NodeEntry):
             return self.entry_rptr[self.node_id(key.node)] + key.index
         if isinstance(key, tuple):
@@ -176,12 +176,12 @@ class IndexedGraph:
 
     @property
     def input_names(self) -> list[str]:
-        """Names of the variables, in the order of `input_nodes`."""
+        """Return names of the variables, in the order of `input_nodes`."""
         return [self.nodes[nid].source.name for nid in self.input_nodes]
 
     @property
     def output_entries(self) -> list[IndexedEntry]:
-        """The heads (NNVM's Python name for `outputs`)."""
+        """Return the heads (NNVM's Python name for `outputs`)."""
         return self.outputs
 
     def __repr__(self) -> str:

@@ -46,6 +46,16 @@ def subgraph(outputs: Iterable[NodeEntry], fed: Sequence[Node]) -> Graph:
     return Graph(outputs, {_VARIABLES: list(fed)})
 
 
+def count_subgraph_nodes(nodes: Iterable[Node]) -> int:
+    """How many nodes the subgraphs of these nodes have, those of nested subgraphs included."""
+    total, todo = 0, [body for node in nodes for body in node.attrs.subgraphs]
+    while todo:
+        inner = post_order(todo.pop().outputs)
+        total += len(inner)
+        todo += [body for node in inner for body in node.attrs.subgraphs]
+    return total
+
+
 def input_names(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[str]:
     """Names of the variables in post-order."""
     return [node.name for node in input_nodes(outputs, option)]

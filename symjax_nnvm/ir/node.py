@@ -48,7 +48,7 @@ class VariableParam:
 
 
 class NodeAttrs:
-    """A node's operator, name, parameters and attributes.
+    """Holds a node's operator, name, parameters and attributes.
 
     op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
     parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
@@ -80,7 +80,7 @@ class NodeAttrs:
         self.source = source
 
     def copy(self) -> NodeAttrs:
-        """An independent copy; subgraphs stay shared handles."""
+        """Return an independent copy; subgraphs stay shared handles."""
         parsed = self.parsed
         if self.op is None and parsed is not None:
             parsed = VariableParam(parsed.version)
@@ -98,7 +98,7 @@ class NodeAttrs:
 
 
 class Node:
-    """An operation, or a variable. Compared and hashed by identity.
+    """Represents an operation, or a variable. Compared and hashed by identity.
 
     inputs: one entry per input. control_deps: nodes that must run before this one; assign a new
     sequence to change them, since most nodes share the empty one. info: anything a pass wants to
@@ -120,31 +120,31 @@ class Node:
 
     @property
     def op(self) -> Op | None:
-        """The operator; None for a variable."""
+        """Return the operator; None for a variable."""
         return self.attrs.op
 
     @property
     def name(self) -> str:
-        """The node's name, `attrs.name`."""
+        """Return the node's name, `attrs.name`."""
         return self.attrs.name
 
     @property
     def is_variable(self) -> bool:
-        """Whether the node is a placeholder: it has no operator."""
+        """Return whether the node is a placeholder: it has no operator."""
         return self.attrs.op is None
 
     def num_inputs(self) -> int | None:
-        """How many inputs the operator takes with these attributes (1 for a variable, None for any number)."""
+        """Return how many inputs the operator takes with these attributes (1 for a variable, None for any number)."""
         op = self.attrs.op
         return 1 if op is None else op.num_inputs(self.attrs)
 
     def num_outputs(self) -> int:
-        """How many outputs the node has, hidden ones included (1 for a variable)."""
+        """Return how many outputs the node has, hidden ones included (1 for a variable)."""
         op = self.attrs.op
         return 1 if op is None else op.num_outputs(self.attrs)
 
     def num_visible_outputs(self) -> int:
-        """How many outputs a user sees: `FNumVisibleOutputs`, else all of them."""
+        """Return how many outputs a user sees: `FNumVisibleOutputs`, else all of them."""
         op = self.attrs.op
         if op is None:
             return 1
@@ -152,7 +152,7 @@ class Node:
         return op.num_outputs(self.attrs) if visible is None else visible(self.attrs)
 
     def copy(self) -> Node:
-        """A new node with copied attributes and the same inputs and control dependencies."""
+        """Return a new node with copied attributes and the same inputs and control dependencies."""
         return Node(self.attrs.copy(), list(self.inputs), self.control_deps)
 
     def __repr__(self) -> str:
@@ -174,7 +174,8 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
 
 
 class NodeEntry(NamedTuple):
-    """One output of a node: (node, index, version). Equal when the node is the same object and the numbers agree.
+    """Represents one output of a node: (node, index, version). Equal when the node is the same object and the numbers
+    agree.
 
     version: only meaningful for a variable — the value after that many mutations.
     """

@@ -73,7 +73,7 @@ class Deviation:
 
 
 class OpMap(dict["Op | None", T]):
-    """One attribute of all operators: a live table, op → value. `Op.set_attr` fills it; None has no value.
+    """Holds one attribute of all operators: a live table, op → value. `Op.set_attr` fills it; None has no value.
 
     levels: the priority that each value was set at.
     """
@@ -92,11 +92,11 @@ class OpMap(dict["Op | None", T]):
         raise GraphError(f"Attribute {self.key} has not been registered for Operator {op.name}")
 
     def count(self, op: Op | None) -> int:
-        """1 when the operator has a value, else 0."""
+        """Return 1 when the operator has a value, else 0."""
         return int(op in self)
 
     def contains(self, op: Op | None) -> bool:
-        """Whether the operator has a value."""
+        """Return whether the operator has a value."""
         return op in self
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ def _kind(value: object) -> str:
 
 
 class Op:
-    """An operator. Made by `register`; setters return the operator, so that calls chain as in NNVM.
+    """Represents an operator. Made by `register`; setters return the operator, so that calls chain as in NNVM.
 
     index: registration number. aliases: other names it answers to; they never appear in graphs or files.
     params: schema of the typed parameters, when it was declared with one. inputs: declared tensor input names, all of
@@ -153,25 +153,26 @@ class Op:
     # -- arity ---------------------------------------------------------------------------------------------------
 
     def num_inputs(self, attrs: NodeAttrs) -> int | None:
-        """Number of inputs with these attributes; None means any number (NNVM's kVarg)."""
+        """Return number of inputs with these attributes; None means any number (NNVM's kVarg)."""
         return self._num_inputs if self._num_inputs_of is None else self._num_inputs_of(attrs)
 
     def num_outputs(self, attrs: NodeAttrs) -> int:
-        """Number of outputs with these attributes, hidden ones included."""
+        """Return number of outputs with these attributes, hidden ones included."""
         return self._num_outputs if self._num_outputs_of is None else self._num_outputs_of(attrs)
 
     @property
     def fixed_num_inputs(self) -> int | None:
-        """The number of inputs when no function of the attributes decides it; None otherwise."""
+        """Return the number of inputs when no function of the attributes decides it; None otherwise."""
         return self._num_inputs if self._num_inputs_of is None else None
 
     @property
     def fixed_num_outputs(self) -> int | None:
-        """The number of outputs when no function of the attributes decides it; None otherwise."""
+        """Return the number of outputs when no function of the attributes decides it; None otherwise."""
         return self._num_outputs if self._num_outputs_of is None else None
 
     def set_num_inputs(self, n: int | Callable[[NodeAttrs], int | None] | None) -> Op:
-        """A number, None for any number, or a function of the attributes, which wins over any number."""
+        """Set the number of inputs: a number, None for any number, or a function of the attributes, which wins over any
+        number."""
         if callable(n):
             self._num_inputs_of = n
         else:
@@ -179,7 +180,7 @@ class Op:
         return self
 
     def set_num_outputs(self, n: int | Callable[[NodeAttrs], int]) -> Op:
-        """A number, or a function of the attributes, which wins over any number."""
+        """Set the number of outputs: a number, or a function of the attributes, which wins over any number."""
         if callable(n):
             self._num_outputs_of = n
         else:
@@ -223,7 +224,7 @@ class Op:
     # -- parameters ----------------------------------------------------------------------------------------------
 
     def set_attr_parser(self, parser: Callable[[NodeAttrs], None]) -> Op:
-        """The function that reads `attrs.dict` and writes `attrs.parsed`; replaces an earlier one."""
+        """Set the function that reads `attrs.dict` and writes `attrs.parsed`; replaces an earlier one."""
         self.attr_parser = parser
         return self
 
@@ -271,12 +272,12 @@ class Op:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the operator is in the registry; those that `unregistered` makes are not."""
+        """Return whether the operator is in the registry; those that `unregistered` makes are not."""
         return self.index >= 0
 
     @staticmethod
     def get(name: str) -> Op:
-        """The operator of a canonical name or alias. Raises OpNotRegisteredError."""
+        """Return the operator of a canonical name or alias. Raises OpNotRegisteredError."""
         op = _by_name.get(name)
         if op is None:
             close = closest_ops(name)
@@ -287,7 +288,7 @@ class Op:
 
     @staticmethod
     def exists(name: str) -> bool:
-        """Whether a canonical name or alias is registered."""
+        """Return whether a canonical name or alias is registered."""
         return name in _by_name
 
     def __repr__(self) -> str:
@@ -298,7 +299,7 @@ class Op:
 
 
 class OpGroup:
-    """A named set of attributes that operators share by `op.include(name)`."""
+    """Names a set of attributes that operators share by `op.include(name)`."""
 
     __slots__ = ("_members", "_triggers", "name")
 
@@ -309,7 +310,7 @@ class OpGroup:
 
     @staticmethod
     def get(name: str) -> OpGroup:
-        """The group of a name, made on first use."""
+        """Return the group of a name, made on first use."""
         with _lock:
             return _groups.setdefault(name, OpGroup(name))
 
@@ -354,7 +355,7 @@ def declare_left_out(name: str, reason: str) -> None:
 
 
 def why_left_out(name: str) -> str:
-    """`: ` and why this library lacks an operator of MXNet; empty for names that MXNet does not have either."""
+    """Return `: ` and why this library lacks an operator of MXNet; empty for names that MXNet does not have either."""
     reason = _left_out.get(name)
     return f": {reason}" if reason else ""
 
@@ -373,7 +374,7 @@ get_op = Op.get
 
 
 def list_all_names() -> list[str]:
-    """Every name an operator answers to, aliases included, sorted."""
+    """Return every name an operator answers to, aliases included, sorted."""
     return sorted(_by_name)
 
 

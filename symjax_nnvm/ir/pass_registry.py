@@ -110,5 +110,5 @@ def _check_result(info: PassInfo, result: Graph) -> None:
 
 
 def apply_pass(graph: G, name: str) -> G:
-    """`apply_passes` for one pass."""
+    """Apply one pass, as `apply_passes` does."""
     return apply_passes(graph, [name])

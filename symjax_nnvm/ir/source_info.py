@@ -18,7 +18,7 @@ _remembered: ContextVar[bool] = ContextVar("remembered", default=False)
 
 @contextmanager
 def source_info() -> Iterator[None]:
-    """Nodes that are made in this context (thread) remember file and line, and errors that name a node say them.
+    """Have nodes that are made in this context (thread) remember file and line, which errors that name a node then say.
 
     What passes make of such a node, with its attributes, remembers the same line. Files do not keep it.
     """

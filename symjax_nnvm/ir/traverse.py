@@ -22,7 +22,7 @@ def successors(node: Node) -> list[Node]:
 
 
 def post_order(entries: Iterable[NodeEntry]) -> list[Node]:
-    """Every node reachable from the entries, each once, inputs before users (NNVM's `DFSVisit`).
+    """Return every node reachable from the entries, each once, inputs before users (NNVM's `DFSVisit`).
 
     A node is marked when it is reached, not when it is emitted, so a cycle does not loop; `IndexedGraph` reports it.
     Time and memory are linear in nodes + edges; the traversal does not recurse.

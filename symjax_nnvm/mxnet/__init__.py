@@ -1,4 +1,5 @@
-"""MXNet's files: symbols (`-symbol.json`), arrays (`.params`), and the two together as checkpoints."""
+"""This package reads and writes MXNet's files: symbols (`-symbol.json`), arrays (`.params`), and the two together as
+checkpoints."""
 
 from symjax_nnvm.mxnet import symbol_json as symbol_json
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint

@@ -22,7 +22,8 @@ Params = dict[str, Any]
 
 
 def load_checkpoint(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> tuple[Symbol, Params, Params]:
-    """(symbol, arguments, auxiliary states) from `prefix-symbol.json` and `prefix-0000.params` of any MXNet version.
+    """Return (symbol, arguments, auxiliary states) from `prefix-symbol.json` and `prefix-0000.params` of any MXNet
+    version.
 
     prefix: the name of either file will do, too. epoch: a number, or text such as `"0003"`.
 

@@ -45,7 +45,8 @@ def _chosen(decoder: Decoder | None) -> Decoder:
 def decode_image(
     data: bytes, channels: int = 3, decoder: Decoder | None = None, *, where: str = "The image"
 ) -> np.ndarray:
-    """An image (JPEG, PNG, …) as uint8 (height, width, channels): red, green, blue; 1 channel is grey, the 4th alpha.
+    """Decode an image (JPEG, PNG, …) as uint8 (height, width, channels): red, green, blue; 1 channel is grey, the 4th
+    alpha.
 
     It is turned as its EXIF orientation says, as MXNet's ImageRecordIter does (and `mx.image.imdecode` does not).
     decoder: "opencv" gives the bytes that MXNet's gives; "pillow" gives the same ones where both are built with
@@ -115,7 +116,7 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
 
 
 def encode_image(image: np.ndarray, format: str = ".jpg", quality: int = 95, decoder: Decoder | None = None) -> bytes:
-    """The bytes of an image, uint8 (height, width, 3) in red, green, blue, or 1 or 4 channels.
+    """Return the bytes of an image, uint8 (height, width, 3) in red, green, blue, or 1 or 4 channels.
 
     format: ".jpg" or ".png". quality: of a JPEG, 1 to 100; of a PNG, how hard it is compressed, 1 to 9. Raises
     RecordFormatError, MissingExtraError.

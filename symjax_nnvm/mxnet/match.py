@@ -63,7 +63,7 @@ class Ambiguous:
 
 @dataclass(frozen=True)
 class ParamsMatch:
-    """The result of `match_params`.
+    """Holds the result of `match_params`.
 
     args, aux: arrays of the symbol's arguments and auxiliary states by name. sources: name → the file's name. inputs:
     arguments that are no parameters: data and labels. missing: parameters and states without an array. surplus: the
@@ -83,7 +83,7 @@ class ParamsMatch:
 
     @property
     def ok(self) -> bool:
-        """Whether every parameter and state has its array; arrays too many do no harm."""
+        """Return whether every parameter and state has its array; arrays too many do no harm."""
         return not (self.missing or self.misshaped or self.ambiguous or self.conflict)
 
     def raise_if_incomplete(self) -> None:

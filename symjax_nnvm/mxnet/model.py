@@ -20,7 +20,7 @@ def load_model(
     params_path: str | os.PathLike[str],
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[Symbol, Params, Params]:
-    """(symbol, arguments, auxiliary states) from two files.
+    """Return (symbol, arguments, auxiliary states) from two files.
 
     The array file may be a checkpoint's or a Gluon export's `.params`, what Gluon's `save_parameters` wrote (structural
     names, matched by roles, shapes and order), MXNet 2.0's, `.npz`, or `.safetensors`. shapes: shapes of the model's

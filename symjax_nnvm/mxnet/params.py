@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from symjax_nnvm.errors import ParamsFormatError, missing_extra, plain_list
+from symjax_nnvm.errors import ParamsFormatError, missing_extra, plain_list, tells_new_names
 from symjax_nnvm.io.files import atomic_write, open_regular
 from symjax_nnvm.io.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
 from symjax_nnvm.io.guess import guess_file_type, require_file
@@ -18,8 +18,8 @@ from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
-    """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or `.npy`: a
-    dict by name, or a list. The bytes decide the format, not the name.
+    """Return the arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or
+    `.npy`: a dict by name, or a list. The bytes decide the format, not the name.
 
     Dense arrays are views of the mapped file: nothing is copied or read before it is used. While they live the file may
     be replaced or removed, as saving under its name does, but not changed in its place. Sparse ones are
@@ -85,6 +85,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
         return split_kinds(_read(SAFETENSORS, file))
 
 
+@tells_new_names
 def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
     """Write arguments and auxiliary states by their names, dtypes kept, bfloat16 too; sparse arrays are made dense.
 

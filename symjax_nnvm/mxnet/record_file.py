@@ -20,7 +20,7 @@ from symjax_nnvm.progress import bar
 
 
 class RecordFile:
-    """The records of one of MXNet's `.rec` files, as a sequence: `file[i]` is the bytes of record i.
+    """Reads the records of one of MXNet's `.rec` files, as a sequence: `file[i]` is the bytes of record i.
 
     path: the file. index: its index, default `train.idx` beside `train.rec`; a missing one is made, by reading
     the head of each record, and written, if the folder can be written to. progress: a bar on the terminal meanwhile.
@@ -52,7 +52,7 @@ class RecordFile:
 
     @property
     def path(self) -> Path:
-        """The path of the `.rec` file."""
+        """Return the path of the `.rec` file."""
         return Path(self.source.path)
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class RecordFile:
             yield read_record(self.source, offset)
 
     def select(self, which: slice | np.ndarray) -> RecordFile:
-        """A RecordFile of some records, in the order in which `which` numbers them (int) or marks them (bool)."""
+        """Return a RecordFile of some records, in the order in which `which` numbers (int) or marks (bool) them."""
         chosen = object.__new__(type(self))
         chosen.__dict__.update(self.__dict__)
         chosen.keys, chosen.offsets = self.keys[which], self.offsets[which]
@@ -80,7 +80,7 @@ class RecordFile:
         return chosen
 
     def unpack(self, i: int | np.integer) -> tuple[IRHeader, bytes]:
-        """The header and the image's bytes of record i, as MXNet's `recordio.unpack` gives them."""
+        """Return the header and the image's bytes of record i, as MXNet's `recordio.unpack` gives them."""
         return unpack(self[i], self._name(i))
 
     def header(self, i: int | np.integer) -> IRHeader:
@@ -88,12 +88,12 @@ class RecordFile:
         return read_header(self.source, self._offset(i), self._name(i))
 
     def label(self, i: int | np.integer) -> float | np.ndarray:
-        """The label of record i: a number, or an array (k,), float32."""
+        """Return the label of record i: a number, or an array (k,), float32."""
         return self.header(i).label
 
     @property
     def labels(self) -> np.ndarray:
-        """All labels, float32: (n,), or (n, k) where each record has k. Reads every header, once.
+        """Return all labels, float32: (n,), or (n, k) where each record has k. Reads every header, once.
 
         Raises RecordFormatError where records have different numbers of labels.
         """
@@ -112,7 +112,7 @@ class RecordFile:
         return self._labels
 
     def image(self, i: int | np.integer, channels: int = 3, decoder: Decoder | None = None) -> np.ndarray:
-        """The image of record i, uint8 (height, width, channels): red, green, blue; 1 for grey, 4 with alpha.
+        """Return the image of record i, uint8 (height, width, channels): red, green, blue; 1 for grey, 4 with alpha.
 
         decoder: see `lowering.data.decode_image`. Raises RecordFormatError, MissingExtraError.
         """

@@ -28,7 +28,7 @@ _SEED = 100
 
 
 class ImageRow(NamedTuple):
-    """A line of a list. id: the image's number. labels: one or several. path: below the root."""
+    """Is a line of a list. id: the image's number. labels: one or several. path: below the root."""
 
     id: int
     labels: tuple[float, ...]
@@ -38,7 +38,7 @@ class ImageRow(NamedTuple):
 def list_images(
     root: StrPath, recursive: bool = True, shuffle: bool = True, suffixes: Sequence[str] = SUFFIXES
 ) -> list[ImageRow]:
-    """The images of a folder, as `im2rec --list` lists them: numbered by name, then in its random order.
+    """Return the images of a folder, as `im2rec --list` lists them: numbered by name, then in its random order.
 
     recursive: those of all folders below, too; the label is then the number of the folder, in the order of their names,
     and 0 otherwise. Raises RecordFormatError where there is none.
@@ -73,7 +73,7 @@ def write_list(path: StrPath, rows: Iterable[ImageRow]) -> None:
 
 
 def read_list(path: StrPath) -> list[ImageRow]:
-    """The lines of a list. Raises RecordFormatError for one that is none, FileError, OSError."""
+    """Return the lines of a list. Raises RecordFormatError for one that is none, FileError, OSError."""
     data = read_bounded(path, _MAX_LIST, "a list of images", RecordFormatError)
     rows = []
     for i, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):

@@ -32,7 +32,7 @@ _FLAGS = {_WHOLE: "a whole record", _FIRST: "a record's first part", _MIDDLE: "a
 
 
 class IRHeader(NamedTuple):
-    """The header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
+    """Is the header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
     label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of."""
 
     flag: int
@@ -162,8 +162,8 @@ def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> Recor
 
 
 def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: bytes) -> bytes:
-    """A record of a header and an image's bytes, as MXNet's `recordio.pack` makes it: several labels follow the header
-    as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit."""
+    """Return a record of a header and an image's bytes, as MXNet's `recordio.pack` makes it: several labels follow the
+    header as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit."""
     flag, label, number, number2 = header
     if not isinstance(label, Number):  # an array without axes is an array, as in MXNet
         labels = np.asarray(label, "<f4")
@@ -178,7 +178,8 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: byte
 
 
 def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
-    """The header and the image's bytes of a record, as MXNet's `recordio.unpack`; many labels as an array (flag,).
+    """Return the header and the image's bytes of a record, as MXNet's `recordio.unpack`; many labels as an array
+    (flag,).
 
     where: the record's name in errors. Raises RecordFormatError.
     """

@@ -18,14 +18,14 @@ MAX_DENSE_BYTES = 1 << 34
 
 @dataclass(frozen=True)
 class SparseArray:
-    """The base of sparse arrays: the logical shape and the stored values."""
+    """Is the base of sparse arrays: the logical shape and the stored values."""
 
     shape: tuple[int, ...]
     data: np.ndarray
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype of the values."""
+        """Return the dtype of the values."""
         return self.data.dtype
 
     def _empty(self) -> np.ndarray:
@@ -42,7 +42,7 @@ class SparseArray:
             raise ParamsFormatError(f"A sparse array of shape {self.shape} does not fit into memory.") from None
 
     def todense(self) -> np.ndarray:
-        """The array with its zeros. Raises ParamsFormatError when it would be larger than MAX_DENSE_BYTES."""
+        """Return the array with its zeros. Raises ParamsFormatError when it would be larger than MAX_DENSE_BYTES."""
         raise NotImplementedError
 
 
@@ -67,7 +67,7 @@ class RowSparseArray(SparseArray):
             raise ValueError("the row numbers do not rise")
 
     def todense(self) -> np.ndarray:
-        """(n, …) with the rows in their places."""
+        """Return the array (n, …) with the rows in their places."""
         dense = self._empty()
         dense[self.indices] = self.data
         return dense
@@ -75,7 +75,8 @@ class RowSparseArray(SparseArray):
 
 @dataclass(frozen=True)
 class CSRArray(SparseArray):
-    """A matrix in compressed rows: row r holds data[indptr[r]:indptr[r + 1]] in the columns `indices` of that range."""
+    """Represents a matrix in compressed rows: row r holds data[indptr[r]:indptr[r + 1]] in the columns `indices` of
+    that range."""
 
     indptr: np.ndarray = field(kw_only=True)
     indices: np.ndarray = field(kw_only=True)
@@ -97,7 +98,7 @@ class CSRArray(SparseArray):
             raise ValueError(f"indptr does not divide {count} values among {self.shape[0]} rows")
 
     def todense(self) -> np.ndarray:
-        """(rows, columns); values that share a place add up."""
+        """Return the array (rows, columns); values that share a place add up."""
         dense = self._empty()
         if self.data.size:
             rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr.astype(np.int64)))

@@ -1,4 +1,5 @@
-"""Networks as ONNX files: the operators' forms (`ops/`), what they write with, and `to_onnx`; and back (`imports/`)."""
+"""Networks are written as ONNX files: the operators' forms (`ops/`), what they write with, and `to_onnx`; and back
+(`imports/`)."""
 
 from symjax_nnvm.onnx import ops as ops
 from symjax_nnvm.onnx.builder import Builder as Builder

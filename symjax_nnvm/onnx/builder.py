@@ -66,7 +66,7 @@ class Names:
 
 
 class Builder:
-    """The nodes written so far, and the node of the network that is being written.
+    """Holds the nodes written so far, and the node of the network that is being written.
 
     node, ins, outs: it, its inputs, and its outputs as inferred, without names. names: those of the file.
     """
@@ -80,22 +80,23 @@ class Builder:
 
     @property
     def opset(self) -> int:
-        """The version of ONNX' operators that the file says."""
+        """Return the version of ONNX' operators that the file says."""
         return self.names.opset
 
     @property
     def count(self) -> int:
-        """Under how many assignments of numbers to names shapes are known."""
+        """Return the number of assignments of numbers to names under which shapes are known."""
         return self.names.count
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *inputs: Operand, dtype: DType | None = None, **attrs: Any) -> Tensor:
-        """A node of one output. dtype: the output's, where it is not that of the inputs. attrs: None leaves one out."""
+        """Write a node of one output. dtype: the output's, where it is not that of the inputs. attrs: None leaves one
+        out."""
         return self.ops(kind, *inputs, dtypes=[dtype], **attrs)[0]
 
     def ops(self, kind: str, *inputs: Operand, dtypes: Sequence[DType | None], **attrs: Any) -> list[Tensor]:
-        """A node of as many outputs as there are dtypes; None: that of the inputs."""
+        """Write a node of as many outputs as there are dtypes; None: that of the inputs."""
         like = next((operand.dtype for operand in inputs if isinstance(operand, Tensor)), None)
         operands = [self._operand(operand, like) for operand in inputs]
         while operands and operands[-1] is None:
@@ -108,7 +109,7 @@ class Builder:
         return outputs
 
     def constant(self, value: Any, dtype: DType | None = None) -> Tensor:
-        """A constant of an array or a number. dtype: default the array's."""
+        """Write a constant of an array or a number. dtype: default the array's."""
         with np.errstate(all="ignore"):  # a number may be too large for half precision
             array = np.asarray(value) if dtype is None else np.asarray(value).astype(numpy_dtype(dtype))
         return self.names.constant(array, f"{self.node.name}/constant")
@@ -127,7 +128,8 @@ class Builder:
         raise OnnxError(explain(f"No ONNX form: {reason}", op=self.node.op, node=self.node, fix=fix or None))
 
     def static(self, tensor: Tensor, axes: Iterable[int] | None = None) -> tuple[int, ...]:
-        """The shape of a tensor in numbers: along some axes, default all; elsewhere what is not known counts as 1.
+        """Return the shape of a tensor in numbers: along some axes, default all; elsewhere what is not known counts as
+        1.
 
         Raises OnnxError where such a dimension has a name, or follows from one.
         """
@@ -142,13 +144,14 @@ class Builder:
         return tuple(1 if size is None else size for size in tensor.shape)
 
     def size(self, tensor: Tensor, axis: int) -> int | Tensor:
-        """The size of an axis: a number, or an int64 tensor (1,)."""
+        """Return the size of an axis: a number, or an int64 tensor (1,)."""
         axis %= tensor.ndim
         known = tensor.shape[axis]
         return self.op("Shape", tensor, start=axis, end=axis + 1) if known is None else known
 
     def sizes(self, sizes: Sequence[Sizes], *others: Tensor) -> Tensor:
-        """Dimensions as an int64 tensor (n,): those that are not numbers are found among the node's inputs and others.
+        """Return dimensions as an int64 tensor (n,): those that are not numbers are found among the node's inputs and
+        others.
 
         Raises OnnxError where none of these has such a dimension.
         """
@@ -170,18 +173,18 @@ class Builder:
         return None
 
     def shape(self, tensor: Tensor) -> Tensor:
-        """The shape as an int64 tensor (n,)."""
+        """Return the shape as an int64 tensor (n,)."""
         return self.constant(tensor.shape, "int64") if tensor.is_static else self.op("Shape", tensor)
 
     def dims(self, *parts: int | Tensor) -> Tensor:
-        """An int64 tensor of whole numbers and of int64 tensors (1,), one after the other."""
+        """Return an int64 tensor of whole numbers and of int64 tensors (1,), one after the other."""
         if all(isinstance(part, int) for part in parts):
             return self.constant(np.array(parts, np.int64))
         vectors = [part if isinstance(part, Tensor) else self.constant([part], "int64") for part in parts]
         return vectors[0] if len(vectors) == 1 else self.op("Concat", *vectors, axis=0)
 
     def fill(self, value: float, model: Tensor) -> Tensor:
-        """A number everywhere, in a model's shape and dtype."""
+        """Return a number everywhere, in a model's shape and dtype."""
         if model.is_static and prod(self.static(model)) <= _SMALL:
             return self.constant(np.full(self.static(model), value), model.dtype)
         return self.op("Expand", self.constant(value, model.dtype), self.sizes(model.sizes))
@@ -189,7 +192,7 @@ class Builder:
     # -- what is done at once where the data are constant ------------------------------------------------------------
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """The tensor in a dtype."""
+        """Return the tensor in a dtype."""
         if tensor.dtype == dtype:
             return tensor
         if tensor.value is not None:
@@ -197,15 +200,15 @@ class Builder:
         return self.op("Cast", tensor, to=dtype, dtype=dtype)
 
     def reshape(self, tensor: Tensor, *dims: int | Tensor, allow_zero: bool = False) -> Tensor:
-        """The tensor in a shape of whole numbers (-1 for one that follows from the others, 0 for one that stays, or,
-        with allow_zero, is empty) and int64 tensors (1,)."""
+        """Return the tensor in a shape of whole numbers (-1 for one that follows from the others, 0 for one that stays,
+        or, with allow_zero, is empty) and int64 tensors (1,)."""
         numbers = [dim for dim in dims if isinstance(dim, int)]
         if tensor.value is not None and len(numbers) == len(dims) and 0 not in numbers:
             return self.constant(tensor.value.reshape(numbers))
         return self.op("Reshape", tensor, self.dims(*dims), allowzero=1 if allow_zero else None)
 
     def reshape_as(self, tensor: Tensor, model: Tensor) -> Tensor:
-        """The tensor, of known shape or one, in the shape of a model, which has as many elements."""
+        """Return the tensor, of known shape or one, in the shape of a model, which has as many elements."""
         if tensor.shapes is not None and tensor.sizes == model.sizes:
             return tensor
         before = tensor.sizes if tensor.shapes is not None else ()
@@ -228,7 +231,7 @@ class Builder:
         )
 
     def transpose(self, tensor: Tensor, order: Sequence[int]) -> Tensor:
-        """The tensor with its axes in another order."""
+        """Return the tensor with its axes in another order."""
         if list(order) == list(range(len(order))):
             return tensor
         if tensor.value is not None:
@@ -239,8 +242,8 @@ class Builder:
         return transposed
 
     def slice(self, tensor: Tensor, axis: int, begin: int, end: int, step: int = 1) -> Tensor:
-        """Slice from begin up to, and without, end along an axis, as ONNX does: numbers beyond either end mean the
-        end."""
+        """Slice from begin up to, and without, end along an axis, as ONNX does: numbers beyond either end mean
+        the end."""
         size = tensor.shape[axis] if tensor.shapes is not None else None
         if size is not None and begin == 0 and size <= end and step == 1:
             return tensor
@@ -256,7 +259,7 @@ class Builder:
         return self.op(kind, tensor, list(axes), keepdims=int(keepdims), **more)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Tensors one after the other along an axis."""
+        """Return tensors one after the other along an axis."""
         if len(tensors) == 1:
             return tensors[0]
         values = [tensor.value for tensor in tensors if tensor.value is not None]
@@ -265,13 +268,13 @@ class Builder:
         return self.op("Concat", *tensors, axis=axis)
 
     def unsqueeze(self, tensor: Tensor, *axes: int) -> Tensor:
-        """The tensor with axes of size 1 at these places of the result."""
+        """Return the tensor with axes of size 1 at these places of the result."""
         if tensor.value is not None:
             return self.constant(np.expand_dims(tensor.value, axes))
         return self.op("Unsqueeze", tensor, list(axes)) if axes else tensor
 
     def pad(self, tensor: Tensor, before: Sequence[int], after: Sequence[int], value: float) -> Tensor:
-        """The tensor, of known rank, with a value around it: so many elements on either side of each axis."""
+        """Return the tensor, of known rank, with a value around it: so many elements on either side of each axis."""
         if not any((*before, *after)):
             return tensor
         padded = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
@@ -283,23 +286,23 @@ class Builder:
         return padded
 
     def along(self, vector: Tensor, axis: int, ndim: int) -> Tensor:
-        """A vector, shaped to be broadcast along an axis of a tensor of so many."""
+        """Return a vector, shaped to be broadcast along an axis of a tensor of so many."""
         return self.unsqueeze(vector, *(i for i in range(ndim) if i != axis % ndim)) if ndim > 1 else vector
 
     # -- graphs inside the node --------------------------------------------------------------------------------------
 
     def body(self) -> Builder:
-        """A builder of a graph inside this node's ONNX node, which sees all tensors written before it."""
+        """Return a builder of a graph inside this node's ONNX node, which sees all tensors written before it."""
         inner = Builder(self.names, self._inline)
         inner.node, inner.ins, inner.outs = self.node, self.ins, self.outs
         return inner
 
     def body_input(self, dtype: DType, shapes: Sequence[Shape] | None) -> Tensor:
-        """An input of a body."""
+        """Return an input of a body."""
         return Tensor(self.names.unique(f"{self.node.name}/input"), dtype, shapes)
 
     def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
-        """The body that was built, as an attribute's value. What it hands on as it came goes through a node."""
+        """Return the body that was built, as an attribute's value. What it hands on as it came goes through a node."""
         inside = {id(tensor) for node in self.nodes for tensor in node.outputs}
         captured: list[Tensor] = []
         for tensor in outputs:  # each is the output of a node of the body, and of one place of its outputs alone
@@ -309,5 +312,6 @@ class Builder:
         return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), captured)
 
     def inline(self, graph: Subgraph, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The nodes of a subgraph of the network's node, on tensors for its variables, in their order; its outputs."""
+        """Write the nodes of a subgraph of the network's node, on tensors for its variables, in their order; return its
+        outputs."""
         return self._inline(self, Graph(graph.outputs), inputs)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symjax_nnvm.errors import OnnxError, ParamsMismatchError, SymbolValueError, close_or_all, plain_list
+from symjax_nnvm.errors import (
+    OnnxError,
+    ParamsMismatchError,
+    SymbolValueError,
+    close_or_all,
+    plain_list,
+    tells_new_names,
+)
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -35,6 +42,7 @@ OPSET = 18
 all later ones, and one that every converter of docs/guide/onnx.md reads."""
 
 
+@tells_new_names
 def to_onnx(
     symbol: Symbol,
     args: Arrays | None = None,
@@ -47,7 +55,7 @@ def to_onnx(
     float16: bool = False,
     inference: bool = True,
 ) -> onnx.ModelProto:
-    """The network as an ONNX model: what it computes from its data, without training heads and labels.
+    """Return the network as an ONNX model: what it computes from its data, without training heads and labels.
 
     args, aux: parameters and states by name, which become the model's weights; variables that are in neither are its
     inputs. shapes: of the inputs, with names for sizes that run time decides: `{"data": ("batch", 3, 224, 224)}`.
@@ -124,7 +132,7 @@ def _prepare(
 def refusals(
     symbol: Symbol, arrays: Arrays, shapes: Mapping[str, NamedShape], dtypes: Mapping[str, Any]
 ) -> list[tuple[Node, OnnxError]]:
-    """The nodes of a network that cannot be written, each with its error; nothing is made, and no `onnx` needed.
+    """Return the nodes of a network that cannot be written, each with its error; nothing is made, and no `onnx` needed.
 
     Raises what `to_onnx` raises of a network as a whole.
     """

@@ -41,7 +41,7 @@ class OnnxFile(ModelFiles):
 
 
 def find_any_model(model: str, params: Path | None = None, epoch: int | None = None) -> ModelFiles:
-    """The files that are meant: an ONNX file, or as `find_model` finds them, whose errors it raises."""
+    """Return the files that are meant: an ONNX file, or as `find_model` finds them, whose errors it raises."""
     path = Path(model)
     if path.name.lower().endswith(SUFFIX) and path.is_file():
         return OnnxFile(path, params or path)

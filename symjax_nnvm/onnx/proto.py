@@ -98,7 +98,7 @@ def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external:
 
 
 def signature_of(info: onnx.ValueInfoProto) -> str:
-    """The dtype and shape of an input or output: `float32 (batch, 3, 224, 224)`."""
+    """Return the dtype and shape of an input or output: `float32 (batch, 3, 224, 224)`."""
     onnx = import_onnx()
     tensor = info.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name

@@ -1,4 +1,4 @@
-"""The passes, one per file; importing the package registers them by their NNVM names."""
+"""Each file has one pass; importing the package registers the passes by their NNVM names."""
 
 from symjax_nnvm.io.symbol_json import graph as graph
 from symjax_nnvm.passes import eliminate_common_expressions as eliminate_common_expressions

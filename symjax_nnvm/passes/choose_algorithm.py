@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
@@ -15,7 +15,7 @@ from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
 
-__all__ = ["UNCHOSEN", "algorithm_of", "choose_algorithm", "nodes_with_shapes"]
+__all__ = ["UNCHOSEN", "algorithm_of", "are_known", "choose_algorithm", "nodes_with_shapes"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -70,10 +70,15 @@ def _inferred(graph: Graph, known: Known) -> tuple[Sequence[Shape | None], Seque
     return shapes.attrs["shape"], dtypes.attrs["dtype"]
 
 
+def are_known(shapes: Iterable[Shape | None]) -> bool:
+    """Whether every size of every shape is known."""
+    return all(shape is not None and None not in shape for shape in shapes)
+
+
 def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, backend: Backend) -> str | None:
     """The algorithm of a node with inputs of these shapes, the first of this dtype; None where none is chosen, or the
     shapes are not all known."""
-    sizes = [tuple(size for size in shape or () if size is not None) for shape in shapes]
-    if any(shape is None or len(shape) != len(known) for shape, known in zip(shapes, sizes, strict=True)):
+    if not are_known(shapes) or node.op not in FAlgorithm:
         return None
-    return FAlgorithm[node.op](node.attrs, sizes, dtype, backend) if node.op in FAlgorithm else None
+    sizes = [tuple(size for size in shape or () if size is not None) for shape in shapes]
+    return FAlgorithm[node.op](node.attrs, sizes, dtype, backend)

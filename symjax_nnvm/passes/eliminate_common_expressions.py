@@ -54,7 +54,7 @@ def _identity(node: Node) -> Hashable:
 
 
 def copy_repeated(entries: Sequence[NodeEntry], copy_op: str, *, first_number: int = 1) -> list[NodeEntry]:
-    """The entries, where each repeated one becomes a copy named `{node}_{k}_copy`, k counting on."""
+    """Return the entries, where each repeated one becomes a copy named `{node}_{k}_copy`, k counting on."""
     op = Op.get(copy_op)
     uses: dict[NodeEntry, int] = {}
     outputs: list[NodeEntry] = []

@@ -34,11 +34,12 @@ class Constants:
     """The set of a graph's nodes that depend on variables of some names alone, or on none at all.
 
     Not in the set: nodes that draw random numbers, write states, have effects or a shape that depends on values; arrays
-    made of nothing whose shape or dtype their readers decide; variables that some node of the graph writes. Nodes that
-    a rewriting adds may be asked for, too. Linear in all that is asked.
+    made of nothing whose shape or dtype their readers decide; variables that some node of the graph writes; operators
+    that `allowed` refuses. Nodes that a rewriting adds may be asked for, too. Linear in all that is asked.
     """
 
-    def __init__(self, graph: Graph, names: Collection[str]):
+    def __init__(self, graph: Graph, names: Collection[str], allowed: Callable[[Node], bool] | None = None):
+        self._allowed = allowed
         self._known: dict[Node, bool] = {}
         for node in variables(graph.nodes()):
             self._known[node] = node.name in names
@@ -53,7 +54,8 @@ class Constants:
                 pending += unknown
                 continue
             last = pending.pop()
-            self._known[last] = _is_pure(last) and all(self._known[source] for source, *_ in last.inputs)
+            pure = _is_pure(last) and (self._allowed is None or self._allowed(last))
+            self._known[last] = pure and all(self._known[source] for source, *_ in last.inputs)
         return self._known[node]
 
 
@@ -117,10 +119,11 @@ class Cut(NamedTuple):
     values: list[NodeEntry]
 
 
-def cut_constants(graph: Graph, names: Collection[str]) -> Cut:
+def cut_constants(graph: Graph, names: Collection[str], allowed: Callable[[Node], bool] | None = None) -> Cut:
     """Cut off values that depend on variables of these names alone. A value much larger than its sources (TExpands,
-    arrays made of nothing) is made again instead. The new variables have names of their own. Linear."""
-    border = list(dict.fromkeys(_border(graph, Constants(graph, names))))
+    arrays made of nothing) is made again instead. The new variables have names of their own. allowed: which operators
+    may be cut off, default all. Linear."""
+    border = list(dict.fromkeys(_border(graph, Constants(graph, names, allowed))))
     taken = {node.name for node in variables(graph.nodes())}.union(names)
     replacements = {entry: NodeEntry(create_variable_node(name)) for entry, name in _named(border, taken)}
 

@@ -28,7 +28,7 @@ _HINT = "__shape__"
 
 @dataclass(frozen=True)
 class HardCodedBatch:
-    """One place of a graph where a batch size is written.
+    """Names one place of a graph where a batch size is written.
 
     node: its name, `outer/inner` inside a subgraph. op: its operator, None for a variable. param: the parameter or
     attribute. text: its value. axis: the batch axis. size: the number written there.
@@ -46,13 +46,13 @@ class HardCodedBatch:
 
 
 def hard_coded_batch(symbol: Symbol) -> list[HardCodedBatch]:
-    """The places where a batch size may be written into the graph, which `set_batch_size` looks at."""
+    """Return the places where a batch size may be written into the graph, which `set_batch_size` looks at."""
     expect_symbol(symbol, "hard_coded_batch")
     return list(_places(symbol).values())
 
 
 def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bool | None = None) -> Symbol:
-    """The symbol for batches of n samples, where another batch size is written into its graph.
+    """Return the symbol for batches of n samples, where another batch size is written into its graph.
 
     Parameters `shape` of Reshape, broadcast_to, zeros and other constants, and the variables' declared shapes, get n
     in their batch axis where `old` stands there, in subgraphs, too. Shapes of parameters are left alone.

@@ -15,7 +15,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
-    """The network up to an internal output: everything after it falls away, names stay, so parameters still fit.
+    """Return the network up to an internal output: everything after it falls away, names stay, so parameters still fit.
 
     output_name: the name of an output (`fc7_output`), of a node (`fc7`: all its visible outputs), or several of them.
     Raises SymbolValueError when a name does not exist, with close matches, or when it is not unique.

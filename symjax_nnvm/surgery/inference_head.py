@@ -23,7 +23,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
-    """The network without training heads and labels: what it computes from its data alone.
+    """Return the network without training heads and labels: what it computes from its data alone.
 
     SoftmaxOutput becomes the softmax over its classes; LogisticRegressionOutput a sigmoid; LinearRegressionOutput,
     MAERegressionOutput, SVMOutput, MakeLoss, make_loss and BlockGrad their data. Nodes keep their names, and so do

@@ -28,7 +28,8 @@ _DATA = re.compile(r"data\d*")  # what Module and Gluon's exports call inputs
 
 
 def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> Symbol:
-    """The symbol with other names of nodes, variables and operators alike: a dict old → new, or a function of the name.
+    """Return the symbol with other names of nodes, variables and operators alike: a dict old → new, or a function of
+    the name.
 
     A function is not asked for nodes without a name; names inside subgraphs stay. Parameters are renamed by the same
     dict: `{names.get(n, n): a for n, a in args.items()}`. Random operators draw by their names, so a renamed Dropout
@@ -85,7 +86,7 @@ def freeze(
     data_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
 ) -> list[str]:
-    """The arguments that are still trained: the `wrt` of `lowering.grad_fn`, in the order of `list_arguments()`.
+    """Return the arguments that are still trained: the `wrt` of `lowering.grad_fn`, in the order of `list_arguments()`.
 
     pattern: names to freeze; shell patterns such as `conv1_*` or `stage[12]_*`, compiled regular expressions (which
     must match the whole name), or several of either. Arguments whose attribute `__lr_mult__` is 0 are frozen in any

@@ -16,7 +16,8 @@ _PARAM = "use_global_stats"
 
 
 def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Symbol:
-    """The symbol with batch norms that normalise with their moving averages in training, too, and leave them alone.
+    """Return the symbol with batch norms that normalise with their moving averages in training, too, and leave them
+    alone.
 
     What MXNet's users write as `use_global_stats=True`, for a network that exists already. pattern: names of the
     nodes, or of their gamma; shell patterns such as `stage[12]_*`, or several. Gradients then flow through the

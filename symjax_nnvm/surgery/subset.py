@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, listed
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, listed, tells_new_names
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = dict[str, Any]
 
 
+@tells_new_names
 def subset(
     symbol: Symbol,
     args: Mapping[str, Any],
@@ -20,7 +21,7 @@ def subset(
     *,
     new: str | Sequence[str] = (),
 ) -> tuple[Arrays, Arrays]:
-    """(args, aux) of the symbol, out of arrays that may be more: those of the network it was cut from.
+    """Return (args, aux) of the symbol, out of arrays that may be more: those of the network it was cut from.
 
     args, aux: arrays by name, such as `load_checkpoint` gives them; which of the two dicts holds an array makes no
     difference, so merged or swapped dicts are told apart. Arrays that the symbol does not need are left out; data and

@@ -1,4 +1,4 @@
-"""The symbolic front end: `Variable`, `Group`, scopes, and one function per registered operator.
+"""This package is the symbolic front end: `Variable`, `Group`, scopes, and one function per registered operator.
 
 Operator functions are made from the registry when they are first asked for, so they include operators that a user
 registers later.

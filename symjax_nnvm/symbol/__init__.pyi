@@ -363,7 +363,7 @@ def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['
     layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 _npx_pooling = Pooling
 def Pooling_v1(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'max', 'sum'] = 'max', global_pool: bool = False, pooling_convention: Literal['full', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding counts: as zeros in maxima, as elements in means; so does, in means, what of a window lies past the padding. Every element that ties for a maximum receives its gradient.
+    """(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding counts: as zeros in maxima, as elements in means; so does, in means, elements of a window past the padding. Every element that ties for a maximum receives its gradient.
 
     kernel: tuple of int ≥ 1, optional, default=(). window: two or three spatial sizes; not used by global_pool.
 

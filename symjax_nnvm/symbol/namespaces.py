@@ -27,8 +27,8 @@ FOREIGN_NAMES = {
 
 
 def closest_functions(name: str, group: str | None) -> str:
-    """`. Did you mean symbol.contrib.box_nms or …?` for a function that a group, None for `symbol` itself, has not:
-    those of its name in other groups, else those of the names most like it. Empty when there is none."""
+    """Return `. Did you mean symbol.contrib.box_nms or …?` for a function that a group, None for `symbol` itself, has
+    not: those of its name in other groups, else those of the names most like it. Empty when there is none."""
     spelled: dict[str, str] = {}
     for operator in list_all_names():
         home = next((key for key, prefix in _PREFIXES.items() if operator.startswith(prefix)), None)
@@ -43,7 +43,8 @@ def closest_functions(name: str, group: str | None) -> str:
 
 
 class Namespace:
-    """Operator functions whose operators' names begin with a prefix: `contrib.box_nms` makes `_contrib_box_nms`.
+    """Offers the operator functions whose operators' names begin with a prefix: `contrib.box_nms` makes
+    `_contrib_box_nms`.
 
     functions: further functions of the group, which are not operators of that prefix.
     """

@@ -54,7 +54,7 @@ class NameManager:
         self._counter: dict[str, int] = {}
 
     def get(self, name: str | None, hint: str) -> str:
-        """`name` if it is given, else `hint` and the next number."""
+        """Return `name` if it is given, else `hint` and the next number."""
         if name:
             return name
         number = self._counter.get(hint, 0)
@@ -70,7 +70,7 @@ class NameManager:
 
 
 class Prefix(NameManager):
-    """A name manager that puts a prefix before every operator name, given or automatic.
+    """Puts a prefix before every operator name, given or automatic.
 
     Variables made with `Variable(name)` keep their names; automatic ones (`fc1_weight`) inherit the operator's.
     """
@@ -80,12 +80,12 @@ class Prefix(NameManager):
         self._prefix = prefix
 
     def get(self, name: str | None, hint: str) -> str:
-        """The prefix before the name that `NameManager.get` gives."""
+        """Return the prefix before the name that `NameManager.get` gives."""
         return self._prefix + super().get(name, hint)
 
 
 class AttrScope:
-    """Attributes for every symbol made inside a `with` block; an inner scope's values win over an outer's.
+    """Gives attributes to every symbol made inside a `with` block; an inner scope's values win over an outer's.
 
     Values must be strings (SymbolValueError). A scope object never changes, so that it may be entered again, and in
     several threads: `with` gives a scope of the outer attributes and its own.
@@ -100,12 +100,12 @@ class AttrScope:
         self._attrs = attrs
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
-        """The scope's attributes updated with `attr`; explicit ones win."""
+        """Return the scope's attributes updated with `attr`; explicit ones win."""
         return {**self._attrs, **attr} if attr else dict(self._attrs)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the scope adds no attribute."""
+        """Return whether the scope adds no attribute."""
         return not self._attrs
 
     def __enter__(self) -> AttrScope:

@@ -52,7 +52,7 @@ MAX_FILE_BYTES = 1 << 30
 
 
 class Symbol(Arithmetic, Fluent):
-    """A symbolic expression: one or more outputs of nodes in a graph.
+    """Represents a symbolic expression: one or more outputs of nodes in a graph.
 
     Make symbols with `Variable`, the operator functions (`symbol.FullyConnected(...)`) and `Group`.
     """
@@ -68,7 +68,7 @@ class Symbol(Arithmetic, Fluent):
 
     @staticmethod
     def create_functor(op: Op | NodeAttrs | str, attrs: Mapping[str, str] | None = None) -> Symbol:
-        """An operator without inputs yet. From an operator and its attributes, whose parser runs; or from prepared
+        """Make an operator without inputs yet. From an operator and its attributes, whose parser runs; or from prepared
         `NodeAttrs`, whose parser does not. Raises ParamError."""
         if isinstance(op, NodeAttrs):
             node = Node(op.copy())
@@ -79,7 +79,7 @@ class Symbol(Arithmetic, Fluent):
 
     @staticmethod
     def create_variable(name: str) -> Symbol:
-        """A variable without attributes."""
+        """Make a variable without attributes."""
         return Symbol([NodeEntry(create_variable_node(name), 0, 0)])
 
     @staticmethod
@@ -88,11 +88,11 @@ class Symbol(Arithmetic, Fluent):
         return Symbol([entry for symbol in symbols for entry in symbol.outputs])
 
     def copy(self) -> Symbol:
-        """A deep copy: new nodes with copied attributes. Subgraphs stay shared; `info` is not copied."""
+        """Return a deep copy: new nodes with copied attributes. Subgraphs stay shared; `info` is not copied."""
         return type(self)(rewrite(self.outputs, fresh=True).outputs)
 
     def shallow_copy(self) -> Symbol:
-        """A new symbol over the same nodes."""
+        """Return a new symbol over the same nodes."""
         return type(self)(self.outputs)
 
     def __copy__(self) -> Symbol:
@@ -140,39 +140,39 @@ class Symbol(Arithmetic, Fluent):
     # -- listing ---------------------------------------------------------------------------------------------------
 
     def list_input_nodes(self, option: InputOption = "all") -> list[Node]:
-        """The variable nodes of the graph in post-order (NNVM's ListInputs). Raises SymbolValueError."""
+        """Return the variable nodes of the graph in post-order (NNVM's ListInputs). Raises SymbolValueError."""
         if option not in ("all", "read_only", "aux_state"):
             raise SymbolValueError(f"option must be 'all', 'read_only' or 'aux_state', got {option!r}")
         return input_nodes(self.outputs, option)
 
     def list_input_names(self, option: InputOption = "all") -> list[str]:
-        """Names of the variables in post-order."""
+        """Return names of the variables in post-order."""
         return [node.name for node in self.list_input_nodes(option)]
 
     def list_input_variables(self, option: InputOption = "all") -> list[Symbol]:
-        """The variables in post-order, as symbols."""
+        """Return the variables in post-order, as symbols."""
         return [type(self)([NodeEntry(node, 0, 0)]) for node in self.list_input_nodes(option)]
 
     def list_arguments(self) -> list[str]:
-        """Names of the variables that no operator writes."""
+        """Return names of the variables that no operator writes."""
         return self.list_input_names("read_only")
 
     def list_auxiliary_states(self) -> list[str]:
-        """Names of the variables that some operator writes, such as moving averages."""
+        """Return names of the variables that some operator writes, such as moving averages."""
         return self.list_input_names("aux_state")
 
     def list_inputs(self) -> list[str]:
-        """Names of all variables, arguments and auxiliary states."""
+        """Return names of all variables, arguments and auxiliary states."""
         return self.list_input_names("all")
 
     def list_output_names(self) -> list[str]:
-        """Names of the outputs: a variable's name, else `{node}_{output}`."""
+        """Return names of the outputs: a variable's name, else `{node}_{output}`."""
         return output_names(self.outputs)
 
     list_outputs = list_output_names
 
     def get_internals(self) -> Symbol:
-        """A group of every visible output of every node, variables included, in post-order."""
+        """Return a group of every visible output of every node, variables included, in post-order."""
         outputs: list[NodeEntry] = []
         for node in post_order(self.outputs):
             if node.is_variable:
@@ -182,7 +182,7 @@ class Symbol(Arithmetic, Fluent):
         return type(self)(outputs)
 
     def get_children(self) -> Symbol | None:
-        """The inputs of the head nodes, as a group; None when there are none."""
+        """Return the inputs of the head nodes, as a group; None when there are none."""
         heads = dict.fromkeys(entry.node for entry in self.outputs)
         children = [entry for node in heads for entry in node.inputs]
         return type(self)(children) if children else None
@@ -195,13 +195,13 @@ class Symbol(Arithmetic, Fluent):
 
     @property
     def name(self) -> str | None:
-        """The node's name; None for a group of several nodes."""
+        """Return the node's name; None for a group of several nodes."""
         node = self._single_node()
         return None if node is None else node.name
 
     def get_attr(self, key: str) -> str | None:
-        """An attribute by its exact key, or one of the computed ones `name`, `op_name` (`"null"` for a variable) and
-        `_value_index`. None when absent or when the symbol groups several nodes (NNVM's GetAttr)."""
+        """Return an attribute by its exact key, or one of the computed ones `name`, `op_name` (`"null"` for a variable)
+        and `_value_index`. None when absent or when the symbol groups several nodes (NNVM's GetAttr)."""
         node = self._single_node()
         if node is None:
             return None
@@ -215,7 +215,7 @@ class Symbol(Arithmetic, Fluent):
         return node.attrs.dict.get(key)
 
     def attr(self, key: str) -> str | None:
-        """An attribute's value, as of `get_attr`; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
+        """Return an attribute's value, as of `get_attr`; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
         value = self.get_attr(key)
         if value is None and key in HIDDEN_KEYS:
             value = self.get_attr(f"__{key}__")
@@ -247,23 +247,23 @@ class Symbol(Arithmetic, Fluent):
         self.set_attrs({hidden_key(key, exact=True): value for key, value in attrs.items()})
 
     def list_attrs(self, option: Literal["recursive", "shallow"] = "shallow") -> dict[str, str]:
-        """Attributes of the first output's node, or of all nodes as `{node}${key}` (NNVM's ListAttrs)."""
+        """Return attributes of the first output's node, or of all nodes as `{node}${key}` (NNVM's ListAttrs)."""
         if option == "shallow":
             return dict(self.outputs[0].node.attrs.dict) if self.outputs else {}
         return {f"{node}${key}": value for node, key, value in self.list_attrs_recursive()}
 
     def list_attrs_recursive(self) -> list[tuple[str, str, str]]:
-        """(node name, key, value) of every attribute in the graph, in post-order."""
+        """Return (node name, key, value) of every attribute in the graph, in post-order."""
         return [(n.name, key, value) for n in post_order(self.outputs) for key, value in n.attrs.dict.items()]
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """The attributes, as `list_attrs` gives them; hidden keys appear both as `__key__` and as `key`."""
+        """Return the attributes, as `list_attrs` gives them; hidden keys appear both as `__key__` and as `key`."""
         if recursive:
             return self.list_attrs("recursive")
         return with_hidden(self.list_attrs("shallow"))
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """Attributes of every node that has any: node name → key → value; hidden keys in both spellings."""
+        """Return attributes of every node that has any: node name → key → value; hidden keys in both spellings."""
         by_node: dict[str, dict[str, str]] = {}
         for name, key, value in self.list_attrs_recursive():
             by_node.setdefault(name, {})[key] = value
@@ -272,7 +272,7 @@ class Symbol(Arithmetic, Fluent):
     # -- printing --------------------------------------------------------------------------------------------------
 
     def debug_str(self) -> str:
-        """The graph as text, in NNVM's layout (`Symbol::Print`)."""
+        """Return the graph as text, in NNVM's layout (`Symbol::Print`)."""
         if len(self.outputs) == 1 and is_atomic(self.outputs):
             node = self.outputs[0].node
             return printable(f"Variable:{node.name}" if node.op is None else f"AtomicFunctor  Op:{node.op.name}") + "\n"
@@ -351,7 +351,7 @@ class Symbol(Arithmetic, Fluent):
     # -- inference -------------------------------------------------------------------------------------------------
 
     def infer_shape(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
-        """Shapes of (arguments, outputs, auxiliary states) from some of them, as three lists of tuples.
+        """Return shapes of (arguments, outputs, auxiliary states) from some of them, as three lists of tuples.
 
         Positional shapes follow `list_arguments()` (None: unknown); keywords name arguments or auxiliary states; 0 and
         -1 stand for unknown dimensions. Shapes that variables declare (`shape=`) count as given. When something stays
@@ -371,7 +371,7 @@ class Symbol(Arithmetic, Fluent):
         return arguments, outputs, aux
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Lists:
-        """Dtypes of (arguments, outputs, auxiliary states) from some of them, as three lists of NumPy types.
+        """Return dtypes of (arguments, outputs, auxiliary states) from some of them, as three lists of NumPy types.
 
         `(None, None, None)` with a warning when something stays unknown. Raises InferenceError for a contradiction,
         SymbolTypeError for something that is no dtype.
@@ -392,7 +392,7 @@ class Symbol(Arithmetic, Fluent):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def tojson(self) -> str:
-        """The graph as JSON, byte for byte as MXNet 1.9.1 writes it. `load_json` reads it back."""
+        """Return the graph as JSON, byte for byte as MXNet 1.9.1 writes it. `load_json` reads it back."""
         return apply_pass(Graph(self.outputs, {"mxnet_version": MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:
@@ -411,7 +411,8 @@ class Symbol(Arithmetic, Fluent):
         *,
         zeros_if_unreachable: bool = False,
     ) -> Symbol:
-        """The gradients of the outputs with respect to variables, as a symbol with one output per element of `wrt`.
+        """Return the gradients of the outputs with respect to variables, as a symbol with one output per element of
+        `wrt`.
 
         The backward graph is built by MXGradient from the operators' own gradient rules; it is a symbol like any
         other and can be differentiated again. wrt: argument names or symbols; None means every argument.
@@ -478,7 +479,8 @@ def create_operator(
 
 
 def load_json(text: str) -> Symbol:
-    """A symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError, SymbolTypeError."""
+    """Return a symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError,
+    SymbolTypeError."""
     if not isinstance(text, str):
         fix = (
             "A file's symbol is symbol.load(path)."
@@ -490,7 +492,7 @@ def load_json(text: str) -> Symbol:
 
 
 def load(fname: str | Path) -> Symbol:
-    """A symbol from a file that `Symbol.save` or MXNet wrote.
+    """Return a symbol from a file that `Symbol.save` or MXNet wrote.
 
     Raises JSONFormatError, ModelNotFoundError, FileError, OSError.
     """

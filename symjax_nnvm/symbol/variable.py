@@ -24,7 +24,7 @@ def Variable(
     stype: str | int | None = None,
     **kwargs: str,
 ) -> Symbol:
-    """A variable: an input, a parameter, or an auxiliary state, depending on what uses it.
+    """Make a variable: an input, a parameter, or an auxiliary state, depending on what uses it.
 
     shape: declared shape, or the size of the one axis; 0 or -1 for unknown dimensions. dtype: declared dtype. lr_mult,
     wd_mult: multipliers that optimisers read. init: an initialiser, as text or an object with `dumps()`. stype: storage
@@ -76,7 +76,7 @@ def _variable_dtype(dtype: Any) -> str:
 
 
 def Group(symbols: Sequence[Symbol]) -> Symbol:
-    """A symbol of all outputs of the given symbols, in order. Raises SymbolTypeError for an empty or other list."""
+    """Make a symbol of all outputs of the given symbols, in order. Raises SymbolTypeError for another list."""
     if isinstance(symbols, Symbol):
         raise NotImplementedForSymbol("Group takes a list of symbols, not a symbol.")
     if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):

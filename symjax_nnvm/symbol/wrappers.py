@@ -12,7 +12,8 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None, **kwargs: Any) -> Symbol:
-    """(counts, edges) of a's elements. bins: how many of equal width there are in `range`, or a symbol of their edges.
+    """Return (counts, edges) of a's elements. bins: how many of equal width there are in `range`, or a symbol of their
+    edges.
 
     Raises SymbolValueError for a number of bins without `range`: a symbol cannot look at values to find it.
     """
@@ -28,7 +29,7 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
 def split_v2(
     ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int = 0, squeeze_axis: bool = False
 ) -> Symbol:
-    """Parts of an array along an axis: a number of equal ones, or those between the given positions.
+    """Return parts of an array along an axis: a number of equal ones, or those between the given positions.
 
     squeeze_axis: drop the axis where parts are of length 1. Raises SymbolValueError.
     """

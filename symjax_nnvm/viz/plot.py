@@ -115,7 +115,7 @@ def plot_network(
     fold: bool = True,
     params: Iterable[str] | None = None,
 ) -> NetworkPlot:
-    """A drawing of a network, from its inputs down to its heads, which have a double border.
+    """Draw a network, from its inputs down to its heads, which have a double border.
 
     shape: shapes of inputs by name; with them, edges carry shapes. hide_weights: leave parameters out, else name them
     (with shapes) under their operator. fold: draw a block that follows itself once, with how often. params: names of

@@ -78,7 +78,7 @@ def points(piece: Piece) -> list[tuple[float, float]]:
 
 
 def rounded(x: float, y: float) -> tuple[float, float]:
-    """As `svg.py` rounds: halves of a thousandth are common, and must not lie where the rounding divides."""
+    """As `svg.py` rounds: halves of a thousandth are common, and must not be where the rounding divides."""
     return round(x + 1e-6, 3), round(y + 1e-6, 3)
 
 

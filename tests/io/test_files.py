@@ -39,7 +39,7 @@ _WRITERS = {"write_text", "write_bytes", "save", "savez", "savez_compressed", "s
             "replace", "copy", "copyfile", "copy2", "move", "symlink_to", "hardlink_to", "touch", "mkstemp", "truncate",
             "NamedTemporaryFile", "save_file", "serialize_file", "dump"}  # fmt: skip
 _MODULES = {"os", "np", "numpy", "shutil", "tempfile", "pickle", "json", "Path", "library", "safetensors", "io"}
-_METHODS = {"write_text", "write_bytes", "tofile", "symlink_to", "hardlink_to", "touch"}
+_METHODS = {"write_text", "write_bytes", "tofile", "symlink_to", "hardlink_to", "touch", "extract", "extractall"}
 _ALLOWED = {
     "symjax_nnvm/io/files.py": {"open(name, 'xb')", "os.open(path, flags)", "os.replace",
                             "os.open(target, os.O_WRONLY)",
@@ -50,7 +50,7 @@ _ALLOWED = {
     "lowering/cli/saving.py": {"archive.open(f'{member}.npy', 'w')"},  # a member of an archive in an open file of ours
     # Orbax's folders; it writes what is in them. And a file that has no more than its size, for a moment.
     "lowering/training/checkpoints.py": {"os.rename", "os.open(probe / 'room', os.O_CREAT)"},
-    "lowering/training/run_lock.py": {"os.open(self.directory / NAME, flags)"},  # whoever is refused reads who holds it
+    "lowering/training/run_lock.py": {"os.open(self.directory / NAME, flags)"},  # a refused process reads the holder
 }  # fmt: skip
 """File → the writes that it may have."""
 
@@ -94,7 +94,8 @@ def test_everything_is_written_through_one_function():
     "code",
     ["open(p, 'w')", "p.open('wb')", "open(p, mode='r+')", "p.write_text('')", "p.write_bytes(b'')", "np.save(p, a)",
      "np.savez(p, a)", "os.open(p, os.O_WRONLY | os.O_CREAT)", "os.fdopen(3, 'ab')", "mmap.mmap(3, 0)", "a.tofile(p)",
-     "shutil.copy(p, q)", "os.replace(p, q)", "json.dump(a, f)", "tempfile.mkstemp()", "np.memmap(p)"],
+     "shutil.copy(p, q)", "os.replace(p, q)", "json.dump(a, f)", "tempfile.mkstemp()", "np.memmap(p)",
+     "archive.extractall(p)"],
 )  # fmt: skip
 def test_the_walk_finds_a_write(code: str):
     assert list(_writes(ast.parse(code)))
@@ -384,7 +385,7 @@ def test_names_of_any_length_and_paths_of_any_kind(tmp_path: Path, monkeypatch: 
 def test_what_a_killed_process_left_is_removed_by_the_next_save(tmp_path: Path):
     with atomic_write(tmp_path / "m.params"):
         (mine,) = leftovers(tmp_path)
-        (tmp_path / f"{mine[:-8]}0000.tmp").write_bytes(b"half")  # nobody holds its lock
+        (tmp_path / f"{mine[:-8]}0000.tmp").write_bytes(b"half")  # no process holds its lock
         (tmp_path / ".m.params.notes.tmp").write_bytes(b"not ours")
         with atomic_write(tmp_path / "m.params") as file:
             assert len(leftovers(tmp_path)) == 3  # mine, which is locked, the inner one, and what is not ours

@@ -15,7 +15,7 @@ def test_generated_files_are_current(path: str):
 
 
 def test_pages_count_the_operators_that_mxnet_has():
-    """What MXNet lacks is counted apart: nobody but our gradient rules writes it, and its name says so."""
+    """What MXNet lacks is counted apart: only our gradient rules write it, and its name says so."""
     own = [op.name for op in generate.public_operators() if not generate.of_mxnet(op)]
     assert [name for name in own if not name.startswith("_")] == []
     assert generate.classic_count() in generate.operators_page()

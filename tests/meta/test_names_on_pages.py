@@ -38,7 +38,7 @@ def names_in(text: str) -> set[str]:
 
 
 def exists(name: str) -> bool:
-    """Whether a dotted name leads to something: attributes, or modules that nobody has imported yet."""
+    """Whether a dotted name leads to something: attributes, or modules that are not imported yet."""
     root, *parts = name.split(".")
     found = ROOTS[root]
     for part in parts:

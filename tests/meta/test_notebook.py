@@ -154,7 +154,7 @@ def test_a_picture_stays_one_where_output_is_not_trusted():
 
 
 def test_what_is_drawn_has_its_own_size_and_is_read_on_black_and_on_white():
-    """Front ends shrink what is wider than a cell until nobody can read it; themes are dark or light."""
+    """Front ends shrink what is wider than a cell until it cannot be read; themes are dark or light."""
     assert "max-width:none" in in_page(CURVES)
     drawn = [element.attrib for element in ElementTree.fromstring(CURVES).iter()]
     for colour in {look[key] for look in drawn for key in ("stroke", "fill") if key in look} - {"none"}:

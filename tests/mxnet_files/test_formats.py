@@ -1,4 +1,4 @@
-"""The table of array files: a kind of file that nobody heard of is one row, and every loader and writer knows it."""
+"""The table of array files: a new kind of file is one row, and every loader and writer knows it."""
 
 from __future__ import annotations
 

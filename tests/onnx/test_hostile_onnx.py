@@ -60,7 +60,7 @@ def broken(change: str) -> onnx.ModelProto:
             made.graph.node.insert(0, node("Relu", "y", "z"))
         case "a name given twice":
             made.graph.node.append(made.graph.node[0])
-        case "an output that nobody gives":
+        case "an output that no node gives":
             made.graph.output[0].name = "nobody"
         case "a negative dimension":
             weight.dims[0] = -3
@@ -91,7 +91,7 @@ def broken(change: str) -> onnx.ModelProto:
     "change",
     [
         *("a weight that is missing", "a cycle", "nodes out of order", "a name given twice"),
-        *("an output that nobody gives", "a negative dimension", "a huge dimension", "a dtype that is none"),
+        *("an output that no node gives", "a negative dimension", "a huge dimension", "a dtype that is none"),
         *("text for a weight", "an attribute that is none", "an input of no size", "an input of negative size"),
         *("an input of unknown rank", "no opset", "an opset of tomorrow", "shapes that do not fit"),
     ],
@@ -119,7 +119,7 @@ def test_a_number_does_not_decide_what_memory_is_taken(nodes: list[onnx.NodeProt
 
 
 def beside(folder: Path, location: str, **where: str) -> Path:
-    """A model whose weights lie in another file."""
+    """A model whose weights are in another file."""
     made = good()
     weight = made.graph.initializer[0]
     weight.ClearField("raw_data")

@@ -22,7 +22,7 @@ W = floats(2, 3)
 
 
 def outside(tensor: onnx.TensorProto, location: str, **where: str) -> None:
-    """Say that the numbers of a tensor lie in another file."""
+    """Say that the numbers of a tensor are in another file."""
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in {"location": location, **where}.items():

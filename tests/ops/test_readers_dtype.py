@@ -1,4 +1,4 @@
-"""Arrays made out of nothing, where nobody chose a dtype, have the dtype that the operators reading them need."""
+"""Arrays made out of nothing, where no dtype was chosen, have the dtype that the operators reading them need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_reader_of_another_dtype_decides_deviation(op: str, dtype: str):
 def test_float32_where_nobody_needs_another(op: str):
     x = sym.Variable("x")
     assert made(op).infer_type()[1] == [np.float32]
-    assert (made(op) + x).infer_type()[0] == [np.float32]  # and whoever meets it, as in MXNet
+    assert (made(op) + x).infer_type()[0] == [np.float32]  # and its readers', as in MXNet
     assert sym.Cast(made(op), dtype="float16").infer_type()[1] == [np.float16]
 
 

@@ -18,7 +18,7 @@ FILES = (
     *("autograd", "model_parallel", "multi_device_exec", "recordio", "optimizer", "ndarray", "kvstore"),
     *("kvstore_custom", "contrib_control_flow", "contrib_krprod", "contrib_stes_op", "contrib_hawkesll", "contrib_io"),
     *("contrib_svrg_module", "contrib_svrg_optimizer", "contrib_optimizer", "contrib_operator", "contrib_autograd"),
-    *("contrib_text", "random", "operator", "higher_order_grad", "loss", "image", "sparse_operator", "profiler"),
+    *("contrib_text", "random", "operator", "higher_order_grad", "loss", "gluon", "gluon_save", "gluon_trainer", "gluon_utils", "image", "sparse_operator", "profiler"),
 )
 
 

@@ -138,7 +138,7 @@ def read_symbol(path: Path) -> str:
 
 
 def read_export(path: Path) -> list[str]:
-    """The program, without the places in the source that its lines come from: those of whoever called it."""
+    """The program, without the places in the source that its lines come from: those of its caller."""
     text = jax.export.deserialize(bytearray(path.read_bytes())).mlir_module()
     return [line.partition("loc(")[0] for line in text.splitlines() if not line.startswith("#loc")]
 

@@ -1,4 +1,4 @@
-"""What computes convolutions and dense layers: which there is, and the token by which options and plans know it."""
+"""A backend computes convolutions and dense layers; options and plans know it by a token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_CORE = Backend(owned=True, one_core=True)
 
 
 def placed(options: Options) -> Options:
-    """Options that name the platform on which the program runs, and the backend that it has there."""
+    """Return options that name the platform on which the program runs, and the backend that it has there."""
     platform = options.platform or here(options.mesh)
     wish = options.backend if isinstance(options.backend, Backend) else Backend()
     alone = options.mesh is None or options.mesh.size == 1
@@ -49,7 +49,7 @@ def xla_makes_calls() -> bool:
 
 
 def described() -> str:
-    """What computes convolutions in this process, or why no library does, in words."""
+    """Return what computes convolutions in this process, or why no library does, in words."""
     if onednn_calls() == XLAS and why_not() is None:
         made = "made" if xla_makes_calls() else "asked for, but this jaxlib makes none"
         return f"XLA's own calls ({SWITCH}={XLAS} in the environment), {made}"

@@ -12,7 +12,7 @@ __all__ = ["Backend"]
 
 @dataclass(frozen=True)
 class Backend:
-    """The token that a plan has for what computes its convolutions. Two that are equal decide alike.
+    """Is the token that a plan has for what computes its convolutions. Two that are equal decide alike.
 
     platform: "cpu", "gpu", "tpu" or "any". precise: in float32 no algorithm whose errors exceed 1e-6 of scale, as in
     training. owned: the program is compiled as it is, and is never differentiated, mapped or exported, so that weights
@@ -26,25 +26,25 @@ class Backend:
 
     @property
     def calls(self) -> bool:
-        """Whether it has a library, one of the algorithms."""
+        """Return whether it has a library, one of the algorithms."""
         return False
 
     @property
     def fuses(self) -> bool:
-        """Whether it does what follows a product in the same pass."""
+        """Return whether it does what follows a product in the same pass."""
         return False
 
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
-        """The layout in which its library takes the weight of a geometry with what follows; None where there is no
-        library, or it does not compute them."""
+        """Return the layout in which its library takes the weight of a geometry with what follows; None where there is
+        no library, or it does not compute them."""
         return None
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Whether its library computes a direction with a plain weight, where `applies` says that it might."""
+        """Return whether its library computes a direction with a plain weight, where `applies` says that it might."""
         return False
 
     def algorithm(self, direction: Direction, geometry: Geometry) -> str:
-        """The fastest algorithm with a plain weight, channels last."""
+        """Return the fastest algorithm with a plain weight, channels last."""
         precise = self.precise if direction == "forward" else direction == "data"
         name = choose(direction, geometry, self.platform, precise=precise, library=self.calls)
         if name == LIBRARY and not self.computes(direction, geometry):
@@ -52,5 +52,6 @@ class Backend:
         return name
 
     def algorithm_of_constant(self, geometry: Geometry, layout: str | None) -> str:
-        """The fastest algorithm with a constant weight, channels last. layout: the library's, if it computes this."""
+        """Return the fastest algorithm with a constant weight, channels last. layout: the library's, if it computes
+        this."""
         return choose("forward", geometry, self.platform, constant=True, library=layout is not None)

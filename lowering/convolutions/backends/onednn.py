@@ -108,7 +108,7 @@ def computes_direction(direction: Direction, geometry: Geometry) -> bool:
 
 @dataclass(frozen=True)
 class OneDnn(Backend):
-    """oneDNN by our calls."""
+    """Represents oneDNN by our calls."""
 
     @property
     def calls(self) -> bool:
@@ -121,13 +121,13 @@ class OneDnn(Backend):
         return True
 
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
-        """The layout of the weight that it takes; None where it does not compute the geometry with what follows."""
+        """Return the layout of the weight that it takes; None where it does not compute the geometry and what follows."""
         found = (block_of_a_core if self.one_core else block)(geometry, epilogue)
         return None if found is None else Blocks.of(found, geometry).layout
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are computed
-        otherwise."""
+        """Return whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are
+        computed otherwise."""
         strided = any(stride > 1 for stride in geometry.stride)
         return (direction == "data" and strided) or computes_direction(direction, geometry)
 

@@ -18,7 +18,7 @@ __all__ = ["XlaOneDnn"]
 
 @dataclass(frozen=True)
 class XlaOneDnn(Backend):
-    """oneDNN by XLA's calls: a convolution that is left to XLA is one."""
+    """Represents oneDNN by XLA's calls: a convolution that is left to XLA is one."""
 
     @property
     def calls(self) -> bool:
@@ -26,12 +26,12 @@ class XlaOneDnn(Backend):
         return True
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Whether oneDNN computes a direction. Strided data gradients are no plain convolutions."""
+        """Return whether oneDNN computes a direction. Strided data gradients are no plain convolutions."""
         strided = any(stride > 1 for stride in geometry.stride)
         return not (direction == "data" and strided) and onednn.computes_direction(direction, geometry)
 
     def algorithm(self, direction: Direction, geometry: Geometry) -> str:
-        """The fastest algorithm with a plain weight, channels last."""
+        """Return the fastest algorithm with a plain weight, channels last."""
         name = super().algorithm(direction, geometry)
         if name not in (XLA, LIBRARY) or direction == "weight":
             return name
@@ -39,5 +39,5 @@ class XlaOneDnn(Backend):
         return XLA if not others or self.computes(direction, geometry) else others[0]
 
     def algorithm_of_constant(self, geometry: Geometry, layout: str | None) -> str:
-        """As with a weight that is not constant, but for Winograd's algorithm where it saves much."""
+        """Choose as with a weight that is not constant, but for Winograd's algorithm where it saves much."""
         return super().algorithm_of_constant(geometry, "as it is" if self.computes("forward", geometry) else None)

@@ -14,6 +14,9 @@ from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.io.files import StrPath
 
+_LOG = logging.getLogger(__name__)
+"""Its own logger: `logging.info` would set up the root logger before a script does."""
+
 
 class MNISTIter(DataIter):
     """Batches (n, 1, height, width) of values from 0 to 255 / 256, and labels (n,); flat: batches (n, height · width).
@@ -21,7 +24,8 @@ class MNISTIter(DataIter):
     image, label: idx files, as they are or packed by gzip (`.gz`). shuffle: another order than the files', the same in
     every epoch, drawn from seed: MXNet's numbers are others. num_parts, part_index: only a part of the images. silent:
     say nothing of what was read. dtype: of data and labels, default float32. A last batch that is not full is left out.
-    input_shape, prefetch_buffer and ctx mean nothing. Raises TrainingError, ModelNotFoundError, FileError, OSError.
+    input_shape, prefetch_buffer, ctx and keywords that MXNet's does not know mean nothing. Raises TrainingError,
+    ModelNotFoundError, FileError, OSError.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class MNISTIter(DataIter):
         data_name: str = "data",
         label_name: str = "softmax_label",
         input_shape: Any = None,
+        **_: Any,
     ):
         super().__init__(batch_size)
         if batch_size < 1:
@@ -63,7 +68,7 @@ class MNISTIter(DataIter):
         self.provide_label = [DataDesc(label_name, (batch_size,), self._dtype.type)]
         self._next = 0
         if not silent:
-            logging.info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(rows), shuffle, shape)
+            _LOG.info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(rows), shuffle, shape)
 
     def reset(self) -> None:
         """Begin anew."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataDesc
-from lowering.mx.module.group import ExecutorGroup
+from lowering.mx.module.group import executors_of
 from lowering.mx.ndarray.array import NDArray
 
 Arrays = list[list[NDArray | None]]
@@ -24,8 +24,7 @@ class DataParallelExecutorGroup:
     @property
     def execs(self) -> list[Executor]:
         """An executor for each context."""
-        bound = self._module._bound
-        return bound.executors if isinstance(bound, ExecutorGroup) else [bound]
+        return executors_of(self._module._bound)
 
     @property
     def symbol(self) -> Any:

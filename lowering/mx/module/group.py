@@ -214,3 +214,8 @@ def _rows(value: Any, axis: int, rows: slice) -> Any:
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def executors_of(bound: Executor | ExecutorGroup) -> list[Executor]:
+    """The executor of each context."""
+    return bound.executors if isinstance(bound, ExecutorGroup) else [bound]

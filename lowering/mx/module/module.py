@@ -13,7 +13,7 @@ from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
-from lowering.mx.kv import KVStore
+from lowering.mx.kv import KVStore, KVStoreBase
 from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup
@@ -26,7 +26,7 @@ from lowering.mx.module.given import (
     fitting,
     make_optimizer,
 )
-from lowering.mx.module.group import ExecutorGroup
+from lowering.mx.module.group import ExecutorGroup, executors_of
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.recent import Recent
@@ -376,7 +376,7 @@ class Module(BaseModule):
         self._watch(self._bound)
 
     def _watch(self, bound: Executor | ExecutorGroup) -> None:
-        for executor in bound.executors if isinstance(bound, ExecutorGroup) else [bound]:
+        for executor in executors_of(bound):
             self._monitor.install(executor)
 
     # -- the optimiser -----------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ class Module(BaseModule):
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
-        if not isinstance(store, KVStore):
+        if not isinstance(store, KVStoreBase):
             raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
         self._store = store
         rescale_grad = self._rescale_grad(store)

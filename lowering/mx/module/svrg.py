@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.mx.io.desc import DataBatch, DataIter
-from lowering.mx.module.group import ExecutorGroup
+from lowering.mx.module.group import executors_of
 from lowering.mx.module.module import Module
 from lowering.mx.module.svrg_optimizer import SVRGOptimizer
 from lowering.mx.ndarray import NDArray, zeros
@@ -183,7 +183,5 @@ class SVRGModule(Module):
 
 def _gradients(module: Module) -> list[dict[str, NDArray]]:
     """The gradients of a module's parameters by name, on each context."""
-    bound = module._bound
-    executors = bound.executors if isinstance(bound, ExecutorGroup) else [bound]
-    of = [{name: each.grad_dict[name] for name in module._param_names} for each in executors]
+    of = [{name: each.grad_dict[name] for name in module._param_names} for each in executors_of(module._bound)]
     return [{name: array for name, array in found.items() if array is not None} for found in of]

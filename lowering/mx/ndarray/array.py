@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NoReturn
 
@@ -21,6 +23,7 @@ from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
 from symjax_nnvm.symbol.fluent import Fluent
@@ -248,23 +251,19 @@ class NDArray(Arithmetic, Fluent):
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
-        wanted = kwargs.pop("shape", given) or given
+        wanted = tuple(kwargs.pop("shape", given) or given)
         try:
-            found = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
+            return self._in_shape("reshape", True, shape=wanted, **kwargs)
         except InferenceError as error:
-            raise ReshapeError(
-                f"Cannot reshape array of size {self.size} into shape {tuple(wanted)}: {error}"
-            ) from None
-        if found.entry is None:
-            found.cell = reshaped(self.cell, found.shape)
-        return found
+            raise ReshapeError(f"Cannot reshape array of size {self.size} into shape {wanted}: {error}") from None
 
-    def _in_shape(self, function: str, inplace: bool, *args: Any, **kwargs: Any) -> NDArray:
-        """A function that only changes the shape. inplace: what it returns is a view of this array's memory."""
-        found = invoke(function_named(function), self, *args, **kwargs)
-        if inplace and found.entry is None:
-            found.cell = reshaped(self.cell, found.shape)
-        return found
+    def _in_shape(self, function: str, inplace: bool, **kwargs: Any) -> NDArray:
+        """A function that only changes the shape. inplace: what it returns is a view of this array's memory, unless it
+        is recorded."""
+        if not inplace or (recording.is_recording() and self.entry is not None):
+            return invoke(function_named(function), self, **kwargs)
+        params = ((name, tuple(value) if isinstance(value, list) else value) for name, value in kwargs.items())
+        return NDArray(reshaped(self.cell, _shape_after(function, self.shape, *params)), self.context)
 
     def flatten(self, inplace: bool = False, **kwargs: Any) -> NDArray:
         """Its rows, each as one axis: (n, …) → (n, product). inplace: a view."""
@@ -513,65 +512,117 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     function raises, CallError for arrays that are missing, and what inference and lowering raise.
     """
     arrays: list[NDArray] = []
+    kwargs.pop("name", None)
+    described = [_described(arg, arrays) for arg in (*args, *kwargs.values())]
+    context = arrays[0].context if arrays and ctx is None else as_context(ctx)
+    key = None if None in described else (function, *_surroundings(context), *kwargs, *described)
+    prepared = None if key is None else _prepared.get(key)
+    if prepared is None:
+        prepared = _prepare(function, args, kwargs, len(arrays), context)
+        if key is not None and not prepared[0].calls_python:
+            _prepared[key] = prepared
+    expression, is_list = prepared
+    outputs = _run(expression, arrays, context, out)
+    if out is not None:
+        return out
+    return outputs if is_list else outputs[0]
+
+
+_PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})
+"""Types of arguments that are equal only where they mean the same."""
+
+_prepared: Recent[tuple[Any, ...], tuple[Expression, bool]] = Recent(4096)
+"""What a call of `invoke` evaluates, and whether its result is a list, by everything but the arrays."""
+
+
+def _described(given: Any, arrays: list[NDArray]) -> Any:
+    """What a call's argument is for the key of the call, None for what has no key; arrays receives its arrays."""
+    kind = type(given)
+    if isinstance(given, NDArray):
+        arrays.append(given)
+        return NDArray
+    if kind in _PLAIN:
+        return kind, given
+    if kind is float:
+        return kind, repr(given)  # 0.0 and -0.0 are equal
+    if kind is not list and kind is not tuple:
+        return None
+    inner = [_described(item, arrays) for item in given]
+    return None if None in inner else (kind, *inner)
+
+
+def _surroundings(context: Context) -> tuple[bool, str]:
+    """Whether this thread trains, and the platform of a context."""
+    device = context.device
+    return recording.is_training(), here() if device is None else kind_of(device)
+
+
+def _prepare(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], given: int, context: Context
+) -> tuple[Expression, bool]:
+    """The expression of a call with so many arrays, and whether the call returns a list."""
+    numbers = itertools.count()
 
     def variable(given: Any) -> Any:
         if isinstance(given, NDArray):
-            arrays.append(given)
-            return Symbol.create_variable(variable_name(len(arrays) - 1))
+            return Symbol.create_variable(variable_name(next(numbers)))
         if isinstance(given, list | tuple) and any(isinstance(item, NDArray) for item in given):
             return [variable(item) for item in given]
         return given
 
     with NameManager():
         symbols = [variable(arg) for arg in args]
-        named = {key: variable(value) for key, value in kwargs.items() if key != "name"}
-        built = function(*symbols, **named)
+        built = function(*symbols, **{key: variable(value) for key, value in kwargs.items()})
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
-    context = arrays[0].context if arrays and ctx is None else as_context(ctx)
-    outputs = run_symbol(symbol, arrays, context, out)
-    if out is not None:
-        return out
-    return outputs[0] if len(outputs) == 1 and len(parts) == 1 else outputs
+    expression = shared_expression(symbol, given, *_surroundings(context))
+    return expression, len(parts) > 1 or len(symbol.outputs) > 1
 
 
-def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out: Any = None) -> list[NDArray]:
-    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded.
+@lru_cache(4096)
+def _shape_after(function: str, shape: tuple[int, ...], *params: tuple[str, Any]) -> tuple[int, ...]:
+    """The shape that an operator makes of an array's shape."""
+    symbol = function_named(function)(Symbol.create_variable(variable_name(0)), **dict(params))
+    expression = shared_expression(symbol, 1, False, here())
+    outputs, _ = jax.eval_shape(expression.forward, [jax.ShapeDtypeStruct(shape, np.float32)], None)
+    return outputs[0].shape
 
-    out: arrays that outputs are written to, too. Raises CallError for those that do not fit.
-    """
-    device = context.device
-    platform = here() if device is None else kind_of(device)
-    expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
-    inputs = [arrays[int(name[1:])] for name in expression.names]
+
+def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
+    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded."""
+    return _run(shared_expression(symbol, len(arrays), *_surroundings(context)), arrays, context, None)
+
+
+def _run(expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any) -> list[NDArray]:
+    """The outputs of an expression; out: arrays that they are written to, too. Raises CallError for those that do not
+    fit."""
     if out is None and not expression.states:
-        return _evaluated(expression, arrays, inputs, context)
+        return _evaluated(expression, arrays, context)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, inputs, context)
+        outputs = _evaluated(expression, arrays, context)
         if out is not None:
             _write(targets, outputs, out)
     return outputs
 
 
-def _evaluated(
-    expression: Expression, arrays: Sequence[NDArray], inputs: Sequence[NDArray], context: Context
-) -> list[NDArray]:
+def _evaluated(expression: Expression, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
     """The outputs of an expression, whose states are written, and which is recorded."""
-    values, device = [array.value for array in inputs], context.device
+    inputs, device = [arrays[i] for i in expression.positions], context.device
+    values = [array.value for array in inputs]
     refuse_without_client()
     outputs, states, key = evaluate(expression, values)
     for name, value in states.items():
         arrays[int(name[1:])].cell.assign(value)
-    if device is not None and not arrays:
-        outputs = [jax.device_put(output, device) for output in outputs]
-    results = [like_jax(output, context) for output in outputs]
-    entries = [array.entry for array in inputs]
-    if recording.is_recording() and any(entry is not None for entry in entries):
+    if device is None:
+        results = [NDArray(new_cell(output, None), context) for output in outputs]
+    else:
+        results = [like_jax(output, context) for output in outputs]
+    if recording.is_recording() and any(array.entry is not None for array in inputs):
         written = {name: arrays[int(name[1:])] for name in states}
-        call = recording.Call(expression, values, entries, key, outputs, written)
+        call = recording.Call(expression, values, [array.entry for array in inputs], key, outputs, written)
         for i, array in enumerate(results):
             array.entry = (call, i)
     return results

@@ -43,40 +43,42 @@ class HostCell(Cell):
 class View(Cell):
     """A part of another array, or all of it in another shape. What is written to it is written there.
 
-    take: value of the whole → value of the part. put: (value of the whole, value of the part) → value of the whole.
+    take: value of the whole → value of the part, computed when it is first asked for. put: (value of the whole, value
+    of the part) → value of the whole.
     """
 
-    __slots__ = ("_base", "_put", "_seen", "_take", "_value", "dtype", "shape")
+    __slots__ = ("_put", "_seen", "_take", "_value", "base", "dtype", "shape")
 
     def __init__(
         self,
         base: Any,
+        shape: tuple[int, ...],
         take: Callable[[jax.Array], jax.Array],
         put: Callable[[jax.Array, jax.Array], jax.Array],
     ):
-        self._base, self._take, self._put = base, take, put
-        self._seen = base.show()
-        self._value = take(self._seen)
-        self.shape, self.dtype = self._value.shape, self._value.dtype
+        self.base, self.shape, self.dtype = base, shape, base.dtype
+        self._take, self._put = take, put
+        self._seen: Any = None
+        self._value: Any = None
 
     @property
     def root(self) -> Cell:
         """The root of the whole."""
-        return self._base.root
+        return self.base.root
 
     @property
     def place(self) -> Place:
         """The device or sharding of the whole array."""
-        return self._base.place
+        return self.base.place
 
     @property
     def lock(self) -> Any:
         """The lock of the whole array: views of one array are written one after the other."""
-        return self._base.lock
+        return self.base.lock
 
     def show(self) -> jax.Array:
         """The value of the part."""
-        whole = self._base.show()
+        whole = self.base.show()
         if whole is not self._seen:
             self._seen, self._value = whole, self._take(whole)
         return self._value
@@ -86,7 +88,7 @@ class View(Cell):
         with writing(self):
             part = ArrayCell("", self.show(), self.place, shown=True)
             part.assign(value, cast=cast)
-            self._base.assign(self._put(self._base.show(), part.value))
+            self.base.assign(self._put(self.base.show(), part.value))
 
 
 class SharedCell(ArrayCell):
@@ -111,13 +113,32 @@ def host(cell: Any) -> np.ndarray:
 
 
 def part_of(base: Any, key: Any) -> View:
-    """The view of an array at a basic index."""
-    return View(base, lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
+    """The view of an array at a basic index, an entry for each axis."""
+    shape, sizes = [], iter(base.shape)
+    for entry in key:
+        size = 1 if entry is None else next(sizes)
+        if not isinstance(entry, int):
+            shape.append(1 if entry is None else len(range(*entry.indices(size))))
+    return View(base, tuple(shape), lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
+
+
+class _Reshaped(View):
+    """All of another array in another shape."""
+
+    __slots__ = ()
 
 
 def reshaped(base: Any, shape: tuple[int, ...]) -> View:
     """The view of an array in another shape."""
-    return View(base, lambda whole: jnp.reshape(whole, shape), lambda whole, part: jnp.reshape(part, whole.shape))
+    base = base.base if isinstance(base, _Reshaped) else base
+    return _Reshaped(base, shape, lambda whole: _in_shape(whole, shape), lambda _, part: _in_shape(part, base.shape))
+
+
+def _in_shape(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The value in another shape. On a CPU by NumPy, as in `item`."""
+    if _on_cpu(value):
+        return jax.device_put(np.asarray(value).reshape(shape), _device(value))
+    return jnp.reshape(value, shape)
 
 
 def item(value: jax.Array, key: Any) -> jax.Array:

@@ -1,21 +1,23 @@
-"""Files of MXNet's examples: downloaded where there is a network, read where they lie already."""
+"""Files of MXNet's examples, which are downloaded where there is a network and they are missing."""
 
 from __future__ import annotations
 
 import bz2
-import gzip
 import os
+import shutil
 import urllib.error
 import urllib.request
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from lowering.data.mnist import read_idx
 from lowering.mx import io
 from symjax_nnvm.errors import FileError
-from symjax_nnvm.io.files import write_file
+from symjax_nnvm.io.files import atomic_write
 
 _MNIST = "http://data.mxnet.io/data/mnist/"
 _ARCHIVES = "http://data.mxnet.io/mxnet/data/"
@@ -23,6 +25,8 @@ _UBYTE = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in 
 _CIFAR = tuple(f"cifar/{part}.{kind}" for part in ("train", "test") for kind in ("rec", "lst"))
 _PATIENCE = 30.0
 """Seconds to wait for an answer."""
+_MOST = 4 << 30
+"""Bytes of a download, of all files of an archive, or of a file that is unpacked, at most."""
 
 
 def download(
@@ -38,23 +42,33 @@ def download(
     if dirname is not None:
         path = Path(dirname) / path
     if overwrite or not path.exists():
-        content = _fetched(url, path, retries)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, content)
+        _fetch(url, path, retries)
     return str(path)
 
 
-def _fetched(url: str, path: Path, retries: int) -> bytes:
+def _fetch(url: str, path: Path, retries: int) -> None:
     problem: Exception | None = None
     for _ in range(retries + 1):
         try:
             with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
-                return answer.read()
+                return _copy(answer.read, path, url)
         except (OSError, ValueError) as error:  # no network, no such host or file; or no URL
             problem = error
             if isinstance(error, urllib.error.HTTPError | ValueError) or _has_no_host(error):
                 break
     raise FileError(f"{url} cannot be downloaded: {problem}. Get it elsewhere and put it at {path.absolute()}.")
+
+
+def _copy(read: Callable[[int], bytes], path: Path, source: object) -> None:
+    """Write what is read to a file. Raises FileError for more than 4 GiB, and leaves no file."""
+    size = 0
+    with atomic_write(path) as file:
+        while part := read(1 << 20):
+            size += len(part)
+            if size > _MOST:
+                raise FileError(f"{source} has more than {_MOST} bytes. Unpack it by another program.")
+            file.write(part)
 
 
 def _has_no_host(error: OSError) -> bool:
@@ -72,17 +86,11 @@ def get_mnist() -> dict[str, np.ndarray]:
     and test_label: from four files in the current folder, which are downloaded else. Raises FileError."""
     found: dict[str, np.ndarray] = {}
     for part, prefix in (("train", "train"), ("test", "t10k")):
-        labels = _idx(download(f"{_MNIST}{prefix}-labels-idx1-ubyte.gz"), 8).view(np.int8)
-        images = _idx(download(f"{_MNIST}{prefix}-images-idx3-ubyte.gz"), 16)
+        labels = read_idx(download(f"{_MNIST}{prefix}-labels-idx1-ubyte.gz"), 1).view(np.int8)
+        images = read_idx(download(f"{_MNIST}{prefix}-images-idx3-ubyte.gz"), 3)
         found[f"{part}_data"] = images.reshape(len(labels), 1, 28, 28).astype(np.float32) / 255
         found[f"{part}_label"] = labels
     return found
-
-
-def _idx(path: str, header: int) -> np.ndarray:
-    """The bytes of a compressed file after its header."""
-    with gzip.open(path) as file:
-        return np.frombuffer(file.read(), np.uint8, offset=header)
 
 
 def get_mnist_pkl() -> None:
@@ -104,8 +112,26 @@ def _unpacked(folder: str, url: str, names: tuple[str, ...]) -> None:
     """Have files of an archive in a folder."""
     if all((Path(folder) / name).exists() for name in names):
         return
-    with zipfile.ZipFile(download(url, dirname=folder)) as archive:
-        archive.extractall(folder)
+    path = download(url, dirname=folder)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _unpack(archive, Path(folder).resolve(), path)
+    except zipfile.BadZipFile as error:
+        raise FileError(f"{path} is no zip archive: {error}. Delete it, and get it again.") from None
+
+
+def _unpack(archive: zipfile.ZipFile, folder: Path, path: str) -> None:
+    """Write the files of an archive into a folder. Raises FileError for names outside it, and more than 4 GiB."""
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    if sum(member.file_size for member in members) > _MOST:
+        raise FileError(f"The files in {path} have more than {_MOST} bytes. Unpack it by another program.")
+    for member in members:
+        target = (folder / member.filename).resolve()
+        if not target.is_relative_to(folder):
+            raise FileError(f"{path} has a file with the name {member.filename!r}, which is outside {folder}.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(member) as packed, atomic_write(target) as file:
+            shutil.copyfileobj(packed, file)
 
 
 def get_mnist_iterator(batch_size: int, input_shape: Any, num_parts: int = 1, part_index: int = 0) -> tuple[Any, Any]:
@@ -128,5 +154,6 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     target, packed = (Path(data_dir) / name for name in (data_name, data_origin_name))
     if not target.exists():
         download(url, fname=data_origin_name, dirname=data_dir)
-        write_file(target, bz2.decompress(packed.read_bytes()))
+        with bz2.open(packed) as unpacked:
+            _copy(unpacked.read, target, packed)
         os.remove(packed)

@@ -13,6 +13,7 @@ from typing import Any
 from lowering.mx import context as contexts
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray import waitall
+from lowering.mx.util import setenv
 
 
 def default_context() -> Context:
@@ -42,20 +43,14 @@ def environment(*args: Any) -> Iterator[None]:
         assert len(args) == 2, "Expecting one dict arg or two args: env var name and value"
         wanted = dict([args])
     before = {name: os.environ.get(name) for name in wanted}
-    _set_all(wanted)
+    for name, value in wanted.items():
+        setenv(name, value)
     try:
         yield
     finally:
         waitall()
-        _set_all(before)
-
-
-def _set_all(values: dict[str, str | None]) -> None:
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        for name, value in before.items():
+            setenv(name, value)
 
 
 class EnvManager:
@@ -74,7 +69,7 @@ class EnvManager:
 def set_env_var(key: str, val: str, default_val: str = "") -> str:
     """Set an environment variable, and return what it was, or default_val."""
     before = os.environ.get(key, default_val)
-    os.environ[key] = val
+    setenv(key, val)
     return before
 
 

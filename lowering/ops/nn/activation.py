@@ -37,7 +37,7 @@ def _activation(p: ops.ActivationParams, data: Array) -> Array:
 
 
 def _exponential_below_zero(x: Array) -> Array:
-    """eˣ - 1 for x ≤ 0; of larger x, which nobody asks for, it does not overflow."""
+    """eˣ - 1 for x ≤ 0; of larger x, whose result no caller uses, it does not overflow."""
     return lax.expm1(lax.min(x, lax.full_like(x, 0)))
 
 

@@ -1,7 +1,7 @@
 """Sums over all axes but the last, for CPUs: in blocks of rows that stay in the cache.
 
-XLA:CPU sums up one column after the other, though the array lies row by row: Σ dY and Σ dY (X - μ) of float32 (16, 112,
-112, 64) take 56 ms. A block of rows, to which the others are added, lets it go through memory once, in order: 5 ms.
+XLA:CPU sums column after column, though arrays are stored row by row: Σ dY and Σ dY (X - μ) of float32 (16, 112, 112,
+64) take 56 ms. A block of rows, to which the others are added, lets it go through memory once, in order: 5 ms.
 A block has some rows of every sample, so that samples that are split over devices stay there.
 """
 
@@ -19,7 +19,7 @@ BLOCK = 1 << 15
 """Elements of a block: 128 KiB of float32."""
 
 SMALL = 1 << 18
-"""Elements up to which an array lies in the caches, whatever the order: a loop, which wants its operands in memory of
+"""Elements up to which an array fits into the caches in any order: a loop, which wants its operands in memory of
 their own, gains nothing."""
 
 

@@ -20,7 +20,7 @@ WRITTEN_OUT = 256
 
 
 def position(kernel: Sequence[int], i: Number) -> tuple[Any, ...]:
-    """Where place number i lies in a window."""
+    """The position of place number i in a window."""
     found: list[Any] = []
     for k in reversed(kernel):
         found.append(i % k)

@@ -227,7 +227,7 @@ def _reduce_axes(x: Array, w: Windows, initial: float, function: Callable[[Array
 
 
 def _sums_of_rows(x: Array) -> Array:
-    """(n, …, c) → (n, 1, …, c), as a product: XLA:CPU adds up one column after the other, though rows lie side by side.
+    """(n, …, c) → (n, 1, …, c), as a product: XLA:CPU adds up one column after the other, though rows are contiguous.
     float32[1, 7, 7, 2048] takes 0.02 to 0.03 ms in place of 0.12 to 0.24, [16, 13, 13, 1000] 0.11 in place of 0.49."""
     samples, channels = x.shape[0], x.shape[-1]
     rows = x.reshape(samples, -1, channels)

@@ -1,8 +1,8 @@
 """JAX rules of RNN and of its derivatives.
 
 Each set of cells (layer, direction) is one `lax.scan`. The products that make the gradients of weights stand outside of
-it as one; for the inputs' share of the gates and its gradient, see `WIDE`. How arrays lie in here is a `Layout`,
-chosen by `_layout`; what the gradient reads is kept features first, whatever the layout.
+it as one; for the inputs' share of the gates and its gradient, see `WIDE`. The order of axes is a `Layout`, chosen
+by `_layout`; what the gradient reads is kept features first, whatever the layout.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _are_many(size: int, least: int) -> bool:
 
 
 def _layout(p: ops.RNNParams, data: Array) -> Layout:
-    """How everything lies inside, for data (t, n, d).
+    """The layout of all arrays inside, for data (t, n, d).
 
     Batch first data are not transposed and small products are faster, but the weights are, once: by the copy, few steps
     lose what they gain. Forward and backward on a CPU, batch 32 over 35 steps, processor ms features first and batch

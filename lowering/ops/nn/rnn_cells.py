@@ -22,7 +22,7 @@ Numbers = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Weights:
-    """The parameters of one set of cells, and how what they meet lies; h2r is None without projection."""
+    """The parameters of one set of cells, and the layout of their arrays; h2r is None without projection."""
 
     layout: Layout
     i2h: Any

@@ -1,4 +1,4 @@
-"""How the arrays of recurrent cells lie, and the products and pieces that depend on it.
+"""The order of axes of recurrent cells' arrays, and the products and pieces that depend on it.
 
 Everything is written for numbers that may have nilpotent parts (`lowering.ops.dual`); on plain arrays it is plain JAX.
 """
@@ -34,7 +34,7 @@ def swapped(x: Number) -> Any:
 class Layout:
     """Features first, data are (t, d, n), outputs (t, s, n) and states (s, n); batch first n is before d and s.
 
-    Either way weights are multiplied as they lie, which the libraries behind XLA need not pack anew in every step.
+    Either way weights are multiplied as stored, which the libraries behind XLA need not pack anew in every step.
     Of large ones that is faster features first, a weight's rows the product's: 64 products of float32[2048, 512] with a
     batch of 32, one in each step of a loop, on a CPU: 21 ms so, 35 ms with the batch first, 199 ms of a weight (k, m).
 

@@ -1,1 +1,1 @@
-"""A symbol as JSON text, of every MXNet generation, and back."""
+"""A symbol is written as JSON text, of every MXNet generation, and read from it."""

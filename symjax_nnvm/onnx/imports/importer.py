@@ -27,7 +27,7 @@ _MOST = 40
 def from_onnx(
     model: onnx.ModelProto | str | os.PathLike[str], *, shapes: Shapes | None = None
 ) -> tuple[Symbol, Params, Params]:
-    """(symbol, arguments, auxiliary states) of an ONNX model: for inference, to be trained further, to be saved.
+    """Return (symbol, arguments, auxiliary states) of an ONNX model: for inference, to be trained further, to be saved.
 
     model: a message or the path of a file; weights beside it are read from its own folder alone. shapes: of the inputs,
     where the file leaves dimensions open and a node needs their number: `{"data": (1, 3, 224, 224)}`; what stays open

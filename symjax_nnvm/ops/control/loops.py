@@ -399,7 +399,6 @@ _WHILE_LOOP: dict[str, Any] = {
     "FSubgraphRuns": _while_loop_runs,
     "FSubgraphInvariants": _while_loop_invariants,
     "FAddInvariant": _while_loop_with_invariant,
-    "TChoosesSubgraph": True,  # the body, whose condition may never hold
     "FWorkspace": _while_loop_workspace,
 }
 

@@ -54,6 +54,7 @@ register_op(
     flops=0,
     not_derivative=ROUNDED,
     layout="agnostic",
+    same_values=True,
     FInference=cast_again,
     doc="float32, float16 or bfloat16 data in another dtype; any other data as they are. The gradient is cast back.",
 )

@@ -68,10 +68,10 @@ class PoolingParams(Params):
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of an array lie, axis by axis: `axes` are spatial, the tuples are aligned with them.
+    """The positions of an array's windows, axis by axis: `axes` are spatial, the tuples are aligned with them.
 
     sizes, counts: elements of the data, windows. pads: elements added before. The window number i of an axis covers
-    the elements from i · stride - pad on, `kernel` of them, some of which may lie outside the data.
+    the elements from i · stride - pad on, `kernel` of them, some of which may be outside the data.
     """
 
     axes: tuple[int, ...]

@@ -39,7 +39,7 @@ class PoolingV1Params(Params):
 
     @property
     def scale(self) -> float:
-        """What sums are multiplied by. A mean is over the whole window, with what of it lies outside the data."""
+        """What sums are multiplied by. A mean is over the whole window, with its elements outside the data."""
         return 1 / math.prod(self.kernel) if self.pool_type == "avg" and not self.global_pool else 1.0
 
     @property
@@ -106,7 +106,7 @@ register_op(
     precision="either",
     drawing="pooling",
     doc="(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding "
-    "counts: as zeros in maxima, as elements in means; so does, in means, what of a window lies past the padding. "
+    "counts: as zeros in maxima, as elements in means; so does, in means, elements of a window past the padding. "
     "Every element that ties for a maximum receives its gradient.",
 )
 register_op(

@@ -148,7 +148,7 @@ def _inputs(p: RNNParams) -> tuple[str, ...]:
 
 
 def hidden(p: RNNParams) -> list[str]:
-    """The outputs that nobody sees: the dropout mask, and what the gradient reads."""
+    """The outputs that users do not see: the dropout mask, and what the gradient reads."""
     layers = [f"layer{layer}_output" for layer in range(p.num_layers - 1)]
     gates = [f"{'lr'[d]}{layer}_{gate}" for layer, d in p.cells for gate in KEPT[p.mode]]
     return [*["mask"] * p.has_mask, *layers, *gates]

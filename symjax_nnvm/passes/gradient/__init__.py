@@ -1,4 +1,4 @@
-"""MXGradient: the backward graph, built from each operator's own gradient rule (NNVM's `gradient.cc`)."""
+"""MXGradient builds the backward graph from each operator's own gradient rule (NNVM's `gradient.cc`)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ AttrHintFun = Callable[[NodeEntry, NodeEntry], NodeEntry]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GradientOf:
-    """The `Node.info` of a gradient. heads: those of the graph that it is a gradient of, which a graph of gradients
+    """Is the `Node.info` of a gradient. heads: those of the graph that it is a gradient of, which a graph of gradients
     need not reach. The random numbers of its nodes are those of that graph."""
 
     heads: tuple[NodeEntry, ...]
 
 
 class GradEntry(list[NodeEntry]):
-    """The gradients that flow into one entry from its users, and their sum once it is needed."""
+    """Holds the gradients that flow into one entry from its users, and their sum once it is needed."""
 
     sum: NodeEntry | None = None
     need_attr_hint: bool = True
@@ -67,7 +67,7 @@ def mx_gradient(
     copy_op: str = "",
     mirror_plan: MirrorPlan | None = None,
 ) -> G:
-    """The graph of the gradients of `ys` with respect to `xs`, given the gradients of `ys`.
+    """Return the graph of the gradients of `ys` with respect to `xs`, given the gradients of `ys`.
 
     aggregate_fun: sums gradients; default `zeros` / the gradient itself / `elemwise_sum`. mirror_fun: nodes to
     recompute in the backward part. attr_hint_fun: gives shape and dtype to gradients that have none of their own.
@@ -243,12 +243,12 @@ def _name_gradients(node: Node, igrads: Sequence[NodeEntry | None]) -> None:
 
 
 def check_grad_all_zero(grads: Sequence[NodeEntry], zero_ops: Sequence[Op]) -> bool:
-    """Whether every gradient is made by an operator that produces zeros."""
+    """Return whether every gradient is made by an operator that produces zeros."""
     return bool(grads) and bool(zero_ops) and all(grad.node.attrs.op in zero_ops for grad in grads)
 
 
 def default_aggregate(grads: list[NodeEntry]) -> NodeEntry:
-    """NNVM's aggregation: `zeros` named zero_grad, the gradient itself, or `elemwise_sum` named grad_sum."""
+    """Return NNVM's aggregation: `zeros` named zero_grad, the gradient itself, or `elemwise_sum` named grad_sum."""
     match grads:
         case []:
             return apply("zeros", name="zero_grad")

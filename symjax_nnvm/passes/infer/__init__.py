@@ -1,4 +1,5 @@
-"""The inference passes: InferShape, InferType, MXInferShape, MXInferType, and the same as plain functions.
+"""This package has the inference passes: InferShape, InferType, MXInferShape, MXInferType, and the same as plain
+functions.
 
 They gather the given values and those that variables declare, and hand them to the engine. The graph attributes they
 read and write are those of NNVM's and MXNet's passes.
@@ -28,7 +29,7 @@ def infer_shape(
     shapes: Mapping[str, Shape | None] | Sequence[Shape | None] | None = None,
     attr_key: str | None = "__shape__",
 ) -> G:
-    """The graph with attribute `shape`: one shape per entry, as far as it can be inferred (MXNet's variant).
+    """Return the graph with attribute `shape`: one shape per entry, as far as it can be inferred (MXNet's variant).
 
     shapes: what is known of the variables, by name or in the order of `IndexedGraph.input_nodes`; None is unknown.
     attr_key: the variable attribute that declares a shape; None ignores declarations. `shape_num_unknown_nodes` of the
@@ -43,7 +44,8 @@ def infer_type(
     dtypes: Mapping[str, DType | None] | Sequence[DType | None] | None = None,
     attr_key: str | None = "__dtype__",
 ) -> G:
-    """The graph with attribute `dtype`: one dtype name per entry, as far as it can be inferred (MXNet's variant).
+    """Return the graph with attribute `dtype`: one dtype name per entry, as far as it can be inferred (MXNet's
+    variant).
 
     dtypes: what is known of the variables, by name or in the order of `IndexedGraph.input_nodes`; None is unknown.
     attr_key: the variable attribute that declares a dtype; None ignores declarations. Raises InferenceError.
@@ -52,7 +54,8 @@ def infer_type(
 
 
 def variable_dtypes(graph: Graph, dtypes: Mapping[str, DType] | None = None) -> dict[Node, DType]:
-    """Dtypes of a graph's variables: those given by name, those that follow; else float32, as where graphs are bound.
+    """Return dtypes of a graph's variables: those given by name, those that follow; else float32, as where graphs are
+    bound.
 
     Raises InferenceError for contradictions.
     """

@@ -28,7 +28,7 @@ from symjax_nnvm.ir.types import (
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity that every entry of a graph has.
+    """Describes a quantity that every entry of a graph has.
 
     name: prefix of its graph attributes. pass_name: NNVM's name of its pass. rules: the operator attribute that holds
     its rules. default_rule: the rule of operators without one. last_rules: the operator attribute that holds rules for

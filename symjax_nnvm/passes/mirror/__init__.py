@@ -1,4 +1,4 @@
-"""Mirroring: the nodes that the backward part computes again instead of keeping the forward part's results.
+"""Mirroring decides which nodes the backward part computes again instead of keeping the forward part's results.
 
 A *rule* says so node by node. `mirror_plan` applies it to a graph: MXNet's rules (`GraphExecutor::InitFullGraph` of
 1.9.1), any function of a node, or blocks of our own choice. `recompute.py` makes the copies.
@@ -26,7 +26,7 @@ _FORCED = "__force_mirroring__"
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """The nodes of a graph that are computed again, and their groups.
+    """Holds the nodes of a graph that are computed again, and their groups.
 
     recomputed: the nodes. group: the number of every recomputed node's group; the copies of a group read only each
     other and what is kept, so each group can run as one piece. A node that has a group reads copies of that group
@@ -39,7 +39,7 @@ class MirrorPlan:
     waits: bool = True
 
     def reads_copy(self, reader: Node, source: Node) -> bool:
-        """Whether the gradient of `reader` sees the copy of its input `source`, and not the original."""
+        """Return whether the gradient of `reader` sees the copy of its input `source`, and not the original."""
         if source not in self.recomputed:
             return False
         group = self.group[source]
@@ -52,7 +52,7 @@ def mirror_plan(
     shapes: Mapping[str, Shape | None] | None = None,
     order: Sequence[Node] | None = None,
 ) -> MirrorPlan | None:
-    """The plan for a graph with outputs `ys`; None when nothing is computed again.
+    """Return the plan for a graph with outputs `ys`; None when nothing is computed again.
 
     order: the graph's nodes in post-order, where they are known.
 

@@ -20,7 +20,7 @@ from symjax_nnvm.ir.types import Shape, ShapeList
 def block_numbers(
     ys: Sequence[NodeEntry], order: Sequence[Node], shapes: Mapping[str, Shape | None] | None
 ) -> dict[Node, int]:
-    """The block of every operator node, from 0 on, in the given topological order.
+    """Return the block of every operator node, from 0 on, in the given topological order.
 
     Of three numbers of blocks around √n, that which keeps least at the worst moment. Linear in nodes + edges.
     """

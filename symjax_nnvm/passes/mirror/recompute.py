@@ -27,7 +27,7 @@ class Recomputed:
 
 
 class Copies:
-    """A copy of every recomputed node of a graph, named `{name}_mirror`.
+    """Holds a copy of every recomputed node of a graph, named `{name}_mirror`.
 
     Copies of one group read one another, and originals otherwise. A state that the original mutates is read at the
     version before, and `Recomputed` tells the schedule that a copy writes nothing.
@@ -62,7 +62,8 @@ class Copies:
         after: NodeEntry | None,
         rule: Callable[[Node], InputGradients],
     ) -> InputGradients:
-        """The gradients that the rule returns for a node's copy, or for the node itself with copies among its inputs.
+        """Return the gradients that the rule returns for a node's copy, or for the node itself with copies among its
+        inputs.
 
         out_grads: the gradients of the node's outputs that the rule is given. after: one of them that is more than
         zeros; copies that are read here for the first time wait for it.

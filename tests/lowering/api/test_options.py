@@ -14,6 +14,7 @@ import pytest
 import lowering
 import lowering.training
 import symjax_nnvm as nn
+from lowering.messages.mxnet_words import KEYWORDS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import RENAMED, CallError, NNVMError, TrainingError
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
@@ -187,8 +188,8 @@ def _is_made_by_callers(member: Any) -> bool:
     return inspect.isclass(member) and not issubclass(member, BaseException)
 
 
-def _parameters() -> Iterator[str]:
-    """Every parameter of every public function and method, as `package.function name`."""
+def _functions() -> Iterator[tuple[str, Any]]:
+    """Every public function, method and class that callers make, as `package.name`."""
     packages = {"nn": nn, "lowering": lowering, "training": lowering.training, "data": lowering.data}
     for package, module in packages.items():
         for name in (name for name in dir(module) if name[0] != "_"):
@@ -197,28 +198,47 @@ def _parameters() -> Iterator[str]:
             for path in (name, *methods):
                 function = member if path == name else getattr(member, path.partition(".")[2])
                 if inspect.isfunction(function) or inspect.ismethod(function) or _is_made_by_callers(function):
-                    yield from (f"{package}.{path} {parameter}" for parameter in inspect.signature(function).parameters)
+                    yield f"{package}.{path}", function
 
 
 def test_no_function_has_an_option_by_a_former_name():
-    assert {each for each in _parameters() if each.partition(" ")[2] in RENAMED} == set(ELSEWHERE)
+    parameters = {
+        f"{path} {name}" for path, function in _functions() for name in inspect.signature(function).parameters
+    }
+    assert {each for each in parameters if each.partition(" ")[2] in RENAMED} == set(ELSEWHERE)
 
 
-@pytest.mark.parametrize(
-    ("door", "old"), [(door, old) for door, names in SIGNATURES.items() for old, new in RENAMED.items() if new in names]
-)
-def test_a_former_name_is_told(door: str, old: str):
-    shapes = SHAPES if door in ("explain", "simple_bind", "Trainer.init") else {}
-    function: Any = lowering.Trainer(NET).init if door == "Trainer.init" else getattr(lowering, door)
-    new = "type_dict" if (door, old) == ("simple_bind", "dtype") else RENAMED[old]
-    with pytest.raises(CallError, match=f"{old}=: {new}="):
-        function(NET, **shapes, **{old: None})
+MADE_BY_US = {"nn.ParamsMatch", "lowering.Executor", "lowering.TrainState", "training.TrainState"}
+"""Classes of results: callers do not make them."""
+ROWS = {"to_jax": "compile", "differentiable": "grad_fn", "check_projection": "check_gradients"}
+"""Functions that share another's row of KEYWORDS."""
 
 
-def test_a_former_name_of_a_file_function_is_told(tmp_path: Path):
-    for old in ("arg_params", "aux_params"):
-        with pytest.raises(CallError, match=f"{old}=: {RENAMED[old]}="):
-            nn.save_checkpoint(tmp_path / "net", 0, NET, **{old: {}})  # type: ignore[call-arg]
+_LOOKING = (lowering.to_jax.__code__, lowering.CompiledFunction.hlo.__code__)
+
+
+def _told() -> Iterator[tuple[str, str]]:
+    """Each function × each former name of an option that it has; and, of functions that look at the names that they
+    are called with, of an option that it has not."""
+    for path, function in _functions():
+        names = {name for name, each in inspect.signature(function).parameters.items() if each.kind.name[:3] != "VAR"}
+        making = function.__init__ if inspect.isclass(function) else function
+        for old, new in RENAMED.items():
+            looks = path.startswith("lowering") and getattr(making, "__code__", None) in _LOOKING
+            if path not in MADE_BY_US and old not in names and (new in names or looks):
+                yield path, old
+
+
+@pytest.mark.parametrize(("path", "old"), sorted(_told()))
+def test_a_former_name_is_told(path: str, old: str):
+    function = dict(_functions())[path]
+    name = path.partition(".")[2]
+    word = KEYWORDS.get(ROWS.get(name, name), {}).get(old, f"{RENAMED[old]}=").format(name=old)
+    with pytest.raises(CallError) as error:
+        function(**{old: None})
+    called, _, hints = str(error.value).partition(f"{old}=: ")
+    assert called.startswith(f"{name}: " if ":" in called else f"{name} ")
+    assert word in hints.partition(" For example: ")[0]
 
 
 def test_an_input_may_have_a_former_name():

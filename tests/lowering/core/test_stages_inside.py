@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -162,31 +163,31 @@ def scaled_by(w: sym.Symbol, inside):
 
 
 def test_what_depends_on_invariants_alone_goes_before_the_loop():
-    net = scaled_by(sym.Variable("w"), lambda w: sym.exp(sym.tanh(w)))
+    net = scaled_by(sym.Variable("w"), lambda w: sym.tanh(sym.relu(w)))
     graph, (body,) = hoisted(net)
-    assert graph == ["tanh", "exp", "_foreach"]
+    assert graph == ["relu", "tanh", "_foreach"]
     assert body == ["elemwise_mul", "elemwise_add", "_copy"]
     args = {"data": floats(3, 2), "state": floats(2), "w": floats(2)}
     (found,), _ = lowering.to_jax(net)(args)
-    np.testing.assert_allclose(found, args["data"] * np.exp(np.tanh(args["w"])) + args["state"], rtol=1e-6)
+    np.testing.assert_allclose(found, args["data"] * np.tanh(args["w"]) + args["state"], rtol=1e-6)
     loss = sym.MakeLoss(sym.sum(net))
     _, grads, _ = lowering.grad_fn(loss, ["w"])(args)
     t = np.tanh(args["w"])
-    np.testing.assert_allclose(grads["w"], args["data"].sum(0) * np.exp(t) * (1 - t**2), rtol=1e-5)
+    np.testing.assert_allclose(grads["w"], args["data"].sum(0) * (1 - t**2), rtol=1e-5)
 
 
 def test_nested_loops_give_it_to_the_outermost():
     def outer(item: sym.Symbol, state: sym.Symbol):
-        inner, _ = sym.contrib.foreach(lambda x, s: (x * sym.exp(sym.Variable("w")) + s, s), item, state)
+        inner, _ = sym.contrib.foreach(lambda x, s: (x * sym.tanh(sym.Variable("w")) + s, s), item, state)
         return inner, state
 
     net = sym.contrib.foreach(outer, sym.Variable("data"), sym.Variable("state"))[0]
     plan = Programs(net).plan(Options())
-    assert ops(plan.graph)[0] == "exp"
-    assert [names.count("exp") for names in bodies(plan.graph)] == [0, 0]
+    assert ops(plan.graph)[0] == "tanh"
+    assert [names.count("tanh") for names in bodies(plan.graph)] == [0, 0]
     args = {"data": floats(3, 4, 2), "state": floats(2), "w": floats(2)}
     (found,), _ = lowering.to_jax(net)(args)
-    np.testing.assert_allclose(found, args["data"] * np.exp(args["w"]) + args["state"], rtol=1e-6)
+    np.testing.assert_allclose(found, args["data"] * np.tanh(args["w"]) + args["state"], rtol=1e-6)
 
 
 def test_what_draws_or_changes_stays():
@@ -210,17 +211,17 @@ def test_variables_of_one_name_are_not_taken_for_each_other():
     state, w = sym.Variable("state"), sym.Variable("w")
 
     def body(item: sym.Symbol, s: sym.Symbol):
-        return item * sym.exp(w) + s, s + 1
+        return item * sym.tanh(w) + s, s + 1
 
     net = sym.contrib.foreach(body, sym.Variable("data"), state)[0]
     (node,) = (node for node in Graph(net.outputs).nodes() if node.attrs.subgraphs)
     for variable in subgraph_variables(node.attrs.subgraphs[0]):
         variable.attrs.name = "same"
-    assert "exp" not in hoisted(net)[0]
+    assert "tanh" not in hoisted(net)[0]
     args = {"data": floats(3, 2), "state": floats(2), "w": floats(2)}
     (found,), _ = lowering.to_jax(net)(args)
     steps = np.arange(3, dtype=np.float32)[:, None]
-    np.testing.assert_allclose(found, args["data"] * np.exp(args["w"]) + args["state"] + steps, rtol=1e-6)
+    np.testing.assert_allclose(found, args["data"] * np.tanh(args["w"]) + args["state"] + steps, rtol=1e-6)
 
 
 def test_explain_shows_bodies():
@@ -240,3 +241,46 @@ def test_a_while_loop_that_does_not_run_has_no_gradient_of_what_its_body_would_c
     args = {"i": np.zeros(1, "f"), "n": np.zeros(1, "f"), "s": np.ones(2, "f"), "z": np.zeros(2, "f")}
     loss = sym.make_loss(sym.sum(last))
     assert np.asarray(lowering.grad_fn(loss, ["z"])(args)[1]["z"]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("inside", [sym.sqrt, sym.log, lambda w: sym.sqrt(sym.tanh(w)), lambda w: w**0.5])
+def test_a_foreach_of_length_0_has_no_gradient_of_what_its_body_would_compute(inside: Any):
+    loss = sym.make_loss(sym.sum(scaled_by(sym.Variable("w"), inside)))
+    for length, expected in ((0, [0, 0]), (1, [np.inf, np.inf])):
+        args = {"data": floats(length, 2), "state": floats(2), "w": np.zeros(2, np.float32)}
+        assert np.asarray(lowering.grad_fn(loss, ["w"])(args)[1]["w"]).tolist() == expected
+
+
+def test_a_loop_keeps_what_may_have_no_finite_derivative_unless_it_is_constant():
+    net = scaled_by(sym.Variable("w"), lambda w: sym.sqrt(sym.tanh(w)))
+    assert hoisted(net)[0] == ["tanh", "_foreach"]
+    assert hoisted(net, ["w"])[0] == ["tanh", "sqrt", "_foreach"]
+
+
+def test_explain_counts_the_nodes_of_bodies():
+    def outer(item: sym.Symbol, state: sym.Symbol):
+        return sym.contrib.foreach(lambda x, s: (sym.tanh(x) + s, s), item, state)[0], state
+
+    net = sym.contrib.foreach(outer, sym.Variable("data"), sym.Variable("state"))[0]
+    (record,) = (r for r in lowering.explain(net).stages if r.name == "SimplifyInference")
+    # _foreach, tanh, elemwise_add and a copy of each state, which goes; two variables of each body
+    assert record.nodes_in_bodies == (9, 7)
+    assert record.row()[1] == "3 → 3; in bodies 9 → 7"
+
+
+def test_explain_says_of_which_convolutions_the_shapes_do_not_follow():
+    first, other = (sym.Convolution(sym.Variable(n), num_filter=4, kernel=(3, 3), name=f"c{n}") for n in "ab")
+    net = sym.Group([first, other])
+    explained = lowering.explain(net, a=(1, 3, 8, 8))
+    assert list(explained.algorithms) == ["ca"]
+    assert explained.undecided == ["cb"]
+    assert "1 of 2 convolutions and gradients have unknown shapes: cb" in str(explained)
+    for explained in (lowering.explain(net), lowering.explain(net, a=(1, 3, 8, 8), b=(1, 3, 8, 8))):
+        assert not explained.undecided
+        assert "unknown shapes" not in str(explained)
+    inside = sym.Group([first, scaled_by(sym.Variable("w"), lambda w: other)])
+    assert lowering.explain(inside, a=(1, 3, 8, 8)).undecided == ["cb"]
+    with_gradients = lowering.explain(
+        sym.Group([sym.make_loss(each) for each in net]), wrt=["a", "ca_weight", "cb_weight"], a=(1, 3, 8, 8)
+    )
+    assert len(with_gradients.undecided) == 2

@@ -77,3 +77,33 @@ def test_loops_are_monitored_where_mxnets_monitor_fails():
     executor.set_monitor_callback(lambda name, array: called.append(name), monitor_all=True)
     executor.forward()
     assert called == ["x", f"{loop}_data0", "s", f"{loop}_data1", f"{loop}_output0", f"{loop}_output1"]
+
+
+def test_gradients_have_mxnets_names():
+    """As MXNet 1.9.1 tells them: one for each input of an operator, none of what is computed within one."""
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc1")
+    net = sym.softmax(sym.LeakyReLU(net, act_type="prelu", name="act"), name="probabilities")
+    net = sym.LinearRegressionOutput(sym.Embedding(sym.round(net), input_dim=4, output_dim=2, name="emb"), name="loss")
+    executor = lowering.simple_bind(net, data=(2, 4))
+    called: dict[str, Any] = {}
+    executor.set_monitor_callback(called.__setitem__)
+    executor.forward(is_train=True)
+    called.clear()
+    executor.backward()
+    names = ["loss_backward_output0", "loss_backward_output1", "emb_backward_output1"]
+    assert [name for name in called if name.startswith(("loss", "emb"))] == names[:1] + names[2:] + names[1:2]
+    assert called["emb_backward_output1"].shape == (4, 2)
+
+
+def test_the_gradient_of_a_label_that_asks_for_none_is_told_as_zeros():
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="softmax")
+    requests = {name: "write" if name.startswith("fc") else "null" for name in net.list_arguments()}
+    executor = lowering.simple_bind(net, grad_req=requests, data=(2, 4))
+    called: dict[str, Any] = {}
+    executor.forward(is_train=True)
+    executor.set_monitor_callback(called.__setitem__)
+    executor.backward()
+    assert sorted(called) == [
+        *("fc_backward_output1", "fc_backward_output2", "softmax_backward_output0", "softmax_backward_output1")
+    ]
+    assert not np.asarray(called["softmax_backward_output1"]).any()

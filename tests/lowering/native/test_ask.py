@@ -103,7 +103,7 @@ def test_without_a_child_nothing_is_used_and_nothing_kept(program: str, alone: P
 
 
 def test_a_child_with_other_threads_is_not_asked(alone: Path, monkeypatch: pytest.MonkeyPatch):
-    """Weights may lie otherwise for them, and the numbers would be wrong here."""
+    """Weights may have another layout for them, and the numbers would be wrong here."""
     says(monkeypatch, "print('ANSWER 16', flush=True)", threads=asking._threads() + 1)
     assert asking.ask("block", G, Epilogue()) is None
     assert "threads" in (asking.trouble() or "")

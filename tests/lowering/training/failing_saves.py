@@ -1,6 +1,6 @@
 """Processes whose checkpoints fail, or are another's: what the tests start, one mode each.
 
-`read_only FOLDER OTHER`: a run into a folder that becomes read-only, and a save into another that nobody waits for.
+`read_only FOLDER OTHER`: a run into a folder that becomes read-only, and a save into another that is not waited for.
 `hold FOLDER`: a run that holds a folder until it is killed.
 """
 

@@ -27,7 +27,7 @@ def convolutional() -> sym.Symbol:
 
 
 def points(count: int = 64, seed: int = 0) -> dict[str, np.ndarray]:
-    """Points and the side of a plane they lie on: a batch for `classifier`."""
+    """Points and their side of a plane: a batch for `classifier`."""
     data = np.random.RandomState(seed).normal(size=(count, 3)).astype(np.float32)
     return {"data": data, "softmax_label": (data @ [1.0, -2.0, 0.5] > 0).astype(np.float32)}
 

@@ -95,7 +95,7 @@ def test_a_second_run_is_told_who_writes_there_and_a_killed_one_keeps_nobody_out
         for part in (f"process {run.pid}", f"host {socket.gethostname()}", "network softmax_output", "parameters 18",
                      "seed 7", "Give this run a directory of its own"):  # fmt: skip
             assert part in told
-        assert checkpoints.latest() == 4  # whoever only reads may do so,
+        assert checkpoints.latest() == 4  # a process that only reads may do so,
         assert (tmp_path / "9.orbax-checkpoint-tmp").exists()  # and removes nothing that may be being written
         run.send_signal(signal.SIGKILL)
         run.wait()

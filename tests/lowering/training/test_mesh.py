@@ -1,4 +1,4 @@
-"""Training on a mesh of eight devices: the numbers of one device, and a state that lies where it was asked to."""
+"""Training on a mesh of eight devices: the numbers of one device, and a state that is where it was asked to be."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_the_source_uses_no_autodiff_of_jax():
         (path, function, name) for path, text in scanned if path not in WITNESS for function, name in find(text).uses
     }
     assert found - ALLOWED == set()
-    assert found >= ALLOWED, "an exception that nobody needs"
+    assert found >= ALLOWED, "an exception that no module needs"
 
 
 def test_the_ground_floor_imports_no_jax_in_its_source():

@@ -70,7 +70,7 @@ def test_a_point_at_a_kink_is_moved_off_it(name: str):
     build, point = KINKS[name]
     report = check_gradients(build(sym.Variable("x")), {"x": point})
     assert report.ok
-    # Where our subgradient, JAX's and central differences are one, nobody notices the kink.
+    # Where our subgradient, JAX's and central differences are one, the kink is not noticed.
     assert set(kinds(report).values()) <= {"at a kink"}
     assert report.moved == bool(report.nodes)
     assert not report.trusted

@@ -93,7 +93,7 @@ def state() -> dict[str, Any]:
 
 
 def settled(before: dict[str, Any]) -> dict[str, Any]:
-    """The state when threads that are about to end have ended, with what nobody holds any more."""
+    """The state when threads that are about to end have ended, with what is not referenced any more."""
     deadline = time.monotonic() + 20
     while True:
         gc.collect()

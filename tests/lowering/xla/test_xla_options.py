@@ -1,4 +1,4 @@
-"""Compile options: given where a program is compiled by itself, and in nobody's way elsewhere."""
+"""Compile options: given where a program is compiled by itself, and not given elsewhere."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_one_element_that_is_not_finite_is_found(bad: float, dtype: Any):
     good = np.zeros((2, 3), dtype)
     spoilt = good.copy()
     spoilt[1, 2] = bad
-    # init_output has no effect: MXNet's graphs would go on from memory that nobody has written.
+    # init_output has no effect: MXNet's graphs would go on from memory that was not written.
     for init in (True, False):
         check = sym.all_finite(X, init_output=init)
         assert [value(check, x=x)[0].tolist() for x in (good, spoilt)] == [[1.0], [0.0]]

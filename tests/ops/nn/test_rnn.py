@@ -223,7 +223,7 @@ def test_a_gradient_is_one_scan_forward_and_one_back():
     [("rnn_tanh", {}), ("gru", {}), ("lstm", {"projection_size": 1, "state_outputs": True})],
 )
 def test_both_layouts_agree(mode: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
-    """With layers, directions, lengths and dropout of one key: the way arrays lie changes nothing but time."""
+    """With layers, directions, lengths and dropout of one key: the layout of arrays changes nothing but time."""
     symbol = rnn(mode, num_layers=2, bidirectional=True, use_sequence_length=True, p=0.5, **params)
     args = draw(symbol, data=(3, 4, 2)) | {"r_sequence_length": np.array([2, 3, 1, 3], np.float32)}
     names = list(args)[:-1]

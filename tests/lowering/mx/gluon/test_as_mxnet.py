@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ from lowering import mx
 from tests.goldens.gluon.cases import LAYERS, LOSSES, NETWORKS, TRAININGS, exported, run_layer, run_loss, trained
 
 GOLDENS = Path(__file__).parents[3] / "goldens" / "gluon"
+ID = re.compile(r"shift_\d{5,}")  # a constant's initialiser has its address in its name
+DIFFERENT = {
+    "batch_norm_fixed": ("eager|parameter0", "hybrid|parameter0"),  # MXNet writes ones into a gamma that is fixed
+    "selu": ("eager|input0", "hybrid|input0"),  # MXNet's gradient is none of the function's where x is negative
+}
+"""Layer → the values that differ from MXNet's."""
 TEXTS = json.loads((GOLDENS / "texts.json").read_text())
 
 
@@ -24,33 +31,39 @@ def golden(kind: str, name: str) -> dict[str, Any]:
         return {key.removeprefix(prefix): stored[key] for key in stored if key.startswith(prefix)}
 
 
-def assert_all_close(values: dict[str, Any], kind: str, name: str, **tolerances: float) -> None:
+def assert_all_close(values: dict[str, Any], kind: str, name: str, tolerance: float) -> None:
+    """tolerance: of the largest value, or of 1."""
     expected = golden(kind, name)
-    assert values.keys() == expected.keys()
+    assert values.keys() == expected.keys() - set(DIFFERENT.get(name, ()))
     for key, value in values.items():
         assert value.shape == expected[key].shape, key
-        np.testing.assert_allclose(value, expected[key], err_msg=key, **tolerances)
+        largest = max(1.0, np.abs(expected[key]).max())
+        np.testing.assert_allclose(value, expected[key], rtol=0, atol=tolerance * largest, err_msg=key)
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str):
     values, texts = run_layer(mx, name)
+    expected = golden("layer", name)
+    for key in DIFFERENT.get(name, ()):
+        assert np.abs(values.pop(key) - expected[key]).max() > 0.1
     assert texts["before"] == TEXTS[name]["before"]
     assert texts["after"] == TEXTS[name]["after"]
     assert texts["symbol"] == TEXTS[name]["symbol"]
-    assert_all_close(values, "layer", name, rtol=2e-5, atol=2e-5)
+    assert_all_close(values, "layer", name, 2e-5)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name: str):
-    assert_all_close(run_loss(mx, name), "loss", name, rtol=1e-5, atol=1e-5)
+    assert_all_close(run_loss(mx, name), "loss", name, 1e-5)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exports(name: str, tmp_path: Path):
     outputs = exported(mx, name, str(tmp_path / name))
-    assert_all_close({str(i): value for i, value in enumerate(outputs)}, "network", name, rtol=1e-5, atol=1e-5)
-    assert (tmp_path / f"{name}-symbol.json").read_bytes() == (GOLDENS / f"{name}-symbol.json").read_bytes()
+    assert_all_close({str(i): value for i, value in enumerate(outputs)}, "network", name, 1e-5)
+    ours, theirs = ((folder / f"{name}-symbol.json").read_text() for folder in (tmp_path, GOLDENS))
+    assert ID.sub("shift_id", ours) == ID.sub("shift_id", theirs)
     assert (tmp_path / f"{name}-0000.params").read_bytes() == (GOLDENS / f"{name}-0000.params").read_bytes()
 
 
@@ -60,5 +73,4 @@ def test_ten_steps(name: str, hybridize: bool):
     double = TRAININGS[name][-1] == "float64"
     with jax.enable_x64(double):
         values = trained(mx, name, hybridize)
-    tolerance = 1e-9 if double else 2e-4
-    assert_all_close(values, "training", name, rtol=tolerance, atol=tolerance)
+    assert_all_close(values, "training", name, 1e-6 if double else 5e-5)  # MXNet's rates are float32

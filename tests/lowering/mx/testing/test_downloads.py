@@ -87,6 +87,29 @@ def test_archives(tmp_path: Path):
     assert (Path("b/plain.txt").read_bytes(), Path("b/packed.bz2").exists()) == (b"lines", False)
 
 
+def test_archives_that_would_write_elsewhere_or_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with zipfile.ZipFile("outside.zip", "w") as archive:
+        archive.writestr("../elsewhere.txt", "text")
+    with pytest.raises(OSError, match=r"outside.zip has a file with the name '../elsewhere.txt', which is outside"):
+        tu.get_zip_data("z", (tmp_path / "outside.zip").as_uri(), "x")
+    assert not Path("elsewhere.txt").exists()
+    Path("no.zip").write_bytes(b"PK")
+    with pytest.raises(OSError, match="no.zip is no zip archive"):
+        tu.get_zip_data("z", (tmp_path / "no.zip").as_uri(), "x")
+    monkeypatch.setattr(downloads, "_MOST", 10)
+    with zipfile.ZipFile("large.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("large", bytes(1000))
+    Path("z").mkdir(exist_ok=True)
+    Path("z/large.zip").write_bytes(Path("large.zip").read_bytes())
+    with pytest.raises(OSError, match=r"The files in z/large.zip have more than 10 bytes"):
+        tu.get_zip_data("z", "large.zip", "x")
+    Path("packed.bz2").write_bytes(bz2.compress(bytes(1000)))
+    monkeypatch.setattr(downloads, "download", lambda *_, **__: None)
+    with pytest.raises(OSError, match="packed.bz2 has more than 10 bytes"):
+        tu.get_bz2_data(".", "plain.txt", "", "packed.bz2")
+    assert not Path("plain.txt").exists()
+
+
 def test_iterators_over_mnist(monkeypatch: pytest.MonkeyPatch):
     given: list[dict[str, Any]] = []
     monkeypatch.setattr(mx.io, "MNISTIter", lambda **options: given.append(options) or len(given), raising=False)

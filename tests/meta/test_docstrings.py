@@ -1,0 +1,88 @@
+"""The first sentence of a public docstring has a finite verb: "Return the names …", "Holds the tables of a graph"."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import lowering
+import symjax_nnvm
+
+_ELSEWHERE = re.compile(r"\.(mx|ops|imports)(\.|$)")
+"""Packages whose docstrings are descriptions of operators, or of MXNet's names."""
+
+_BEGINS = re.compile(
+    r"abandon|add|append|apply|ask|build|call|change|choose|close|compare|compile|compute|convert|"
+    r"copy|cut|declare|decode|describe|describes|draw|draws|drop|encode|enter|estimate|export|fill|"
+    r"find|forget|freeze|get|give|gives|group|have|hold|holds|infer|is|join|keep|keeps|leave|let|"
+    r"list|load|look|make|map|match|measure|move|name|names|offers|open|pack|parse|parses|plot|"
+    r"print|prints|prove|put|puts|raise|read|reads|record|records|refuse|register|remove|rename|"
+    r"replace|report|reports|represents|merge|presents|return|rewrite|run|runs|save|send|serve|set|show|slice|"
+    r"split|start|stop|summarize|take|takes|tell|tells|trace|train|trains|turn|undo|unpack|update|"
+    r"upgrade|validate|wait|walk|write|writes|chooses|cast|order|skip|checks|initialise"
+)
+"""Verbs that a first sentence begins with: orders of functions, statements of classes."""
+
+_INSIDE = re.compile(
+    r"are|builds|can|compares|computes|decides|do|does|gets|gives|has|have|is|keeps|makes|may|"
+    r"must|needs|reads|registers|reports|returns|runs|serves|sets|takes|tells|trains|was|were|wins|"
+    r"words|writes"
+)
+"""Finite verbs inside a sentence."""
+
+_CLAUSE = re.compile(r"that|which|who|whose|whom|where|what|how|whether|when|while|if|unless|as|than|because|since")
+"""Words that begin a clause of its own, whose verb is not the sentence's."""
+
+
+def has_finite_verb(docstring: str) -> bool:
+    """Whether the first sentence has one, beside those of its clauses."""
+    sentence = re.split(r"\.(?:\s|$)|\n\s*\n", docstring.strip(), maxsplit=1)[0]
+    plain = re.sub(r"\([^()]*\)|`[^`]*`", "X", " ".join(sentence.split()))
+    words = [word.strip(".'").lower() for word in re.findall(r"[A-Za-z_'.]+", plain)]
+    if words and _BEGINS.fullmatch(words[0]) and words[1:2] != ["of"]:
+        return True
+    clause = next((i for i, word in enumerate(words) if _CLAUSE.fullmatch(word)), len(words))
+    return any(_INSIDE.fullmatch(word) for word in words[:clause])
+
+
+def _packages() -> Iterator[str]:
+    for root in (symjax_nnvm, lowering):
+        yield root.__name__
+        yield from (each.name for each in pkgutil.walk_packages(root.__path__, f"{root.__name__}.") if each.ispkg)
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """The packages, what their `__init__` files export, and the public methods of exported classes."""
+    for name in _packages():
+        if _ELSEWHERE.search(name):
+            continue
+        package = importlib.import_module(name)
+        yield name, package
+        for short, member in vars(package).items():
+            if short[0] == "_" or not (inspect.isfunction(member) or inspect.isclass(member)):
+                continue
+            module = member.__module__ or ""
+            if not module.startswith(("symjax_nnvm", "lowering")) or module.endswith(".functions"):
+                continue
+            yield f"{name}.{short}", member
+            for key, value in vars(member).items() if inspect.isclass(member) else ():
+                method = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+                if key[0] != "_" and inspect.isfunction(method) and method.__doc__:
+                    yield f"{name}.{short}.{key}", method
+
+
+def test_first_sentences_have_a_finite_verb():
+    members = {id(member): (name, member) for name, member in public()}
+    assert len(members) > 400
+    assert [name for name, member in members.values() if not has_finite_verb(member.__doc__ or "")] == []
+
+
+def test_noun_phrases_are_told_from_sentences():
+    for sentence in ("Return the names.", "Holds the tables.", "This package has passes.", "`check` reports all."):
+        assert has_finite_verb(sentence)
+    for phrase in ("The names of those that are trained.", "Whether it is one.", "Names of outputs.", "A graph."):
+        assert not has_finite_verb(phrase)
