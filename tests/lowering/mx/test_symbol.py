@@ -124,3 +124,10 @@ def test_what_is_not_here_says_what_to_use(name: str, way: str):
 def test_it_is_loaded_when_it_is_asked_for():
     code = "import sys, lowering; assert 'lowering.mx' not in sys.modules; lowering.mx.nd"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_attributes_of_operators_may_be_numbers_and_initializers():
+    attr = {"__lr_mult__": 2.0, "__init__": mx.init.Xavier()}
+    net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc", attr=attr)
+    attrs = net.attr_dict()["fc_weight"]
+    assert (attrs["__lr_mult__"], attrs["__init__"]) == ("2.0", mx.init.Xavier().dumps())
