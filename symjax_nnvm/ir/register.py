@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,9 @@ Numbers = tuple[int, Callable[[Any, list[tuple[int, ...]]], int | None]]
 
 
 class NoParams(Params):
-    """Parameters of an operator that has none."""
+    """Parameters of an operator that has none: MXNet takes any key, which means nothing."""
+
+    any_key: ClassVar[bool] = True
 
 
 def same_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:

@@ -177,13 +177,13 @@ def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[
 
 
 def _user_attributes(op: Op, params: dict[str, str], name: str | None) -> dict[str, str]:
-    """Respell hidden keys; refuse what is neither a parameter nor a user attribute."""
+    """Respell hidden keys; refuse what is neither a parameter nor a user attribute, where MXNet does."""
     assert op.params is not None
     checked: dict[str, str] = {}
     for key, value in params.items():
         if key not in op.params.fields:
             key = hidden_key(key)
-            if not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
+            if not op.params.any_key and not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
                 raise op.params.unknown(key, op, name)
         if not isinstance(value, str):
             raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")

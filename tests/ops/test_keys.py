@@ -11,7 +11,6 @@ import pytest
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.op import Op, list_unique_ops
-from symjax_nnvm.ir.register import NoParams
 
 KEYS: dict[str, dict[str, str] | str] = json.loads((Path(__file__).parents[1] / "goldens" / "keys.json").read_text())
 BOGUS = "zz_bogus"
@@ -25,7 +24,7 @@ OPERATORS = sorted(op.name for op in list_unique_ops() if op.name in KEYS and op
 
 
 def _any_key(op: Op) -> bool:
-    return op.params is None or op.params.cls is NoParams or op.params.any_key
+    return op.params is None or op.params.any_key
 
 
 def _refused(op: str, keys: set[str]) -> set[str]:

@@ -212,3 +212,11 @@ def test_a_parameter_cannot_be_what_the_graph_calculates(call):
 def test_a_symbol_for_a_parameter_is_named_by_the_spelling_that_was_used():
     with pytest.raises(SymbolTypeError, match="Parameter dim of .*Dense takes a value"):
         dense(var("x"), num_hidden=3, dim=var("y"))
+
+
+def test_operators_without_parameters_take_any_key_as_in_mxnet():
+    net = sym.zeros_like(sym.Variable("x"), dtype="float16", name="zeros")
+    assert net.attr_dict()["zeros"] == {"dtype": "float16"}
+    assert net.infer_type(x="float32")[1] == [np.float32]
+    with pytest.raises(ParamError, match="Cannot find argument 'foo'"):
+        sym.Flatten(sym.FullyConnected(sym.Variable("x"), num_hidden=2, foo=1))

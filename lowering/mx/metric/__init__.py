@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lowering.mx import ndarray as ndarray
 from lowering.mx.metric.base import REGISTRY
 from lowering.mx.metric.base import EvalMetric as EvalMetric
 from lowering.mx.metric.base import alias as alias

@@ -16,10 +16,12 @@ from lowering.mx.symbol.bound import as_symbol as as_symbol
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose symbols are those of this module, and so are those that it gives to functions of the caller's,
-    such as a loop's body."""
+    such as a loop's body. Attributes may be numbers, and initialisers."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         named = {name: _given_ours(value) for name, value in kwargs.items()}
+        if isinstance(attr := named.get("attr"), Mapping):
+            named["attr"] = {key: _text(value) for key, value in attr.items()}
         return as_symbol(function(*map(_given_ours, args), **named))
 
     return like(function, call)

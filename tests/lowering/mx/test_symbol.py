@@ -150,3 +150,10 @@ def test_partial_shapes_are_told_where_mxnet_tells_them() -> None:
     ]
     for ours, theirs in answers:
         assert ours == theirs
+
+
+def test_attributes_of_operators_may_be_numbers_and_initializers():
+    attr = {"__lr_mult__": 2.0, "__init__": mx.init.Xavier()}
+    net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc", attr=attr)
+    attrs = net.attr_dict()["fc_weight"]
+    assert (attrs["__lr_mult__"], attrs["__init__"]) == ("2.0", mx.init.Xavier().dumps())

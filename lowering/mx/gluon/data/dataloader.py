@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from multiprocessing.reduction import ForkingPickler as ForkingPickler
 from typing import Any
 
 import jax
@@ -181,3 +182,12 @@ class _Ahead:
         """Make no more batches: what a loop that is left early calls."""
         while self._pending:
             self._pending.pop().cancel()
+
+
+class _MultiWorkerIter:
+    """MXNet's iterator over batches of worker processes, which loaders of libraries derive from: not here."""
+
+    def __init__(self, *_: Any, **__: Any):
+        raise ParamError(
+            "A loader with worker processes of its own is not here", fix="Give it num_workers=0, or use DataLoader."
+        )

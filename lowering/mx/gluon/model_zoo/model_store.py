@@ -12,7 +12,7 @@ from symjax_nnvm.io.files import StrPath
 
 __all__ = ["get_model_file", "load_pretrained", "purge"]
 
-_SHORT_HASHES = {
+_model_sha1 = {
     "alexnet": "44335d1f", "densenet121": "f27dbf2d", "densenet161": "b6c8a957", "densenet169": "2603f878",
     "densenet201": "1cdbc116", "inceptionv3": "ed47ec45", "mobilenet0.25": "9f83e440", "mobilenet0.5": "8e9d539c",
     "mobilenet0.75": "529b2c7f", "mobilenet1.0": "6b8c5106", "mobilenetv2_1.0": "36da4ff1",
@@ -32,9 +32,9 @@ def _folder(root: StrPath | None) -> Path:
 
 def short_hash(name: str) -> str:
     """The digits in the name of a network's file. Raises ParamError, a ValueError, for a network without one."""
-    if name not in _SHORT_HASHES:
+    if name not in _model_sha1:
         raise ParamError(f"Pretrained model for {name} is not available.")
-    return _SHORT_HASHES[name]
+    return _model_sha1[name]
 
 
 def get_model_file(name: str, root: StrPath | None = None) -> str:
