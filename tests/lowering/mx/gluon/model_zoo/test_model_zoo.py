@@ -19,7 +19,8 @@ def test_trained_parameters_are_read_from_a_folder(tmp_path: Path):
     net.initialize(force_reinit=True)
     path = tmp_path / "mobilenetv2_0.25-ae8f9392.params"
     for parameter in net.collect_params().values():
-        parameter.set_data(np.random.default_rng(len(parameter.name)).normal(size=parameter.shape))
+        drawn = np.random.default_rng(len(parameter.name)).normal(size=parameter.shape)
+        parameter.set_data(drawn.astype(np.float32))
     net.save_parameters(str(path))
     other = vision.mobilenet_v2_0_25(pretrained=True, root=tmp_path, classes=3)
     pairs = zip(net.collect_params().values(), other.collect_params().values(), strict=True)
