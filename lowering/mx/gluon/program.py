@@ -52,25 +52,29 @@ class CachedProgram:
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
         """The outputs, on the context of the arrays; states are written, and the call is recorded."""
         refuse_without_client()
-        values = [array.value for array in arrays]
         is_train = recording.is_training()
         entries = [array.entry for array in arrays] if recording.is_recording() else []
         wanted = tuple(
             name
-            for name, entry, value in zip(self.names, entries, values, strict=False)
-            if entry is not None and name not in self._states and jnp.issubdtype(value.dtype, jnp.number)
+            for name, entry, array in zip(self.names, entries, arrays, strict=False)
+            if entry is not None and name not in self._states and jnp.issubdtype(array.cell.dtype, jnp.number)
         )
-        if not wanted and not is_train and (outputs := self._serving.outputs(values, context)) is not None:
-            return [like_jax(output, context) for output in outputs]
+        if not wanted and not is_train:
+            outputs = self._serving.outputs([array.value for array in arrays], context)
+            if outputs is not None:
+                return [like_jax(output, context) for output in outputs]
+        if is_train:
+            self._serving.forget()
         functions = self._functions_of(wanted, context)
         randomness = next_randomness() if functions.draws(is_train) else None
-        args, aux = self._listed(functions, values)
         written = [
             (i, arrays[self._states[name]].cell)
             for i, name in enumerate(functions.aux_names)
             if is_train or i in functions.written_in_forward
         ]
         with nullcontext() if functions.calls_python else writing(*(cell for _, cell in written)):
+            values = [array.value for array in arrays]
+            args, aux = self._listed(functions, values)
             if wanted:
                 run = functions.forward_keeping(is_train)
                 outputs, states, residuals, _ = run(args, aux, randomness)
@@ -161,19 +165,25 @@ class _Serving:
         if len(parameters) != len(self._parameters) or any(
             new is not old for new, old in zip(parameters, self._parameters, strict=True)
         ):
-            if self._parameters:
-                self._patience = max(_PATIENCE, 8 * self._patience if self._predictor else self._patience)
-            self._parameters, self._predictor, self._calls = parameters, None, 0
+            self.forget()
+            self._parameters = parameters
         self._calls += 1
-        if self._predictor is None:
+        predictor = self._predictor
+        if predictor is None:
             if self._calls <= self._patience:
                 return None
             named = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if not data}
             args = {name: value for name, value in named.items() if name not in self._states}
             aux = {name: value for name, value in named.items() if name in self._states}
-            self._predictor = Predictor(self._symbol, args, aux)
+            predictor = self._predictor = Predictor(self._symbol, args, aux)
         inputs = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if data}
-        return self._predictor(**inputs)
+        return predictor(**inputs)
+
+    def forget(self) -> None:
+        """Free the parameters, which change or are about to: what comes next waits."""
+        if self._parameters:
+            self._patience = max(_PATIENCE, 8 * self._patience if self._predictor else self._patience)
+        self._parameters, self._predictor, self._calls = [], None, 0
 
     @cached_property
     def _may_serve(self) -> bool:

@@ -186,6 +186,13 @@ def test_inference_is_a_predictors_as_long_as_parameters_stay():
     net[3].bias.set_data(mx.nd.ones((2,)))
     np.testing.assert_allclose(net(x).asnumpy(), outputs[0] + 1, rtol=1e-5, atol=1e-6)
     assert serving._predictor is None  # until they have stayed for some calls
+    for _ in range(64):
+        net(x)
+    assert serving._predictor is not None
+    with mx.autograd.record():
+        net(x)
+    assert serving._predictor is None  # what trains holds no old parameters
+    assert serving._parameters == []
 
 
 def test_blocks_that_draw_or_read_labels_are_served_without_a_predictor():
