@@ -92,7 +92,9 @@ def create(initializer: Any, **kwargs: Any) -> Any:
     made = initializers.create(initializer, **kwargs)
     if isinstance(made, _FillsArrays):
         return made
-    here = __getattr__(type(made).__name__).__new__(__getattr__(type(made).__name__))
+    name = type(made).__name__
+    cls = globals().get(name) or __getattr__(name)
+    here = cls.__new__(cls)
     here.__dict__.update(made.__dict__)
     return here
 

@@ -178,7 +178,7 @@ class _Operator:
 
     def dtypes(self, ins: Sequence[str | None]) -> tuple[list[str], list[str], list[str]]:
         """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
-        first = ins[0]
+        first = ins[0] if ins else None
         asked = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
         dtypes = [*self._asked("infer_type", lambda: self.prop.infer_type(asked)), []][:3]
         ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
@@ -223,14 +223,14 @@ def listed_parameters(given: dict[str, str]) -> str:
 
 
 def _infer_shape(p: _Operator, ins: Shapes, outs: Shapes) -> tuple[Any, Any]:
-    if not is_known(ins[0]):
+    if ins and not is_known(ins[0]):
         return ins, outs
     arguments, outputs, states = p.shapes(ins)
     return [*arguments, *states], outputs
 
 
 def _infer_type(p: _Operator, ins: Any, outs: Any) -> tuple[Any, Any]:
-    if ins[0] is None:
+    if ins and ins[0] is None:
         return ins, outs
     arguments, outputs, states = p.dtypes(ins)
     return [*arguments, *states], outputs

@@ -101,6 +101,33 @@ def test_what_does_not_fit_is_told():
         mx.sym.Custom(x, op_type="_test_shapeless").infer_shape(x=(2,))
 
 
+def test_an_operator_may_have_no_inputs():
+    @mx.operator.register("_test_no_inputs")
+    class Prop(mx.operator.CustomOpProp):
+        def __init__(self, length: str):
+            super().__init__()
+            self.length = int(length)
+
+        def list_arguments(self) -> list[str]:
+            return []
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return [], [(self.length,)], []
+
+        def infer_type(self, in_type: Any) -> Any:
+            return [], [np.float32], []
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> mx.operator.CustomOp:
+            class Op(mx.operator.CustomOp):
+                def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+                    self.assign(out_data[0], req[0], 7)
+
+            return Op()
+
+    assert Prop
+    assert mx.nd.Custom(length=3, op_type="_test_no_inputs").asnumpy().tolist() == [7, 7, 7]
+
+
 @pytest.mark.parametrize("method", ["__init__", "list_arguments", "infer_shape", "infer_type", "create_operator"])
 def test_an_error_in_what_an_operator_is_arrives_as_mxnets_error(method: str):
     def wrong(*args: Any, **kwargs: Any) -> Any:

@@ -75,7 +75,7 @@ def test_a_reference_may_write_the_gradient_that_it_is_given():
             grad[:] = grad * self.rescale_grad
             weight[:] = weight - self.learning_rate * grad
 
-    given = {"learning_rate": 0.5, "rescale_grad": 0.1}
+    given: dict[str, Any] = {"learning_rate": 0.5, "rescale_grad": 0.1}
     plain = mx.optimizer.create("sgd", **given)
     tu.compare_optimizer(Rescales(**given), plain, (3, 4), "float32", compare_states=False)
 

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from lowering import mx
-from lowering.mx.gluon.data import ArrayDataset, BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+from lowering.mx.gluon.data import (
+    ArrayDataset,
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    SequentialSampler,
+    dataloader,
+)
 from lowering.mx.gluon.data.dataloader import WorkerTimeoutError, default_batchify_fn, default_mp_batchify_fn
 from symjax_nnvm.errors import ParamError
 
@@ -166,3 +174,13 @@ def test_a_shuffled_epoch_has_numpys_order():
     order = np.arange(6)
     np.random.shuffle(order)
     assert found == [order.tolist()]
+
+
+def test_a_loader_with_processes_of_its_own_is_refused_when_it_is_made():
+    """Libraries derive from MXNet's private iterator when they are imported."""
+
+    class Loads(dataloader._MultiWorkerIter):
+        pass
+
+    with pytest.raises(ValueError, match="Give it num_workers=0"):
+        Loads(None, None, None)
