@@ -361,18 +361,23 @@ WITHOUT = {
 """Why an operator has neither a formula in its description nor a row above → which."""
 
 
+_SEVERAL_UPDATES = re.compile(r"^_?(?:preloaded_)?(?:multi_)?(?:mp_)?(?=\w+_update)")
+_SECOND = re.compile(r"\by\b|ʸ")
+"""The second operand in a formula."""
+
+
 def formula_of(name: str) -> tuple[str, ...]:
     """The lines of an operator's formula, from the row of its family; empty where the table has none."""
-    bare = re.sub(r"^broadcast", "", name)
+    bare = name.removeprefix("broadcast")
     candidates = (
-        *(name, bare, f"elemwise{bare}", re.sub(r"_scalar$", "", name)),
-        re.sub(r"^_?(?:preloaded_)?(?:multi_)?(?:mp_)?(?=\w+_update)", "", name),
-        re.sub(r"^_sample_", "_random_", re.sub(r"_like$", "", name)),
+        *(name, bare, f"elemwise{bare}", name.removesuffix("_scalar")),
+        _SEVERAL_UPDATES.sub("", name),
+        name.removesuffix("_like").replace("_sample_", "_random_"),
     )
     rows = [FORMULAS[each] for each in candidates if each in FORMULAS]
     if not rows:
         return ()
     lines = (rows[0],) if isinstance(rows[0], str) else rows[0]
     if name.endswith("_scalar") and name not in FORMULAS:
-        return tuple(re.sub(r"\by\b|ʸ", lambda y: "scalar" if y[0] == "y" else "^scalar", line) for line in lines)
+        return tuple(_SECOND.sub(lambda y: "scalar" if y[0] == "y" else "^scalar", line) for line in lines)
     return lines

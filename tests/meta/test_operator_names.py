@@ -15,6 +15,7 @@ from symjax_nnvm.ir.op import list_all_names
 ROOT = Path(lowering.__file__).parents[1]
 
 _API = "MXNet's functions, and the operators that they call"
+_LAYER = "Gluon's layers, and the operators that they call"
 _BUILDS = "builds nodes of its own"
 NAMING = {
     "symjax_nnvm/symbol/arithmetic.py": _API,
@@ -40,6 +41,12 @@ NAMING = {
     "lowering/mx/ndarray/__init__.py": _API,
     "lowering/mx/ndarray/array.py": f"{_API}: those of Python's operators on arrays",
     "lowering/mx/contrib/amp/amp.py": f"{_BUILDS}: casts",
+    "lowering/mx/gluon/loss.py": _LAYER,
+    "lowering/mx/gluon/nn/conv_layers.py": _LAYER,
+    "lowering/mx/gluon/nn/normalization.py": "a parameter with the name of an operator",
+    "lowering/mx/gluon/rnn/rnn_layer.py": _LAYER,
+    "lowering/mx/gluon/rnn/sequences.py": _LAYER,
+    "lowering/mx/symbol/told.py": "what MXNet's operators, one by one, say of shapes that are known in part",
     "lowering/mx/module/svrg.py": "the ending of names of parameters",
     "lowering/mx/ndarray/contributed.py": f"{_API}: updates of several arrays",
     "lowering/mx/ndarray/control_flow.py": f"{_API}: what a loop's outputs become one array by",
