@@ -79,6 +79,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
 CALLERS_OWN = {
     ("lowering/initializer/composite.py", "(re.compile(p), _nested(i))"),
     ("lowering/mx/contrib/text/utils.py", 're.compile(f"{token_delim}|{seq_delim}")'),
+    ("lowering/mx/gluon/basic_block.py", 're.compile(select or "").match'),
     ("lowering/mx/monitor.py", "return re.compile(text)"),
 }
 """Patterns that a program hands over; no file can (`test_files_hold_no_patterns`)."""
