@@ -7,11 +7,16 @@ from typing import Any
 
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataDesc
-from lowering.mx.module.group import executors_of
+from lowering.mx.module.group import ExecutorGroup, executors_of
 from lowering.mx.ndarray.array import NDArray
 
 Arrays = list[list[NDArray | None]]
 """For each name, the array of each executor."""
+
+
+def _of_module(name: str, doc: str) -> Any:
+    """A property that is one of the module."""
+    return property(lambda self: getattr(self._module, name), doc=doc)
 
 
 class DataParallelExecutorGroup:
@@ -26,15 +31,18 @@ class DataParallelExecutorGroup:
         """An executor for each context."""
         return executors_of(self._module._bound)
 
-    @property
-    def symbol(self) -> Any:
-        """The network."""
-        return self._module.symbol
-
-    @property
-    def contexts(self) -> list[Any]:
-        """Where it runs."""
-        return self._module._contexts
+    symbol = _of_module("symbol", "The network.")
+    contexts = _of_module("_contexts", "Where it runs.")
+    param_names = _of_module("_param_names", "The parameters.")
+    fixed_param_names = _of_module("_fixed", "The parameters that are not updated.")
+    state_names = _of_module("_state_names", "The states that callers set.")
+    data_names = _of_module("data_names", "The data.")
+    label_names = _of_module("label_names", "The labels.")
+    output_names = _of_module("output_names", "The outputs.")
+    data_shapes = _of_module("data_shapes", "What was bound for the data.")
+    label_shapes = _of_module("label_shapes", "What was bound for the labels.")
+    for_training = _of_module("for_training", "Whether gradients are computed.")
+    inputs_need_grad = _of_module("inputs_need_grad", "Whether those of the data are, too.")
 
     @property
     def arg_names(self) -> list[str]:
@@ -47,25 +55,54 @@ class DataParallelExecutorGroup:
         return self.symbol.list_auxiliary_states()
 
     @property
-    def param_names(self) -> list[str]:
-        """The parameters."""
-        return self._module._param_names
-
-    @property
-    def data_shapes(self) -> list[DataDesc]:
-        """What was bound for the data."""
-        return self._module.data_shapes
-
-    @property
-    def label_shapes(self) -> list[DataDesc] | None:
-        """What was bound for the labels."""
-        return self._module.label_shapes
-
-    @property
     def batch_size(self) -> int:
         """The samples of a batch."""
         first = self.data_shapes[0]
         return first.shape[max(DataDesc.get_batch_axis(first.layout), 0)]
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs the network has."""
+        return len(self.output_names)
+
+    @property
+    def grad_req(self) -> dict[str, str]:
+        """What is done with the gradient of each argument: "null", "write" or "add"."""
+        return self._module._requests()
+
+    @property
+    def workload(self) -> list[Any]:
+        """The share of each context."""
+        return list(self._module._loads or [1] * len(self.contexts))
+
+    @property
+    def slices(self) -> list[slice]:
+        """The samples of each executor."""
+        bound = self._module._bound
+        return bound.parts(self.batch_size) if isinstance(bound, ExecutorGroup) else [slice(0, self.batch_size)]
+
+    @property
+    def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
+        """For each of the data, the samples and the array of each executor."""
+        return self._with_slices(self.data_names)
+
+    @property
+    def label_arrays(self) -> list[list[tuple[slice, NDArray]]]:
+        """For each label that was bound, the same."""
+        return self._with_slices([desc.name for desc in self.label_shapes or ()])
+
+    def _with_slices(self, names: Sequence[str]) -> list[list[tuple[slice, NDArray]]]:
+        arrays: Any = self._of("arg_dict", names)
+        return [list(zip(self.slices, each, strict=True)) for each in arrays]
+
+    @property
+    def state_arrays(self) -> Arrays:
+        """The states that callers set, in the order of `state_names`."""
+        return self._of("arg_dict", self.state_names)
+
+    def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """(name, shape) of the outputs of a whole batch."""
+        return self._module.output_shapes
 
     def _of(self, which: str, names: Sequence[str]) -> Arrays:
         return [[getattr(executor, which)[name] for executor in self.execs] for name in names]

@@ -57,7 +57,7 @@ class ExecutorGroup:
 
     # -- parts of a batch ----------------------------------------------------------------------------------------------
 
-    def _parts(self, rows: int) -> list[slice]:
+    def parts(self, rows: int) -> list[slice]:
         """The rows of each executor, in MXNet's way of rounding."""
         total = fsum(self._loads)
         sizes = [round(load * rows / total) for load in self._loads]
@@ -83,7 +83,7 @@ class ExecutorGroup:
         slices: list[dict[str, Any]] = [{} for _ in self._contexts]
         for name, value in values.items():
             axis = self._axes[name]
-            for part, rows in zip(slices, self._parts(value.shape[max(axis, 0)]), strict=True):
+            for part, rows in zip(slices, self.parts(value.shape[max(axis, 0)]), strict=True):
                 part[name] = value if axis < 0 else _rows(value, axis, rows)
         return slices
 
@@ -94,7 +94,7 @@ class ExecutorGroup:
         heads: list[list[Any]] = [[] for _ in self._contexts]
         for given, axis in zip(_listed(out_grads), self._output_axes, strict=True):
             head = given.value if isinstance(given, NDArray) else given
-            for part, rows in zip(heads, self._parts(head.shape[max(axis, 0)]), strict=True):
+            for part, rows in zip(heads, self.parts(head.shape[max(axis, 0)]), strict=True):
                 part.append(head if axis < 0 else _rows(head, axis, rows))
         return list(heads)
 

@@ -464,6 +464,24 @@ def test_gradients_are_clipped_through_the_executors(contexts: int):
     assert group.param_arrays[group.param_names.index("fc_bias")][0].asnumpy().tolist() == [-contexts] * 2  # pyright: ignore
 
 
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_executors_under_mxnets_names(contexts: int):
+    """What live MXNet answers for the same module."""
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc"), name="softmax")
+    module = mx.mod.Module(net, context=[mx.cpu(i) for i in range(contexts)])
+    module.bind([("data", (4, 5))], [("softmax_label", (4,))], inputs_need_grad=True)
+    group = module._exec_group
+    rows = 4 // contexts
+    assert group.slices == [slice(i * rows, (i + 1) * rows) for i in range(contexts)]
+    assert (group.workload, group.data_names, group.label_names) == ([1] * contexts, ["data"], ["softmax_label"])
+    assert (group.num_outputs, group.output_names, group.state_arrays) == (1, ["softmax_output"], [])
+    assert group.grad_req == {"data": "write", "fc_weight": "write", "fc_bias": "write", "softmax_label": "null"}
+    assert [(part, array.shape) for part, array in group.data_arrays[0]] == [(s, (rows, 5)) for s in group.slices]
+    assert [array.shape for _, array in group.label_arrays[0]] == [(rows,)] * contexts
+    assert group.get_output_shapes() == [("softmax_output", (4, 3))]
+    assert (group.for_training, group.inputs_need_grad, group.fixed_param_names) == (True, True, [])
+
+
 def test_internal_functions_have_the_operators_names():
     x = mx.nd.array([1, 4])
     assert mx.nd._internal._plus_scalar(x, scalar=2).asnumpy().tolist() == [3, 6]
