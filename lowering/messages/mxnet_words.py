@@ -233,10 +233,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         ),
         "8-bit networks are not here; use the float32 network, or mx.contrib.amp.convert_model for half precision.",
     ),
-    "mx.contrib.amp": dict.fromkeys(
-        ("convert_hybrid_block", "init_trainer", "scale_loss", "unscale"),
-        "Use mx.contrib.amp.convert_symbol(net, 'bfloat16'), whose gradients need no scaling.",
-    ),
     "mx.test_utils": {
         **dict.fromkeys(
             ("rand_sparse_ndarray", "create_sparse_array", "create_sparse_array_zd", "shuffle_csr_column_indices"),

@@ -124,6 +124,20 @@ class HybridBlock(Block):
         self._cached_graph = inputs, outputs[0] if len(outputs) == 1 else sym.Group(outputs)
         return self._cached_graph
 
+    def traced(self, wanted_by: str) -> tuple[list[Any], Any]:
+        """(input variables, symbol) of a hybridised block that was called. wanted_by: the function that asks.
+
+        Raises NotInitializedError, a RuntimeError, for others.
+        """
+        if not self._cached_graph:
+            raise NotInitializedError(
+                f"There is no graph to {wanted_by} yet",
+                fix="Please first call block.hybridize() and then run forward with this block at least once before "
+                f"calling {wanted_by}.",
+            )
+        inputs, symbol = self._cached_graph
+        return inputs, symbol
+
     def _build_cache(self, *args: Any) -> None:
         """Trace the block, finish the initialisation of its parameters, and make its program."""
         data, out = self._get_graph(*args)
@@ -254,13 +268,7 @@ class HybridBlock(Block):
         One input is called data, several data0, data1, …. remove_amp_cast: MXNet's; there are no such casts here.
         Raises NotInitializedError before a hybridised block was called.
         """
-        if not self._cached_graph:
-            raise NotInitializedError(
-                "There is no graph to export yet",
-                fix="Please first call block.hybridize() and then run forward with this block at least once before "
-                "calling export.",
-            )
-        symbol = self._cached_graph[1]
+        _, symbol = self.traced("export")
         symbol.save(f"{os.fspath(path)}-symbol.json")
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}

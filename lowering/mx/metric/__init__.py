@@ -18,11 +18,13 @@ from lowering.mx.metric.library import MCC as MCC
 from lowering.mx.metric.library import MSE as MSE
 from lowering.mx.metric.library import RMSE as RMSE
 from lowering.mx.metric.library import Accuracy as Accuracy
+from lowering.mx.metric.library import Caffe as Caffe
 from lowering.mx.metric.library import CrossEntropy as CrossEntropy
 from lowering.mx.metric.library import Loss as Loss
 from lowering.mx.metric.library import NegativeLogLikelihood as NegativeLogLikelihood
 from lowering.mx.metric.library import Perplexity as Perplexity
 from lowering.mx.metric.library import TopKAccuracy as TopKAccuracy
+from lowering.mx.metric.library import Torch as Torch
 from lowering.mx.metric.numbers import PCC as PCC
 from lowering.mx.metric.numbers import CustomMetric as CustomMetric
 from lowering.mx.metric.numbers import PearsonCorrelation as PearsonCorrelation

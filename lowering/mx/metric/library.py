@@ -167,6 +167,20 @@ class Loss(_Summed):
         super().update([], preds)
 
 
+class Torch(Loss):
+    """`Loss` under another name: MXNet's, for networks that Torch's criteria end."""
+
+    def __init__(self, name: str = "torch", output_names: Any = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names)
+
+
+class Caffe(Loss):
+    """`Loss` under another name: MXNet's, for networks that Caffe's layers end."""
+
+    def __init__(self, name: str = "caffe", output_names: Any = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names)
+
+
 class _MeanError(MeanOfBatches):
     """A mean error of the library, of one pair at a time."""
 

@@ -195,11 +195,26 @@ class NDArray(Arithmetic, Fluent):
     def __index__(self) -> int:
         return operator.index(self.asscalar())
 
+    @property
+    def writable(self) -> bool:
+        """Whether it may be written: every array may."""
+        return True
+
     def wait_to_read(self) -> None:
         """Wait until the value is there; errors of the computation are raised here."""
         self.value.block_until_ready()
 
     wait_to_write = wait_to_read
+
+    def to_dlpack_for_read(self) -> Any:
+        """The memory as a DLPack capsule, which another library may take once and may not write."""
+        self.wait_to_read()
+        return self.value.__dlpack__()
+
+    def to_dlpack_for_write(self) -> NoReturn:
+        """Raise CallError: what another library writes would not be seen here."""
+        fix = "Use to_dlpack_for_read, and write the result back: x[:] = mx.nd.from_dlpack(y)."
+        raise CallError("The memory of an array here never changes, so that no other library may write it", fix=fix)
 
     # -- copies ------------------------------------------------------------------------------------------------------
 

@@ -30,14 +30,12 @@ def load_frombuffer(buf: bytes) -> dict[str, NDArray] | list[NDArray]:
 
 def to_dlpack_for_read(data: NDArray) -> Any:
     """The array's memory as a DLPack capsule, which another library may take once and may not write."""
-    data.wait_to_read()
-    return data.value.__dlpack__()
+    return data.to_dlpack_for_read()
 
 
 def to_dlpack_for_write(data: NDArray) -> NoReturn:
     """Raises CallError: what another library writes would not be seen here."""
-    fix = "Use to_dlpack_for_read, and write the result back: x[:] = mx.nd.from_dlpack(y)."
-    raise CallError("The memory of an array here never changes, so that no other library may write it", fix=fix)
+    data.to_dlpack_for_write()
 
 
 class _Capsule:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.contrib.amp import amp as amp
 from lowering.mx.contrib.amp.amp import convert_bucketing_module as convert_bucketing_module
+from lowering.mx.contrib.amp.amp import convert_hybrid_block as convert_hybrid_block
 from lowering.mx.contrib.amp.amp import convert_model as convert_model
 from lowering.mx.contrib.amp.amp import convert_symbol as convert_symbol
 from lowering.mx.contrib.amp.amp import init as init
+from lowering.mx.contrib.amp.amp import init_trainer as init_trainer
 from lowering.mx.contrib.amp.amp import list_conditional_fp32_ops as list_conditional_fp32_ops
 from lowering.mx.contrib.amp.amp import list_fp32_ops as list_fp32_ops
 from lowering.mx.contrib.amp.amp import list_loss_output_functions as list_loss_output_functions
@@ -19,6 +21,8 @@ from lowering.mx.contrib.amp.amp import list_lp16_fp32_ops as list_lp16_fp32_ops
 from lowering.mx.contrib.amp.amp import list_lp16_ops as list_lp16_ops
 from lowering.mx.contrib.amp.amp import list_lp16_use_fp32_params as list_lp16_use_fp32_params
 from lowering.mx.contrib.amp.amp import list_widest_type_cast as list_widest_type_cast
+from lowering.mx.contrib.amp.amp import scale_loss as scale_loss
+from lowering.mx.contrib.amp.amp import unscale as unscale
 
 
 def __getattr__(name: str) -> object:

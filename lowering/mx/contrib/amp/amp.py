@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.module import BucketingModule
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.ir.attributes import FLossEquivalent, Precision, TPrecision
@@ -102,6 +104,46 @@ def convert_bucketing_module(
     """A module of the same networks by `convert_symbol`, with the same parameters. Bind it before it runs."""
     lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
     return bucketing_mod.converted(lambda symbol: convert_symbol(symbol, target_dtype, *lists))
+
+
+def convert_hybrid_block(
+    block: HybridBlock,
+    target_dtype: Any = "float16",
+    target_dtype_ops: Names = None,
+    fp32_ops: Names = None,
+    conditional_fp32_ops: Conditions = None,
+    excluded_sym_names: Names = None,
+    ctx: Any = None,
+    cast_optional_params: bool = False,
+) -> SymbolBlock:
+    """A block of the network by `convert_symbol`, with the same parameters, which stay float32.
+
+    ctx: means nothing, the parameters stay on theirs. Raises NotInitializedError, a RuntimeError, for a block that was
+    not hybridised and called.
+    """
+    inputs, symbol = block.traced("convert")
+    lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
+    return SymbolBlock(convert_symbol(symbol, target_dtype, *lists), inputs, params=block.collect_params())
+
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+
+
+def init_trainer(optimizer_or_trainer: Any) -> None:
+    """Nothing: gradients need no scaled losses, as what is not converted runs in float32, and bfloat16 has its range.
+
+    MXNet's trainers get a scale that changes with the gradients.
+    """
+
+
+@contextmanager
+def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
+    """A block with the loss, or losses, as they are; see `init_trainer`."""
+    yield loss
+
+
+def unscale(optimizer_or_trainer: Any) -> None:
+    """Nothing: gradients are not scaled; see `init_trainer`."""
 
 
 def _operators(names: Names) -> set[Op]:

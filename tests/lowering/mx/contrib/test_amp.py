@@ -95,3 +95,29 @@ def test_lists():
     assert amp.amp.convert_symbol is amp.convert_symbol
     with pytest.warns(UserWarning, match="amp.init switches nothing on here. Convert networks by"):
         amp.init()
+
+
+def test_a_block_is_converted_and_its_losses_need_no_scale():
+    net = mx.gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(mx.gluon.nn.Dense(4, activation="relu"), mx.gluon.nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    x = mx.nd.array(np.linspace(-1, 1, 12).reshape(2, 6))
+    with pytest.raises(RuntimeError, match=r"first call block.hybridize\(\)"):
+        amp.convert_hybrid_block(net)
+    expected = net(x).asnumpy()
+    half = amp.convert_hybrid_block(net, "bfloat16")
+    assert dict(half.collect_params().items()) == dict(net.collect_params().items())
+    found = half(x).asnumpy()
+    assert found.dtype == np.float32
+    assert 0 < np.abs(found - expected).max() < 0.02
+    trainer = mx.gluon.Trainer(half.collect_params(), "sgd", {"learning_rate": 0.1})
+    amp.init_trainer(trainer)
+    with mx.autograd.record():
+        loss = (half(x) ** 2).sum()
+        with amp.scale_loss(loss, trainer) as scaled:
+            scaled.backward()
+    amp.unscale(trainer)
+    trainer.step(1)
+    assert float((half(x) ** 2).sum().asscalar()) < float(loss.asscalar())

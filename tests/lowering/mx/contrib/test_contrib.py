@@ -18,7 +18,6 @@ def test_short_names():
     assert mx.contrib.nd.box_iou(mx.nd.array([[0, 0, 2, 2]]), mx.nd.array([[0, 0, 2, 1]])).asnumpy().tolist() == [[0.5]]
     for call, words in (
         (lambda: mx.contrib.quant.quantize_model, "mx.contrib.amp.convert_model for half precision"),
-        (lambda: mx.contrib.amp.init_trainer, "whose gradients need no scaling"),
         (lambda: mx.contrib.tensorrt, "XLA compiles networks here"),
         (lambda: mx.contrib.amp.convert_symbl, "Did you mean 'convert_symbol'"),
     ):

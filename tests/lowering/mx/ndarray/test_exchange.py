@@ -38,3 +38,11 @@ def test_dlpack():
     assert mx.nd.from_dlpack(given).asnumpy().tolist() == [0, 1, 2, 3]
     with pytest.raises(mx.MXNetError, match="never changes.*to_dlpack_for_read"):
         mx.nd.to_dlpack_for_write(x)
+
+
+def test_arrays_give_their_memory_themselves():
+    x = mx.nd.array([1, 2])
+    assert mx.nd.from_dlpack(x.to_dlpack_for_read()).asnumpy().tolist() == [1, 2]
+    assert x.writable
+    with pytest.raises(mx.MXNetError, match="no other library may write it"):
+        x.to_dlpack_for_write()
