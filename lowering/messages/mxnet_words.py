@@ -298,14 +298,15 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
         signature = inspect.signature(wrapped)
         parameters = list(signature.parameters)
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        takes_shapes = len(named) < len(parameters)
+        takes_any = len(named) < len(parameters)
+        takes_shapes = takes_any and parameters[-1] == "shapes"
         kinds = {p.name: kind for p in named if (kind := kind_of(p.annotation))}
 
         @functools.wraps(wrapped)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             unknown = [name for name in kwargs if name not in parameters]
-            if takes_shapes:
-                unknown = [name for name in unknown if name in RENAMED and not _is_shape(kwargs[name])]
+            if takes_any:
+                unknown = [name for name in unknown if takes_shapes and name in RENAMED and not _is_shape(kwargs[name])]
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:

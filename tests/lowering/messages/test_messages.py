@@ -247,8 +247,8 @@ def test_keywords_that_are_no_shapes_are_told():
 
 def test_every_attribute_of_mxnet_is_told():
     owners = {"Trainer": Trainer(NET), "Executor": executor(), "lowering": lowering, "mx": mx}
-    owners |= {"mx.test_utils": mx.test_utils, "mx.contrib": mx.contrib, "mx.contrib.amp": mx.contrib.amp}
-    owners |= {"mx.contrib.quantization": mx.contrib.quantization}
+    owners |= {"mx.test_utils": mx.test_utils, "mx.contrib": mx.contrib}
+    owners |= {"mx.contrib.quantization": mx.contrib.quantization, "mx.gluon.contrib": mx.gluon.contrib}
     assert set(owners) == set(ATTRIBUTES)
     for name, owner in owners.items():
         for attribute in ATTRIBUTES[name]:
