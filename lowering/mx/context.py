@@ -19,11 +19,15 @@ _PLATFORMS = {"cpu_pinned": "cpu", "cpu_shared": "cpu"}
 _scopes = threading.local()
 
 
+class UnknownDeviceError(CallError, KeyError):
+    """A type of device that there is not."""
+
+
 class Context:
     """The device that holds arrays and runs graphs. `with mx.gpu(0):` makes it the thread's current one.
 
     device_type: "cpu", "gpu" or "tpu", or another Context. A CPU has any number of contexts, which are one device, as
-    in MXNet. Raises CallError for another type.
+    in MXNet. Raises UnknownDeviceError, a KeyError, for another type.
     """
 
     def __init__(self, device_type: Any, device_id: int = 0):
@@ -31,7 +35,7 @@ class Context:
             device_type, device_id = device_type.device_type, device_type.device_id
         if device_type not in DEVICE_TYPES:
             expected = f"one of {', '.join(DEVICE_TYPES)}"
-            raise CallError("No such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()")
+            raise UnknownDeviceError("No such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()")
         self.device_type = str(device_type)
         self.device_id = int(device_id)
 

@@ -42,10 +42,11 @@ class _Scheduled(LRScheduler):
 
     def __init__(self, made: schedules.LRScheduler):
         super().__init__(made.base_lr, made.warmup_steps, made.warmup_begin_lr, made.warmup_mode)
-        self._schedule = made
+        self._schedule, self._last = made, 0
 
     def __call__(self, num_update: int) -> float:
         """The learning rate of an update, 1 for the first."""
+        self._last = max(self._last, num_update)
         if self._schedule.base_lr != self.base_lr:
             self._schedule = replace(self._schedule, base_lr=self.base_lr)
         return self._schedule.exactly(num_update)
@@ -66,12 +67,27 @@ class FactorScheduler(_Scheduled):
         warmup = _warmup_of(base_lr, *args, **kw)
         super().__init__(schedules.FactorScheduler(step=step, factor=factor, stop_factor_lr=stop_factor_lr, **warmup))
 
+    @property
+    def count(self) -> int:
+        """The update after which the rate changed last; 0 before."""
+        return max(-(-self._last // self.step) - 1, 0) * self.step
+
 
 class MultiFactorScheduler(_Scheduled):
     """base_lr times factor after each of some numbers of updates."""
 
     def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01, *args: Any, **kw: Any):
         super().__init__(schedules.MultiFactorScheduler(step=step, factor=factor, **_warmup_of(base_lr, *args, **kw)))
+
+    @property
+    def cur_step_ind(self) -> int:
+        """How often the rate has changed."""
+        return sum(self._last > step for step in self.step)
+
+    @property
+    def count(self) -> int:
+        """The update after which the rate changed last; 0 before."""
+        return self.step[self.cur_step_ind - 1] if self.cur_step_ind else 0
 
 
 class PolyScheduler(_Scheduled):

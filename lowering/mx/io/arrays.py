@@ -172,8 +172,10 @@ def _named(given: Any, name: str) -> list[tuple[str, np.ndarray]]:
 class CSVIter(NDArrayIter):
     """Batches of a table of numbers in a file, and of another with the labels; without one, labels are zeros.
 
-    data_shape, label_shape: of one sample. round_batch: fill up the last batch with the first samples, else leave it
-    out. Raises TrainingError for what is no table of such samples, FileError, OSError, ValueError.
+    data_shape, label_shape: of one sample. The last batch is filled up with the first samples, and its pad says how
+    many, whatever round_batch says: MXNet fills it with older ones where that is False.
+
+    Raises TrainingError for what is no table of such samples, FileError, OSError, ValueError.
     """
 
     def __init__(
@@ -193,9 +195,8 @@ class CSVIter(NDArrayIter):
         label = np.zeros((len(data), *_sizes(label_shape)), dtype) if label_csv is None else None
         label = read_csv(str(label_csv), _sizes(label_shape), dtype) if label is None else label
         label = label[:, 0] if label.shape[1:] == (1,) else label
-        handle = "pad" if round_batch else "discard"
         named = {data_name: array(data, dtype=data.dtype)}, {label_name: array(label, dtype=label.dtype)}
-        super().__init__(named[0], named[1], batch_size, False, handle)
+        super().__init__(named[0], named[1], batch_size)
 
     def getdata(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The data of the batch, an array, as MXNet's iterators over files give it."""

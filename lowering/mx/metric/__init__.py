@@ -32,16 +32,23 @@ from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 
+class UnknownMetricError(TrainingError, AssertionError):
+    """A name that no metric has."""
+
+
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from its name, from several in a list, from a function (label, pred) of NumPy arrays, from the JSON of a
-    configuration (`get_config`), or from one.
+    configuration (`get_config`) or of [name, parameters], or from a configuration.
 
-    Raises TrainingError.
+    Raises TrainingError; UnknownMetricError, an AssertionError, for an unknown name.
     """
     if isinstance(metric, EvalMetric):
         return metric
     if isinstance(metric, str) and metric.lstrip()[:1] == "{":
         metric = _configuration(metric)
+    elif isinstance(metric, str) and metric.lstrip()[:1] == "[":
+        metric, *parameters = _configuration(metric)
+        return create(metric, *args, **dict(*parameters), **kwargs)
     if isinstance(metric, Mapping):
         config = dict(metric)
         return create(config.pop("metric", ""), *args, **config, **kwargs)
@@ -53,13 +60,13 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     if metric_class is None:
         known = sorted(REGISTRY)
         problem = f"No metric is called {metric!r}"
-        raise TrainingError(
+        raise UnknownMetricError(
             problem, expected=f"one of {listed(known, 30)}", fix=did_you_mean(str(metric), known) or None
         )
     return metric_class(*args, **kwargs)
 
 
-def _configuration(text: str) -> dict[str, Any]:
+def _configuration(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

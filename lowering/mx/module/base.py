@@ -31,6 +31,10 @@ Callbacks = Any
 """A function, or a list of them, or None."""
 
 
+class NotReadyError(TrainingError, AssertionError):
+    """A method of a module that was called too early."""
+
+
 class BaseModule:
     """A network with its arrays and its optimiser. Made by its subclasses, which say the methods that raise here."""
 
@@ -50,9 +54,11 @@ class BaseModule:
         self.logger = logger
         self.binded = self.for_training = self.inputs_need_grad = False
         self.params_initialized = self.optimizer_initialized = False
+        self._fitting: dict[str, Any] = {}
+        """The variables of `fit` while it runs, which callbacks find in `param.locals`."""
 
     def _require(self, *, params: bool = True, optimizer: bool = False) -> None:
-        """Raises TrainingError for a method that is called too early."""
+        """Raises NotReadyError for a method that is called too early."""
         missing = [
             way
             for wanted, there, way in (
@@ -63,7 +69,7 @@ class BaseModule:
             if wanted and not there
         ]
         if missing:
-            raise TrainingError("The module is not ready", fix=f"Call module.{', then module.'.join(missing)} first.")
+            raise NotReadyError("The module is not ready", fix=f"Call module.{', then module.'.join(missing)} first.")
 
     def set_params(
         self,
@@ -209,6 +215,7 @@ class BaseModule:
         validation_metric = eval_metric if validation_metric is None else validation_metric
         for epoch in range(begin_epoch, num_epoch):
             tic = time.time()
+            self._fitting = locals()
             totals = self._epoch(epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
             for name, value in totals:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
@@ -228,6 +235,7 @@ class BaseModule:
                 for name, value in params:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             self._end_epoch(train_data)
+        self._fitting = {}
 
     def _end_epoch(self, train_data: DataIter) -> None:
         """Have an iterator begin anew for the next epoch."""
@@ -256,7 +264,7 @@ class BaseModule:
                 self.prepare(next_batch, row_ids)
             if monitor is not None:
                 monitor.toc_print()
-            _call(callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            _call(callback, BatchEndParam(epoch, nbatch, eval_metric, self._fitting | locals()))
             nbatch += 1
         return totals
 

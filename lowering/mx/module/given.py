@@ -56,8 +56,12 @@ def as_contexts(context: Any) -> list[Context]:
     return [as_context(device) for device in (context if isinstance(context, list | tuple) else [context])]
 
 
+class WrongNameError(CallError, ValueError):
+    """A name that the network does not have."""
+
+
 def check_names(arguments: Sequence[str], names: Sequence[str], what: str, needed: bool) -> None:
-    """Raise CallError for names that the network does not have; warn, where they are not needed."""
+    """Raise WrongNameError for names that the network does not have; warn, where they are not needed."""
     for name in names:
         if name in arguments:
             continue
@@ -65,7 +69,7 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
         problem = f"You created Module with Module(..., {what}_names={list(names)}) but input with name '{name}' is not"
         message = f"{problem} found in symbol.list_arguments(). Did you mean one of: {listed(inputs)}"
         if needed:
-            raise CallError(message)
+            raise WrongNameError(message)
         warnings.warn(message, stacklevel=3)
 
 

@@ -40,8 +40,8 @@ _BROADCASTING = {
 """Python's operators broadcast arrays, which they do not do for symbols."""
 
 
-class ScalarError(NNVMError, ValueError):
-    """An array of several elements where one number is wanted."""
+class ScalarError(NNVMError, ValueError, TypeError):
+    """An array of several elements where one number is wanted: MXNet raises a ValueError, or for int() a TypeError."""
 
 
 class ReshapeError(InferenceError, ValueError):

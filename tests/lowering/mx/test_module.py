@@ -200,7 +200,43 @@ def test_a_table_in_a_file(tmp_path: Path):
     ]
     assert it.provide_data + it.provide_label == [("data", (2, 2)), ("softmax_label", (2,))]
     halves = mx.io.CSVIter(str(file), (2,), label_csv=str(file), label_shape=(2,), batch_size=2, round_batch=False)
-    assert [b.label[0].shape for b in halves] == [(2, 2)]
+    assert [(b.label[0].shape, b.pad) for b in halves] == [((2, 2), 0), ((2, 2), 1)]
+
+
+def test_callbacks_find_the_variables_of_fit():
+    found: list[dict[str, Any]] = []
+    module = mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.Variable("data"), name="softmax"))
+    data = mx.io.NDArrayIter(np.ones((4, 3), np.float32), np.zeros(4), 2)
+    module.fit(data, data, num_epoch=1, batch_end_callback=lambda param: found.append(param.locals))
+    names = {"self", "train_data", "eval_data", "tic", "num_epoch", "optimizer", "validation_metric", "data_batch"}
+    assert names <= found[0].keys()
+
+
+def test_errors_of_names_and_of_order_have_mxnets_classes():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+    with pytest.raises(ValueError, match="data_names"):
+        mx.mod.Module(net, data_names=["dat"], label_names=None)
+    with pytest.raises(AssertionError, match="not ready"):
+        mx.mod.Module(net, label_names=None).get_outputs()
+    with pytest.raises(KeyError, match="No such type of device"):
+        mx.Context("foo")
+    with pytest.raises(TypeError, match="not a scalar"):
+        int(mx.nd.ones(2))
+    with pytest.raises(AssertionError, match="No metric is called 'nope'"):
+        mx.metric.create("nope")
+
+
+def test_schedules_and_metrics_tell_what_they_were_made_with():
+    factor, several = mx.lr_scheduler.FactorScheduler(5, 0.5), mx.lr_scheduler.MultiFactorScheduler([5, 7], 0.5)
+    told = []
+    for update in (5, 6, 11, 12):
+        _ = factor(update), several(update)
+        told.append((factor.count, several.cur_step_ind, several.count))
+    assert told == [(0, 0, 0), (5, 1, 5), (10, 2, 7), (10, 2, 7)]
+    metric = mx.metric.create('["topkaccuracy", {"top_k": 2}]')
+    assert (metric.name, metric.top_k, mx.metric.Perplexity(None).ignore_label) == ("top_k_accuracy_2", 2, None)
+    with pytest.raises(AttributeError, match="no attribute 'axes'"):
+        _ = metric.axes
 
 
 def test_what_the_trainer_takes_is_an_iterator_here():
