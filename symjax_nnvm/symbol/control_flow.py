@@ -288,10 +288,18 @@ class _Body:
 
 
 def _unite(*bodies: _Body) -> tuple[list[NodeEntry], list[list[int]]]:
-    """The inputs of all bodies, each once, and for each body the numbers of those that feed its variables."""
-    numbers: dict[NodeEntry, int] = {}
-    locs = [[numbers.setdefault(entry, len(numbers)) for entry in body.actual_entries()] for body in bodies]
-    return list(numbers), locs
+    """The inputs of all bodies, each once, and for each body the numbers of those that feed its variables. Variables of
+    one name are one input, as in MXNet: two branches may make the same one."""
+    inputs: dict[NodeEntry | str, NodeEntry] = {}
+    numbers: dict[NodeEntry | str, int] = {}
+
+    def number(entry: NodeEntry) -> int:
+        key = entry.node.name if entry.node.is_variable else entry
+        inputs.setdefault(key, entry)
+        return numbers.setdefault(key, len(numbers))
+
+    locs = [[number(entry) for entry in body.actual_entries()] for body in bodies]
+    return list(inputs.values()), locs
 
 
 def _create(op: str, graphs: Sequence[Symbol], inputs: Sequence[NodeEntry], **params: object) -> list[Symbol]:

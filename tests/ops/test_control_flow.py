@@ -267,3 +267,13 @@ def test_subgraphs_that_do_not_fit_cannot_be_composed():
             in_state_locs=(),
             remain_locs=(),
         )
+
+
+def test_branches_may_make_the_same_variable():
+    twice = lambda: sym.Variable("a") * 2  # noqa: E731
+    chosen = sym.contrib.cond(sym.Variable("p") > 0, lambda: sym.exp(sym.Variable("a")), twice)
+    assert chosen.list_arguments() == ["p", "a"]
+    for p, expected in ((1.0, np.e**2), (-1.0, 4.0)):
+        arrays = {"p": ones(1) * p, "a": ones(1) * 2}
+        np.testing.assert_allclose(lowering.compile(chosen)(arrays)[0][0], [expected], rtol=1e-6)
+    lowering.check_gradients(chosen, {"p": ones(1), "a": ones(1)})
