@@ -37,12 +37,24 @@ def _same_dtype(function: Callable[..., Array], for_nan: float | None = None) ->
     return reduction
 
 
+def _extreme(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A largest or smallest element, NaN where there is one: XLA's vectorised loops for CPUs lose it (jaxlib 0.12)."""
+
+    def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
+        found = function(data, axes, keepdims=keepdims)
+        if not jnp.issubdtype(data.dtype, jnp.floating):
+            return found
+        return jnp.where(jnp.isnan(data).any(axes, keepdims=keepdims), jnp.asarray(jnp.nan, data.dtype), found)
+
+    return reduction
+
+
 _REDUCTIONS: dict[str, Callable[..., Array]] = {
     "sum": _same_dtype(jnp.sum),
     "prod": _same_dtype(jnp.prod),
     "mean": _mean,
-    "max": lambda data, axes, *, keepdims: jnp.max(data, axes, keepdims=keepdims),
-    "min": lambda data, axes, *, keepdims: jnp.min(data, axes, keepdims=keepdims),
+    "max": _extreme(jnp.max),
+    "min": _extreme(jnp.min),
     "nansum": _same_dtype(jnp.sum, 0),
     "nanprod": _same_dtype(jnp.prod, 1),
 }

@@ -3,6 +3,7 @@
 # Some calls are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -86,3 +87,15 @@ def test_impossible_axes_are_named(symbol, words):
 def test_norm_supports_orders_1_and_2_only():
     with pytest.raises(ParamError, match="ord"):
         sym.norm(X, ord=3)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_nan_is_the_largest_and_the_smallest_wherever_it_stands(name: str, dtype: str):
+    rng = np.random.default_rng(0)
+    for shape, axis in (((4, 8, 10, 10, 3), 1), ((9, 9, 8, 9), 3), ((8, 7, 8, 9, 7), 0)):
+        x = rng.normal(size=shape).astype(dtype)
+        x.ravel()[rng.choice(x.size, x.size // 20, replace=False)] = np.nan
+        net = getattr(sym, name)(sym.Variable("x"), axis=axis)
+        for run in (lowering.compile(net), jax.jit(lowering.to_jax(net))):
+            np.testing.assert_array_equal(run({"x": x})[0][0], getattr(np, name)(x, axis=axis))
