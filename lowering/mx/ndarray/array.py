@@ -367,7 +367,7 @@ class NDArray(Arithmetic, Fluent):
             fix = "Call backward first, or write outside of the record section; +=, x[i] = y and out= are writes, too."
             raise GradientError(problem, fix=fix)
         if entry is not None:
-            problem = "Inplace operations (+=, -=, x[i]=, etc) are not supported when recording with autograd"
+            problem = "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd"
             raise GradientError(problem, fix="Make a new array: x = x + y, or mx.nd.concat of parts.")
 
     def _recorded_copy(self, value: NDArray) -> NDArray:

@@ -139,15 +139,25 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     return invoke(function_named("concat"), *arrays, dim=axis)
 
 
+class AxisError(CallError, ValueError):
+    """Axes that an array has not."""
+
+
 def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
-    """An array with some of its axes at other places."""
+    """An array with some of its axes at other places. Raises AxisError, a ValueError, for axes that it has not or that
+    come twice."""
     return invoke(function_named("transpose"), tensor, axes=_order(tensor.ndim, source, destination))
 
 
 def _order(ndim: int, source: Any, destination: Any) -> tuple[int, ...]:
     """The axes in their new order."""
-    sources = [axis % ndim for axis in np.atleast_1d(source)]
-    targets = [axis % ndim for axis in np.atleast_1d(destination)]
+    sources, targets = (np.atleast_1d(axes).tolist() for axes in (source, destination))
+    if len(sources) != len(targets) or any(not -ndim <= axis < ndim for axis in (*sources, *targets)):
+        got = f"{source} and {destination}"
+        raise AxisError("moveaxis takes an axis of the array for each axis", expected=f"axes below {ndim}", got=got)
+    sources, targets = ([axis % ndim for axis in axes] for axes in (sources, targets))
+    if len({*sources}) < len(sources) or len({*targets}) < len(targets):
+        raise AxisError("An axis comes twice", got=f"{source} and {destination}")
     order = [axis for axis in range(ndim) if axis not in sources]
     for target, axis in sorted(zip(targets, sources, strict=True)):
         order.insert(target, axis)

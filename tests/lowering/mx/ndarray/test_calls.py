@@ -85,3 +85,11 @@ def test_gradients_are_computed_of_outputs_that_are_there():
     y.backward()
     assert x.grad is not None
     np.testing.assert_allclose(x.grad.asnumpy(), np.exp([0.5, 1.5]), rtol=1e-6)
+
+
+def test_axes_that_cannot_be_moved_are_a_value_error():
+    x = nd.ones((2, 3, 4))
+    assert nd.moveaxis(x, [0, -1], [-1, 0]).shape == (4, 3, 2)
+    for source, destination in ((3, 0), (0, -4), ([0, 1], [0]), ([0, 0], [0, 1]), ([0, 1], [-1, 2])):
+        with pytest.raises(ValueError, match="axis"):
+            nd.moveaxis(x, source, destination)
