@@ -73,6 +73,9 @@ def _numpy() -> None:
     for name in ("bool", "float", "int", "object"):
         if name not in vars(np):
             setattr(np, name, vars(builtins)[name])
+    for name, value in {"NaN": np.nan, "Inf": np.inf, "float_": np.float64, "product": np.prod}.items():
+        if name not in vars(np):
+            setattr(np, name, value)
 
 
 def _imported_alone() -> None:
