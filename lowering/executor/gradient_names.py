@@ -36,7 +36,7 @@ class GradientNames:
         return name, [f"{name}_output" if len(source.inputs) == 1 else f"{name}_output{at}"]
 
     def zeros(self) -> list[tuple[str, str]]:
-        """(name, argument) of each gradient that MXNet's loss heads give to a label, zeros, and nobody asked for."""
+        """Return (name, argument) of the zeros that MXNet's loss heads give, unasked, as gradients of labels."""
         return [
             (f"{node.name}_backward_output{i}", entry.node.name)
             for node in self._forward.values()

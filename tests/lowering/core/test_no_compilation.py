@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import jax
 import numpy as np
 import pytest
@@ -12,22 +9,7 @@ import pytest
 from lowering import initializer
 from lowering.executor import bind, simple_bind
 from symjax_nnvm import symbol as sym
-
-
-@contextmanager
-def compilations() -> Iterator[list[str]]:
-    """What XLA is asked to compile meanwhile."""
-    seen: list[str] = []
-
-    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
-        if event.endswith(("backend_compile_duration", "jaxpr_trace_duration")):
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield seen
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+from tests.support.compilations import compilations
 
 
 def _network() -> sym.Symbol:
