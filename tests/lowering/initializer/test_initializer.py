@@ -186,14 +186,21 @@ def test_first_values_of_automatic_names_without_gaps_follow_the_very_names():
 
 
 def test_noise_of_an_optimiser_follows_the_names_by_rank():
-    """SGLD draws for every parameter."""
-    first, second = (lowering.Trainer(unnamed(), "sgld", {"learning_rate": 0.1}, label_names=()) for _ in range(2))
+    """SGLD draws for every parameter, also where the names' order as text is another: layer 10 comes before layer 9."""
+    with sym.NameManager():
+        for _ in range(7):
+            sym.FullyConnected(sym.Variable("data"), num_hidden=1)
+        networks = [unnamed() for _ in range(2)]
     batch = {"data": np.ones((4, 3, 5), np.float32)}
     states = []
-    for trainer in (first, second):
+    for net in networks:
+        trainer = lowering.Trainer(net, "sgld", {"learning_rate": 0.1}, label_names=())
         trainer.init(3, data=(4, 3, 5))
         trainer.step(batch)
-        states.append(list(trainer.require_state().params.values()))
+        params = trainer.require_state().params
+        states.append([params[name] for name in net.list_arguments() if name in params])
+    assert "fullyconnected10_weight" in networks[1].list_arguments()
+    assert len(states[0]) == 7
     for a, b in zip(*states, strict=True):
         np.testing.assert_array_equal(a, b)
 
