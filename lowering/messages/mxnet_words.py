@@ -250,7 +250,10 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "init": "Use lowering.initializer.",
         "io": "Use lowering.Batches(arrays, batch_size), or lowering.data, which has ImageRecordIter.",
         "recordio": "Use lowering.data.RecordFile(path) and lowering.data.RecordWriter(path).",
-        **{name: f"Use lowering.data.{name}." for name in ("ImageRecordIter", "CSVIter", "LibSVMIter", "RecordFile")},
+        **{
+            name: f"Use lowering.data.{name}."
+            for name in ("ImageRecordIter", "ImageDetRecordIter", "CSVIter", "LibSVMIter", "RecordFile")
+        },
         "NDArrayIter": "Use lowering.Batches(arrays, batch_size).",
         "metric": "Use lowering.training.metrics.",
         "optimizer": "Use lowering.Trainer(symbol, 'adam', {...}); lowering.training.list_optimizers() names them.",
