@@ -136,13 +136,11 @@ class DetectionAugmentation:
 
     def _each(self, name: str) -> list[float]:
         given = getattr(self, name)
-        values: list[Any] = (
-            list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given]
-        )
+        several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+        values: list[Any] = list(given) if several else [given]
         values = values * self.num_crop_sampler if len(values) == 1 else values
-        if len(values) != self.num_crop_sampler or not all(
-            isinstance(value, int | float | np.number) for value in values
-        ):
+        numbers = all(isinstance(value, int | float | np.number) for value in values)
+        if len(values) != self.num_crop_sampler or not numbers:
             raise wrong(name, f"a number, or one for each of num_crop_sampler={self.num_crop_sampler}", given)
         return values
 

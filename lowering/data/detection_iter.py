@@ -129,11 +129,11 @@ class DetectionTransform:
         self.parameters = p = detection_augmentation(parameters)
         self.data_name, self.label_name = data_name, label_name
         self._width, self._filler = label_pad_width, label_pad_value
-        channels = p.data_shape[0]
-        mean = np.array((p.mean_r, p.mean_g, p.mean_b, p.mean_a)[:channels], np.float32).reshape(-1, 1, 1)
-        self._mean = mean if max(p.mean_r, p.mean_g, p.mean_b, p.mean_a) > 0 else np.float32(0)
-        if p.mean_img and not np.any(self._mean):
-            self._mean = mean_image(p.mean_img, p.data_shape)
+        means, channels = (p.mean_r, p.mean_g, p.mean_b, p.mean_a), p.data_shape[0]
+        if max(means) > 0:
+            self._mean = np.array(means[:channels], np.float32).reshape(-1, 1, 1)
+        else:
+            self._mean = mean_image(p.mean_img, p.data_shape) if p.mean_img else np.zeros(1, np.float32)
         std = np.array((p.std_r, p.std_g, p.std_b, p.std_a)[:channels], np.float32).reshape(-1, 1, 1)
         self._std = np.where(std > 0, std, np.float32(1))
 
