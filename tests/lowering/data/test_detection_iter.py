@@ -48,6 +48,17 @@ def test_a_missing_mean_image_is_made_as_mxnet_makes_it(tmp_path: Path):
         assert (tmp_path / "mean.bin").read_bytes() == (GOLDENS / "detection_mean.bin").read_bytes()
 
 
+def test_means_of_channels_hold_in_the_place_of_a_mean_image(tmp_path: Path):
+    given = {"mean_img": "mean", "mean_b": 9.0}
+    (plain,), (both,), (image,) = (
+        images(tmp_path, mean_b=9.0),
+        images(tmp_path, **given),
+        images(tmp_path, mean_img="mean"),
+    )
+    np.testing.assert_array_equal(both["data"], plain["data"])
+    assert not np.array_equal(image["data"], plain["data"])
+
+
 def test_deviation_labels_are_as_wide_as_the_longest_of_the_file(tmp_path: Path):
     parts = [images(tmp_path, num_parts=3, part_index=i, batch_size=1) for i in range(3)]
     assert {next(iter(part))["softmax_label"].shape for part in parts} == {(1, 26)}
