@@ -32,6 +32,7 @@ def run_file(plugin: str, tests: Path, seconds: int, only: str) -> list[Row]:
     """The rows of one file of tests, in a process of its own. One that dies leaves the rows of the tests before."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "rows"
+        (Path(folder) / "data").mkdir()  # which tests of MXNet write into
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(tests.parent)]),

@@ -17,7 +17,7 @@ from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context, current_context
-from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
+from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
@@ -544,20 +544,66 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     key = None if None in described else (function, *_surroundings(context), shape, *kwargs, *described)
     prepared = None if key is None else _prepared.get(key)
     if prepared is None:
+        prepared = None if key is None else _with_other_numbers(key, kwargs, arrays)
+    if prepared is None:
         prepared = _prepare(function, args, kwargs, len(arrays), context, shape)
         if key is not None and not prepared[0].calls_python:
             _prepared[key] = prepared
-    expression, is_list = prepared
-    outputs = _run(expression, arrays, context, out)
+            if prepared[1] is not None:
+                _prepared[_without_numbers(key, kwargs)] = prepared
+    expression, numbered, is_list = prepared
+    outputs = _run(expression, arrays, context, out, numbered)
     if out is not None:
         return out
     return outputs if is_list else outputs[0]
 
 
+_CHANGING = frozenset({"scalar", "lr", "eta", "t"})
+"""Keywords whose numbers change from call to call."""
+
+
+def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The key of a call with keywords, whose descriptions are its last parts, without the numbers that may change."""
+    first = len(key) - len(kwargs)
+    kinds = (
+        part[0] if name in _CHANGING and isinstance(part, tuple) else part
+        for name, part in zip(kwargs, key[first:], strict=True)
+    )
+    return (*key[:first], *kinds)
+
+
+def _with_other_numbers(
+    key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]
+) -> tuple[Expression, Numbered, bool] | None:
+    """What a call evaluates where a call was prepared that differs in numbers alone; else None."""
+    given = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
+    if not given or not _takes_any_number(arrays):
+        return None
+    expression, numbered, is_list = _prepared.get(_without_numbers(key, kwargs)) or (None, None, False)
+    if expression is None or numbered is None:
+        return None
+    of_any, _ = numbered
+    try:
+        numbers = [float(given.pop(name)) for name in of_any.changing]
+    except (KeyError, ValueError):  # the operator says what it does not take
+        return None
+    checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator says which rates it does not take
+    return (expression, (of_any, numbers), is_list) if checked and not given else None
+
+
+def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
+    """Whether a call may be computed with its numbers as arrays: it is not recorded, and no array is of integers."""
+    recorded = recording.is_recording() and any(array.entry is not None for array in arrays)
+    return not recorded and all(jnp.issubdtype(array.cell.dtype, jnp.floating) for array in arrays)
+
+
 _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})
 """Types of arguments that are equal only where they mean the same."""
 
-_prepared: Recent[tuple[Any, ...], tuple[Expression, bool]] = Recent(4096)
+Numbered = tuple[OfAnyNumber, list[Any]] | None
+"""What computes an expression and others that differ from it in numbers alone, with its numbers."""
+
+_prepared: Recent[tuple[Any, ...], tuple[Expression, Numbered, bool]] = Recent(4096)
 """What a call of `invoke` evaluates, and whether its result is a list, by everything but the arrays."""
 
 
@@ -590,8 +636,8 @@ def _prepare(
     given: int,
     context: Context,
     shape: tuple[int, ...] | None,
-) -> tuple[Expression, bool]:
-    """The expression of a call with so many arrays, and whether the call returns a list.
+) -> tuple[Expression, Numbered, bool]:
+    """The expression of a call with so many arrays, also for any numbers, and whether the call returns a list.
 
     shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
     """
@@ -613,7 +659,7 @@ def _prepare(
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     expression = shared_expression(symbol, given, *_surroundings(context))
-    return expression, len(parts) > 1 or len(symbol.outputs) > 1
+    return expression, of_any_number(expression), len(parts) > 1 or len(symbol.outputs) > 1
 
 
 def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
@@ -636,27 +682,35 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
     return _run(shared_expression(symbol, len(arrays), *_surroundings(context)), arrays, context, None)
 
 
-def _run(expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any) -> list[NDArray]:
+def _run(
+    expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any, numbered: Numbered = None
+) -> list[NDArray]:
     """The outputs of an expression; out: arrays that they are written to, too. Raises CallError for those that do not
     fit."""
     if out is None and not expression.states:
-        return _evaluated(expression, arrays, context)
+        return _evaluated(expression, arrays, context, numbered)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, context)
+        outputs = _evaluated(expression, arrays, context, numbered)
         if out is not None:
             _write(targets, outputs, out)
     return outputs
 
 
-def _evaluated(expression: Expression, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
+def _evaluated(
+    expression: Expression, arrays: Sequence[NDArray], context: Context, numbered: Numbered
+) -> list[NDArray]:
     """The outputs of an expression, whose states are written, and which is recorded."""
     inputs, device = [arrays[i] for i in expression.positions], context.device
     values = [array.value for array in inputs]
     refuse_without_client()
-    outputs, states, key = evaluate(expression, values)
+    if numbered is not None and _takes_any_number(inputs):
+        of_any, numbers = numbered
+        (outputs, states), key = of_any.forward(values, numbers), None
+    else:
+        outputs, states, key = evaluate(expression, values)
     for name, value in states.items():
         arrays[int(name[1:])].cell.assign(value)
     if device is None:
