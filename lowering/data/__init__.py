@@ -1,6 +1,8 @@
 """This package reads data sets that MXNet's users have: record files, images in them, and text, as batches or as
 sources for Grain."""
 
+from lowering.data.detection import DetectionAugmentation as DetectionAugmentation
+from lowering.data.detection_iter import ImageDetRecordIter as ImageDetRecordIter
 from lowering.data.parameters import Augmentation as Augmentation
 from lowering.data.record_iter import ImageRecordIter as ImageRecordIter
 from lowering.data.text import CSVIter as CSVIter

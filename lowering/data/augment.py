@@ -7,12 +7,20 @@ Sizes and coefficients are computed in float32 where MXNet does so: a pixel more
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from lowering.data.draws import Draws
-from lowering.data.parameters import AUTO, RANDOM, Augmentation
+from lowering.data.parameters import Augmentation
+from lowering.data.pixels import (
+    interpolation,
+    resized,
+    saturated,
+    with_border,
+    with_channels,
+    with_hue,
+    with_shorter_edge,
+)
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.mxnet.images import opencv
 
@@ -33,12 +41,11 @@ def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
     """The image after all that the parameters ask for: (height, width, channels) of data_shape, not yet normalised."""
     height, width = p.data_shape[1:]
     if p.resize != -1:
-        image = _shorter_edge(image, p, draws)
+        image = with_shorter_edge(image, p.resize, p.inter_method, draws)
     if p.affine:
         image = _affine(image, p, draws)
     if p.pad > 0:
-        border = opencv().BORDER_CONSTANT
-        image = _filled(opencv().copyMakeBorder(image, *[p.pad] * 4, border, value=[p.fill_value] * 4), image)
+        image = with_border(image, p.pad, p.pad, p.pad, p.pad, [p.fill_value] * 4)
     cropped = None
     if p.random_resized_crop:
         cropped = _random_resized_crop(image, p, draws)
@@ -55,39 +62,6 @@ def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 # -- sizes -----------------------------------------------------------------------------------------------------------
-
-
-def _resized(image: np.ndarray, width: int, height: int, p: Augmentation, draws: Draws) -> np.ndarray:
-    if width < 1 or height < 1:
-        raise TrainingError(
-            "An image that would be resized to nothing", expected="1 pixel at least", got=f"{width} × {height}"
-        )
-    method = _method(image, width, height, p, draws)
-    return _filled(opencv().resize(image, (width, height), interpolation=method), image)
-
-
-def _method(image: np.ndarray, width: int, height: int, p: Augmentation, draws: Draws) -> int:
-    """OpenCV's number of an interpolation, which MXNet's is but for two."""
-    if p.inter_method == RANDOM:
-        return draws.whole(0, 4)
-    if p.inter_method != AUTO:
-        return p.inter_method
-    before = image.shape
-    if width > before[1] and height > before[0]:
-        return opencv().INTER_CUBIC
-    return opencv().INTER_AREA if width < before[1] and height < before[0] else opencv().INTER_LINEAR
-
-
-def _filled(image: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The image with the axis of channels, which OpenCV drops from images of one channel."""
-    return image.reshape(*image.shape[:2], like.shape[2])
-
-
-def _shorter_edge(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    height, width = image.shape[:2]
-    if height > width:
-        return _resized(image, p.resize, p.resize * height // width, p, draws)
-    return _resized(image, p.resize * width // height, p.resize, p, draws)
 
 
 def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
@@ -116,11 +90,11 @@ def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
         image,
         matrix,
         size,
-        flags=_method(image, *size, p, draws),
+        flags=interpolation(image, *size, p.inter_method, draws),
         borderMode=opencv().BORDER_CONSTANT,
         borderValue=[p.fill_value] * 4,
     )
-    return _filled(warped, image)
+    return with_channels(warped, image)
 
 
 # -- crops -----------------------------------------------------------------------------------------------------------
@@ -138,10 +112,10 @@ def _at_least(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
     height, width = p.data_shape[1:]
     if image.shape[0] < height:
         longer = int(np.float32(height) / np.float32(image.shape[0]) * np.float32(image.shape[1]))
-        image = _resized(image, longer, height, p, draws)
+        image = resized(image, longer, height, p.inter_method, draws)
     if image.shape[1] < width:
         longer = int(np.float32(width) / np.float32(image.shape[1]) * np.float32(image.shape[0]))
-        image = _resized(image, width, longer, p, draws)
+        image = resized(image, width, longer, p.inter_method, draws)
     if image.shape[0] < height or image.shape[1] < width:  # rounding, at most
         got = f"{image.shape[0]} × {image.shape[1]}"
         raise TrainingError("An image smaller than data_shape", expected=f"{height} × {width}", got=got, fix="resize=…")
@@ -158,7 +132,7 @@ def _square_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray
             fix=f"resize={p.max_crop_size} makes every image's shorter edge as long.",
         )
     side = draws.whole(p.min_crop_size, p.max_crop_size)
-    return _resized(_crop(image, side, side, p, draws), p.data_shape[2], p.data_shape[1], p, draws)
+    return resized(_crop(image, side, side, p, draws), p.data_shape[2], p.data_shape[1], p.inter_method, draws)
 
 
 def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray | None:
@@ -175,7 +149,7 @@ def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np
         if 0 < height <= rows and 0 < width <= columns:
             top, left = draws.whole(0, rows - height), draws.whole(0, columns - width)
             part = image[top : top + height, left : left + width]
-            return _resized(part, p.data_shape[2], p.data_shape[1], p, draws)
+            return resized(part, p.data_shape[2], p.data_shape[1], p.inter_method, draws)
     return None
 
 
@@ -187,21 +161,17 @@ def _rounded(value: float) -> int:
 # -- colours ---------------------------------------------------------------------------------------------------------
 
 
-def _saturated(values: Any) -> np.ndarray:
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
-
-
 def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
     """Brightness, contrast and saturation, in any order. Grey is weighed as if blue were red, as in MXNet."""
     cv2 = opencv()
     bright, contrast, colour = (np.float32(1 + draws.uniform(-a, a)) for a in (p.brightness, p.contrast, p.saturation))
     for step in draws.shuffled(3):
         if step == 0:
-            image = _saturated(image * bright)
+            image = saturated(image * bright)
             continue
         grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
         if step == 1:
-            image = _saturated(image * contrast + (1 - contrast) * np.float32(cv2.mean(grey)[0]))
+            image = saturated(image * contrast + (1 - contrast) * np.float32(cv2.mean(grey)[0]))
         else:
             image = cv2.addWeighted(image, float(colour), cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), float(1 - colour), 0)
     return image
@@ -209,15 +179,13 @@ def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 def _hue(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
     """The image with hue, lightness and saturation moved by one number each."""
-    cv2 = opencv()
 
     def moved(most: int) -> int:
         drawn = (draws.uniform() + 4 * draws.uniform()) / 5  # extreme values are rarer
         return int(drawn * most * 2 - most)
 
     hue, saturation, lightness = moved(p.random_h), moved(p.random_s), moved(p.random_l)
-    values = cv2.cvtColor(image, cv2.COLOR_BGR2HLS).astype(np.int16) + np.array([hue, lightness, saturation], np.int16)
-    return cv2.cvtColor(np.clip(values, 0, [180, 255, 255]).astype(np.uint8), cv2.COLOR_HLS2BGR)
+    return with_hue(image, hue, saturation, lightness)
 
 
 def _pca_noise(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:

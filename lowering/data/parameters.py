@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from lowering.data.pixels import AUTO, RANDOM
 from symjax_nnvm.errors import CallError, TrainingError, refuse_unknown
 from symjax_nnvm.io.files import StrPath
-
-AUTO, RANDOM = 9, 10
-"""Values of inter_method that are no interpolation but choose one."""
 
 _DTYPES = ("float32", "uint8", "int8")
 
@@ -72,48 +70,30 @@ class Augmentation:
     dtype: str | None = None  # None is float32; uint8 is not normalised, int8 less the mean, rounded
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.default is not MISSING and field.default not in ("", None):
-                self._check_number(field.name, field.default)
-        shape = self.data_shape
-        if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[0] not in (1, 3, 4) or min(shape) < 1:
-            raise _wrong("data_shape", "(channels, height, width) with 1, 3 or 4 channels", shape)
-        if self.inter_method not in (0, 1, 2, 3, 4, AUTO, RANDOM):
-            raise _wrong("inter_method", "0, 1, 2, 3, 4, 9 or 10", self.inter_method)
-        if self.dtype is not None and np.dtype(self.dtype).name not in _DTYPES:
-            raise _wrong("dtype", ", ".join(_DTYPES), self.dtype)
-        if 0 in (self.std_r, self.std_g, self.std_b, self.std_a):
-            raise _wrong("std_r, std_g, std_b, std_a", "numbers other than 0", 0)
-        if self.resize != -1 and self.resize < 1:
-            raise _wrong("resize", "1 or more pixels, or -1", self.resize)
-        self._check_crops()
         coloured = ("brightness", "contrast", "saturation", "random_h", "random_s", "random_l", "pca_noise")
-        if shape[0] != 3 and any(getattr(self, name) for name in coloured):
-            raise _wrong("data_shape", f"3 channels, for {', '.join(coloured)}", tuple(shape))
-        object.__setattr__(self, "data_shape", tuple(shape))
+        check_images(self, coloured)
+        if self.dtype is not None and np.dtype(self.dtype).name not in _DTYPES:
+            raise wrong("dtype", ", ".join(_DTYPES), self.dtype)
+        if 0 in (self.std_r, self.std_g, self.std_b, self.std_a):
+            raise wrong("std_r, std_g, std_b, std_a", "numbers other than 0", 0)
+        self._check_crops()
         object.__setattr__(self, "rotate_list", _angles(self.rotate_list))
-
-    def _check_number(self, name: str, default: Any) -> None:
-        value = getattr(self, name)
-        kinds = (bool, int, np.bool_, np.integer) if isinstance(default, int) else (int, float, np.number)
-        if not isinstance(value, kinds) or not math.isfinite(value):
-            raise _wrong(name, "a number" if isinstance(default, float) else f"a {type(default).__name__}", value)
 
     def _check_crops(self) -> None:
         sizes = self.min_crop_size, self.max_crop_size
         if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
-            raise _wrong("min_crop_size, max_crop_size", "both, the first at most the second, from 1", sizes)
+            raise wrong("min_crop_size, max_crop_size", "both, the first at most the second, from 1", sizes)
         if not 0 < self.min_random_area <= self.max_random_area:
             got = self.min_random_area, self.max_random_area
-            raise _wrong("min_random_area, max_random_area", "the first above 0 and at most the second", got)
+            raise wrong("min_random_area, max_random_area", "the first above 0 and at most the second", got)
         low, high = self.aspect_ratios
         if not 0 < low <= high:
-            raise _wrong("min_aspect_ratio, max_aspect_ratio", "ratios above 0, the least first", (low, high))
+            raise wrong("min_aspect_ratio, max_aspect_ratio", "ratios above 0, the least first", (low, high))
         if self.random_resized_crop and (
             self.rand_crop or sizes != (-1, -1) or (self.min_random_scale, self.max_random_scale) != (1, 1)
         ):
             names = "rand_crop, min_crop_size, max_crop_size, min_random_scale, max_random_scale"
-            raise _wrong("random_resized_crop", f"none of {names} beside it", True)
+            raise wrong("random_resized_crop", f"none of {names} beside it", True)
 
     @property
     def aspect_ratios(self) -> tuple[float, float]:
@@ -136,6 +116,30 @@ class Augmentation:
         )
 
 
+def check_images(p: Any, coloured: Sequence[str]) -> None:
+    """Raise TrainingError unless the numbers of a dataclass of parameters are such, and data_shape, inter_method and
+    resize have meanings. coloured: the parameters that need three channels."""
+    for field in fields(p):
+        if isinstance(field.default, int | float):
+            _check_number(field.name, field.default, getattr(p, field.name))
+    shape = p.data_shape
+    if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[0] not in (1, 3, 4) or min(shape) < 1:
+        raise wrong("data_shape", "(channels, height, width) with 1, 3 or 4 channels", shape)
+    if p.inter_method not in (0, 1, 2, 3, 4, AUTO, RANDOM):
+        raise wrong("inter_method", "0, 1, 2, 3, 4, 9 or 10", p.inter_method)
+    if p.resize != -1 and p.resize < 1:
+        raise wrong("resize", "1 or more pixels, or -1", p.resize)
+    if shape[0] != 3 and any(getattr(p, name) for name in coloured):
+        raise wrong("data_shape", f"3 channels, for {', '.join(coloured)}", tuple(shape))
+    object.__setattr__(p, "data_shape", tuple(shape))
+
+
+def _check_number(name: str, default: Any, value: Any) -> None:
+    kinds = (bool, int, np.bool_, np.integer) if isinstance(default, int) else (int, float, np.number)
+    if not isinstance(value, kinds) or not math.isfinite(value):
+        raise wrong(name, "a number" if isinstance(default, float) else f"a {type(default).__name__}", value)
+
+
 AUGMENTS = [field.name for field in fields(Augmentation)]
 """The names of an augmentation's parameters."""
 
@@ -146,15 +150,23 @@ def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
     return Augmentation(**parameters)
 
 
-def check_ignored(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of images among ImageRecordIter's, without those that this library ignores.
+def check_ignored(iterator: str, augmenter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of images among an iterator's, without those that this library ignores.
 
     Raises CallError for another augmenter than MXNet's default one.
     """
-    if parameters.get("aug_seq", "aug_default") != "aug_default":
-        why = "there is one augmenter, aug_default. Leave it out; other steps go into Grain's map"
-        raise CallError(f"ImageRecordIter does not support aug_seq: {why}.")
+    if parameters.get("aug_seq", augmenter) != augmenter:
+        why = f"there is one augmenter, {augmenter}. Leave it out; other steps go into Grain's map"
+        raise CallError(f"{iterator} does not support aug_seq: {why}.")
     return {name: value for name, value in parameters.items() if name not in IGNORED}
+
+
+def check_part(num_parts: int, part_index: int) -> None:
+    """Raise TrainingError where there is no such part."""
+    if num_parts < 1 or not 0 <= part_index < num_parts:
+        got = f"part {part_index} of {num_parts}"
+        fix = "With jax.distributed: num_parts=jax.process_count(), part_index=jax.process_index()."
+        raise TrainingError("There is no such part", expected="part_index from 0, below num_parts", got=got, fix=fix)
 
 
 def part_of(count: int, num_parts: int, part_index: int) -> range:
@@ -162,10 +174,7 @@ def part_of(count: int, num_parts: int, part_index: int) -> range:
 
     Raises TrainingError.
     """
-    if num_parts < 1 or not 0 <= part_index < num_parts:
-        got = f"part {part_index} of {num_parts}"
-        fix = "With jax.distributed: num_parts=jax.process_count(), part_index=jax.process_index()."
-        raise TrainingError("There is no such part", expected="part_index from 0, below num_parts", got=got, fix=fix)
+    check_part(num_parts, part_index)
     step = -(-count // num_parts)
     return range(min(count, part_index * step), min(count, (part_index + 1) * step))
 
@@ -175,8 +184,9 @@ def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(int(angle) for angle in (given.split(",") if isinstance(given, str) else given) if angle != "")
     except (TypeError, ValueError):
-        raise _wrong("rotate_list", "whole degrees: '0,90,180' or [0, 90, 180]", given) from None
+        raise wrong("rotate_list", "whole degrees: '0,90,180' or [0, 90, 180]", given) from None
 
 
-def _wrong(name: str, expected: str, got: object) -> TrainingError:
+def wrong(name: str, expected: str, got: object) -> TrainingError:
+    """The error of a parameter that has no meaning."""
     return TrainingError("Wrong parameter of images", param=name, expected=expected, got=repr(got))

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
-from lowering.data.draws import Draws, draws_of
-from lowering.data.parameters import check_ignored, part_of
+from lowering.data.parameters import check_ignored
+from lowering.data.records import RecordBatches, labels_of_list, records_of
 from lowering.data.transform import ImageTransform
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.training.data import Batches
-from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.io.files import StrPath
-from symjax_nnvm.mxnet.params import save_arrays
-from symjax_nnvm.mxnet.record_file import RecordFile
-from symjax_nnvm.mxnet.record_lists import read_list
-
-Sample = dict[str, np.ndarray]
 
 
-class ImageRecordIter:
+class ImageRecordIter(RecordBatches):
     """Gives batches {data_name: (n, c, h, w), label_name: (n,) or (n, k)} of the images of a record file.
 
     Parameters have MXNet 1.9.1's names, defaults and meanings: those of images are the fields of
@@ -66,92 +53,22 @@ class ImageRecordIter:
         label_name: str = "softmax_label",
         **parameters: Any,
     ):
-        images = {"data_shape": data_shape, "label_width": label_width, **check_ignored(parameters)}
-        images |= {"data_name": data_name, "label_name": label_name}
-        mean = images.get("mean_img", "")
-        mean_is_missing = bool(mean) and not os.path.lexists(mean)
-        self.transform = ImageTransform(**{**images, "mean_img": ""} if mean_is_missing else images)
-        if preprocess_threads < 1 or prefetch_buffer < 0:
-            got = preprocess_threads, prefetch_buffer
-            raise TrainingError("Wrong preprocess_threads or prefetch_buffer", expected="from 1, from 0", got=got)
-        file = RecordFile(path_imgrec, path_imgidx or None)
-        rows = part_of(len(file), num_parts, part_index)
-        self.file = file.select(np.argsort(file.offsets, kind="stable"))
-        self._labels = _labels_of_list(path_imglist, label_width) if path_imglist else None
-        if not len(rows):
-            fix = f"{self.file.path} has {len(file)} records."
-            raise TrainingError("There is no image", got=f"part {part_index} of {num_parts}", fix=fix)
-        last = "pad" if round_batch else "keep"
-        order = seed + (shuffle_chunk_seed << 32)  # one of the two says it all: images are shuffled one by one
-        self._numbers = Batches({"number": np.array(rows)}, batch_size, shuffle, order, last)
-        self._seed = seed if seed_aug is None else seed_aug
-        self._threads, self._ahead = preprocess_threads, prefetch_buffer
-        self.batch_size = batch_size
-        self.num_rows = len(rows)
-        if mean_is_missing:
-            save_arrays(mean, {"mean_img": self._mean_image()})
-            self.transform = ImageTransform(**images)
-
-    def __len__(self) -> int:
-        """The number of batches in an epoch."""
-        return len(self._numbers)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return self.epoch(0)
-
-    def rows(self, i: int) -> int:
-        """Return the number of rows of batch i that are not padding."""
-        return self._numbers.rows(i)
-
-    def epoch(self, n: int, start: int = 0) -> Iterator[Sample]:
-        """Return the batches of epoch n, from number `start` on."""
-        return self._read(self._numbers.epoch(n, start), n)
-
-    def _read(self, numbers: Iterable[Sample], n: int) -> Iterator[Sample]:
-        waiting: deque[list[Future[Sample]]] = deque()
-        with ThreadPoolExecutor(self._threads, "ImageRecordIter") as pool:
-            try:
-                for chosen in numbers:
-                    waiting.append([pool.submit(self._sample, int(number), n) for number in chosen["number"]])
-                    if len(waiting) > self._ahead:
-                        yield _batch(waiting.popleft())
-                while waiting:
-                    yield _batch(waiting.popleft())
-            finally:  # a loop that ends before its epoch does not wait for images that it will not read
-                for sample in (future for batch in waiting for future in batch):
-                    sample.cancel()
-
-    def _mean_image(self) -> np.ndarray:
-        """The mean of all images of the file, as they come in epoch 0: added up in MXNet's order, one by one."""
-        whole = Batches({"number": np.arange(len(self.file))}, self.batch_size, last="keep")
-        total = np.zeros(self.transform.parameters.data_shape, np.float32)
-        for batch in self._read(whole.epoch(0), 0):
-            for image in batch[self.transform.data_name]:
-                total += image
-        return total * (np.float32(1) / np.float32(len(self.file)))
-
-    def _sample(self, number: int, epoch: int) -> Sample:
-        header, data = self.file.unpack(number)
-        if self._labels is not None:
-            if header.id not in self._labels:
-                fix = f"The image's number is {header.id}: a line of path_imglist begins with it."
-                raise TrainingError(f"Record {number} of {self.file.path} has no label", fix=fix)
-            header = header._replace(flag=self.transform.label_width, label=self._labels[header.id])
-        draws: Draws | None = draws_of(self._seed, epoch, number) if self.transform.random else None
-        return self.transform.sample(header, data, draws, f"Record {number} of {self.file.path}")
-
-
-def _batch(samples: list[Future[Sample]]) -> Sample:
-    done = [sample.result() for sample in samples]
-    return {name: np.stack([sample[name] for sample in done]) for name in done[0]}
-
-
-def _labels_of_list(path: StrPath, width: int) -> dict[int, float | np.ndarray]:
-    """Labels by the numbers of images. Raises TrainingError, RecordFormatError."""
-    labels: dict[int, float | np.ndarray] = {}
-    for row in read_list(path):
-        if len(row.labels) < width:
-            got = f"{len(row.labels)} of image {row.id} in {os.fspath(path)}"
-            raise TrainingError("Too few labels", param="label_width", expected=f"{width} labels", got=got)
-        labels[row.id] = row.labels[0] if width == 1 else np.array(row.labels[:width], np.float32)
-    return labels
+        images = {"data_shape": data_shape, "label_width": label_width, "data_name": data_name}
+        images |= {"label_name": label_name, **check_ignored("ImageRecordIter", "aug_default", parameters)}
+        ImageTransform(**{**images, "mean_img": ""})  # wrong parameters are errors before a file is opened
+        super().__init__(
+            records_of(path_imgrec, path_imgidx),
+            lambda mean: ImageTransform(**{**images, "mean_img": mean}),
+            labels_of_list(path_imglist, label_width) if path_imglist else None,
+            batch_size,
+            mean_img=images.get("mean_img", ""),
+            shuffle=shuffle,
+            seed=seed,
+            seed_aug=seed_aug,
+            shuffle_chunk_seed=shuffle_chunk_seed,
+            num_parts=num_parts,
+            part_index=part_index,
+            round_batch=round_batch,
+            preprocess_threads=preprocess_threads,
+            prefetch_buffer=prefetch_buffer,
+        )

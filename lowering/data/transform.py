@@ -11,12 +11,10 @@ from lowering.data.augment import augment
 from lowering.data.draws import Draws
 from lowering.data.parameters import Augmentation, augmentation
 from symjax_nnvm.errors import NNVMError, TrainingError
-from symjax_nnvm.mxnet.images import decode_bgr
+from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.mxnet.images import decode_bgr, swap_red_and_blue
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.recordio import IRHeader, unpack
-
-_ORDER: dict[int, Any] = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}
-"""Channels → red, green, blue and alpha among OpenCV's blue, green, red and alpha."""
 
 
 class ImageTransform:
@@ -87,7 +85,7 @@ class ImageTransform:
         """Planes of red, green and blue, mirrored and normalised, in MXNet's order of operations."""
         p = self.parameters
         mirrored = (p.rand_mirror and draws.uniform() < 0.5) or p.mirror
-        planes = image[..., _ORDER[image.shape[2]]].transpose(2, 0, 1)
+        planes = planes_of(image)
         mean, std = self._normal
         if p.dtype is None or np.dtype(p.dtype) == np.float32:
             contrast = np.float32(draws.uniform(-p.max_random_contrast, p.max_random_contrast) + 1)
@@ -105,7 +103,7 @@ class ImageTransform:
         channels = p.data_shape[0]
         mean = np.array((p.mean_r, p.mean_g, p.mean_b, p.mean_a)[:channels], np.float32).reshape(-1, 1, 1)
         std = np.array((p.std_r, p.std_g, p.std_b, p.std_a)[:channels], np.float32).reshape(-1, 1, 1)
-        return (_mean_image(p) if p.mean_img else mean), std
+        return (mean_image(p.mean_img, p.data_shape) if p.mean_img else mean), std
 
 
 def _rounded(mean: np.ndarray) -> np.ndarray:
@@ -113,14 +111,20 @@ def _rounded(mean: np.ndarray) -> np.ndarray:
     return (np.sign(mean) * np.floor(np.abs(mean) + np.float32(0.5))).astype(np.int32)
 
 
-def _mean_image(p: Augmentation) -> np.ndarray:
+def planes_of(image: np.ndarray) -> np.ndarray:
+    """Planes (c, h, w) of red, green and blue of an image as OpenCV has it; alpha stays the last."""
+    return swap_red_and_blue(image).transpose(2, 0, 1)
+
+
+def mean_image(path: StrPath, shape: tuple[int, ...]) -> np.ndarray:
+    """The one array of a file, float32. Raises TrainingError unless it has this shape."""
     try:
-        arrays = load_arrays(p.mean_img)
+        arrays = load_arrays(path)
     except NNVMError as error:
         fix = "ImageRecordIter makes one where there is none. mean_r=, mean_g=, mean_b= do without."
         raise TrainingError(f"No mean image: {error}", param="mean_img", fix=fix) from error
     values = list(arrays.values()) if isinstance(arrays, dict) else arrays
-    if len(values) != 1 or values[0].shape != p.data_shape:
+    if len(values) != 1 or values[0].shape != shape:
         got = [value.shape for value in values[:8]]
-        raise TrainingError("No mean image", param="mean_img", expected=f"one array {p.data_shape}", got=got)
+        raise TrainingError("No mean image", param="mean_img", expected=f"one array {shape}", got=got)
     return np.asarray(values[0], np.float32)

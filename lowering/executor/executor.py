@@ -375,10 +375,14 @@ class Executor:
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
         """Have `callback(name, array)` called for every output of every operator, forward and backward.
 
-        Calls come in the order of execution, after the forward or the backward part has run. monitor_all: before its
-        outputs, each operator's inputs. None ends it. Monitored runs keep every value in memory; what
-        mirroring computes again is not told, nor what MXNet does within one operator. The gradient of input i of a node
-        is called `{node}_backward_output{i}`.
+        Calls come in the order of execution, after the forward or the backward part has run; of the gradient of a node
+        together. monitor_all: before its outputs, each operator's inputs. None ends it. Monitored runs keep every value
+        in memory; what mirroring computes again is not told, nor what MXNet does within one operator.
+
+        The gradient of input i of a node is called `{node}_backward_output{i}`; one that nothing asks for is told as
+        zeros. The inputs of a gradient, `{node}_backward_input{i}`, are what is read here: gradients, then the node's
+        inputs, then its outputs. MXNet's operators may read others, in another order: SoftmaxOutput's reads its output
+        before the label, and those of oneDNN have workspaces.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
         self._residuals = None  # a monitored run keeps others
@@ -386,18 +390,17 @@ class Executor:
     def _report(self, seen: Sequence[Sequence[jax.Array]], *, forward: bool) -> None:
         assert self._monitor is not None
         callback, monitor_all = self._monitor
-        names = self._functions.step_names(forward)
-        for (input_names, output_names), inputs, outputs in zip(names, seen[::2], seen[1::2], strict=True):
-            if monitor_all:
-                for called, value in zip(input_names, inputs, strict=True):
-                    for name in called if value is not None else ():
-                        callback(name, value)
-            for name, value in zip(output_names, outputs, strict=True):
-                if value is not None and name is not None:
-                    callback(name, value)
-        for name, argument in () if forward else self._functions.unasked_gradients():
-            label = self._cell_of_argument[argument]
-            callback(name, zeros(label.shape, label.dtype))
+        for call in self._functions.calls(forward):
+            if call.of_input and not monitor_all:
+                continue
+            if isinstance(call.value, str):
+                argument = self._cell_of_argument[call.value]
+                value = zeros(argument.shape, argument.dtype)
+            else:
+                number, of_input, place = call.value
+                value = seen[2 * number + (not of_input)][place]
+            for name in call.names if value is not None else ():
+                callback(name, value)
 
     def debug_str(self) -> str:
         """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is

@@ -17,15 +17,13 @@ import jax
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
-from lowering.executor.gradient_names import GradientNames
+from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs, TWritesInForward
-from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.attributes import TWritesInForward
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.plan_memory import BAD_STORAGE, EXTERNAL_STORAGE, plan_memory
 from symjax_nnvm.pipeline import Options
-from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Sequence[jax.Array]
 
@@ -237,48 +235,14 @@ class ExecutorFunctions:
             seen += [[env[slot] for slot in step.inputs], [env[slot] for slot in visible]]
         return seen
 
-    def step_names(self, forward: bool) -> list[tuple[list[tuple[str, ...]], Sequence[str | None]]]:
-        """For each step that `_seen` reports: the names of each input, and of each output; None for an output that no
-        node of MXNet's has.
-
-        A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
-        """
-        program, gradients = self.program(True, monitored=True), self._gradient_names
-        nodes = program.program.index.nodes
-        names: list[tuple[list[tuple[str, ...]], Sequence[str | None]]] = []
-        for step in program.forward_steps if forward else program.backward_steps:
-            node = nodes[step.nid].source
-            name, called = node.name, _input_names(node)
-            outputs: Sequence[str | None]
-            outputs = Symbol(NodeEntry(node, i) for i in range(node.num_outputs())).list_outputs()
-            if not forward:
-                name, outputs = gradients.of(node, outputs)
-                if name != node.name:
-                    called = [f"input{i}" for i in range(len(called))]
-            inputs = [
-                (entry.node.name, f"{name}_{input_name}") if entry.node.is_variable else (f"{name}_{input_name}",)
-                for entry, input_name in zip(node.inputs, called, strict=True)
-            ]
-            names.append((inputs if name else [()] * len(inputs), outputs))
-        return names
+    def calls(self, forward: bool) -> list[Call]:
+        """What a monitor is told of the steps that `_seen` reports, in the order of the calls."""
+        program = self.program(True, monitored=True)
+        return forward_calls(program) if forward else self._gradient_calls
 
     @cached_property
-    def _gradient_names(self) -> GradientNames:
-        return GradientNames(self.program(True, monitored=True))
-
-    def unasked_gradients(self) -> list[tuple[str, str]]:
-        """What a monitor sees beside the steps: see `GradientNames.zeros`."""
-        return self._gradient_names.zeros()
-
-
-def _input_names(node: Node) -> list[str]:
-    """A monitor's names of a node's inputs; subgraphs, which come among the names, are no arrays."""
-    listed = FListInputNames.get(node.op)
-    if listed is None or TUnlistedInputs.get(node.op):
-        return [f"input{i}" for i in range(len(node.inputs))]
-    graphs = FInputGraph.get(node.op)
-    skipped = set(graphs(node.attrs) if graphs else ())
-    return [name for i, name in enumerate(listed(node.attrs)) if i not in skipped]
+    def _gradient_calls(self) -> list[Call]:
+        return GradientNames(self.program(True, monitored=True)).calls()
 
 
 def _key(randomness: Randomness) -> jax.Array | None:

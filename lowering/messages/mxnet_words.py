@@ -234,11 +234,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "8-bit networks are not here; use the float32 network, or mx.contrib.amp.convert_model for half precision.",
     ),
     "mx.test_utils": {
-        **dict.fromkeys(
-            ("rand_sparse_ndarray", "create_sparse_array", "create_sparse_array_zd", "shuffle_csr_column_indices"),
-            "Arrays are dense here; use mx.test_utils.rand_ndarray.",
-        ),
-        "check_gluon_hybridize_consistency": "Compare the outputs of a block before and after net.hybridize().",
+        "shuffle_csr_column_indices": "Arrays are dense here; use mx.test_utils.rand_ndarray.",
         "get_im2rec_path": "The command `symjax-nnvm records make FILE SOURCE` makes record files.",
     },
     "lowering": {
@@ -250,7 +246,10 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "init": "Use lowering.initializer.",
         "io": "Use lowering.Batches(arrays, batch_size), or lowering.data, which has ImageRecordIter.",
         "recordio": "Use lowering.data.RecordFile(path) and lowering.data.RecordWriter(path).",
-        **{name: f"Use lowering.data.{name}." for name in ("ImageRecordIter", "CSVIter", "LibSVMIter", "RecordFile")},
+        **{
+            name: f"Use lowering.data.{name}."
+            for name in ("ImageRecordIter", "ImageDetRecordIter", "CSVIter", "LibSVMIter", "RecordFile")
+        },
         "NDArrayIter": "Use lowering.Batches(arrays, batch_size).",
         "metric": "Use lowering.training.metrics.",
         "optimizer": "Use lowering.Trainer(symbol, 'adam', {...}); lowering.training.list_optimizers() names them.",

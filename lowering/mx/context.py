@@ -10,7 +10,7 @@ import jax
 
 from lowering.executor.arrays import Place
 from lowering.mx.base import classproperty
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, MXNetError
 
 DEVICE_TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5, "tpu": 7}
 """MXNet's codes of device types, and one for what MXNet does not know."""
@@ -126,6 +126,16 @@ def gpu(device_id: int = 0) -> Context:
 def num_gpus() -> int:
     """How many GPUs JAX sees."""
     return len(_devices("gpu"))
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """(free bytes, all bytes) of a GPU, of what JAX may allocate. Raises CallError where there is no such GPU,
+    MXNetError where JAX does not say."""
+    device = gpu(device_id).device or jax.devices()[0]
+    stats = device.memory_stats() or {}
+    if "bytes_limit" not in stats:
+        raise MXNetError(f"JAX does not say how much memory {device} has")
+    return stats["bytes_limit"] - stats.get("bytes_in_use", 0), stats["bytes_limit"]
 
 
 def current_context() -> Context:

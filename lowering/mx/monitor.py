@@ -25,6 +25,10 @@ class Monitor:
     """Statistics of outputs, arguments and states whose names match a pattern, in every `interval`-th batch.
 
     stat_func: NDArray → NDArray, or a list of them. sort: by name. monitor_all: operators' inputs, too.
+
+    Names and their order are MXNet's, but for what its operators alone have: workspaces of oneDNN, and the inputs of
+    gradients, `{node}_backward_input{i}`. Here those are told that are read: gradients first, then the node's inputs,
+    then its outputs. In inference MXNet fuses layers, unless MXNET_SUBGRAPH_BACKEND is NONE, and tells the fused ones.
     """
 
     def __init__(

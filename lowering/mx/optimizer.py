@@ -6,6 +6,7 @@ remembers. All parameters of a step are updated by one compiled function.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
@@ -268,20 +269,32 @@ class RuleOptimizer(Optimizer):
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
             lrs = [self._get_lr(index) for index in indices]
-            keys = [(self._device, index) for index in indices]
-            before = [self._previous.get(key, lr) for key, lr in zip(keys, lrs, strict=True)]
-            self._previous.update(zip(keys, lrs, strict=True))
-            counts = [self._index_update_count[index] for index in indices]
-            wds = [self._get_wd(index) for index in indices]
-            numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
-            values = [[array.value for array in arrays] for arrays in (weights, grads)]
-            slots = [[slot.value for slot in arrays] for arrays in kept]
-            run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds))
-            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key() if self.draws else None)
-            for weight, arrays, (value, *new_slots) in zip(weights, kept, made, strict=True):
-                weight.cell.assign(value)
-                for slot, new in zip(arrays, new_slots, strict=True):
-                    slot.cell.assign(new)
+            self._run(indices, weights, [grad.value for grad in grads], kept, lrs)
+
+    def _run(
+        self,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[jax.Array],
+        kept: list[list[NDArray]],
+        lrs: Sequence[float],
+    ) -> None:
+        """Update parameters, which have been counted, and their slots by these rates."""
+        keys = [(self._device, index) for index in indices]
+        before = [self._previous.get(key, lr) for key, lr in zip(keys, lrs, strict=True)]
+        self._previous.update(zip(keys, lrs, strict=True))
+        counts = [self._index_update_count[index] for index in indices]
+        wds = [self._get_wd(index) for index in indices]
+        numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
+        values = [weight.value for weight in weights]
+        slots = [[slot.value for slot in arrays] for arrays in kept]
+        run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds))
+        key = next_key() if self.draws else None
+        made = run(values, list(grads), slots, *numbers, np.float32(self.rescale_grad), key)
+        for weight, arrays, (value, *new_slots) in zip(weights, kept, made, strict=True):
+            weight.cell.assign(value)
+            for slot, new in zip(arrays, new_slots, strict=True):
+                slot.cell.assign(new)
 
     def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...]) -> Callable[..., Any]:
         """The jitted update of these parameters. decay: those whose weight decay is not 0."""
@@ -327,6 +340,71 @@ for _name in _NAMES:
     _facts |= {"single": _name in _SINGLE, "fused": _name in _FUSED}
     _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
     globals()[_name] = register(_made)
+
+
+@register
+class LBSGD(RuleOptimizer):
+    """SGD for large batches: gradients of batch_scale batches are one, and the rate grows in the first epochs.
+
+    warmup_strategy: "linear", "power2" and "sqrt" say how the rate grows from its own to batch_scale times as much,
+    over warmup_epochs of updates_per_epoch batches; "lars" multiplies it with ‖weight‖ / ‖gradient‖, from 0.01 to 100,
+    instead. begin_epoch: the epoch that comes first. num_epochs means nothing, as in MXNet. Raises ParamError.
+    """
+
+    rule = RULES["sgd"]
+    single = True
+
+    def __init__(
+        self,
+        momentum: float = 0.0,
+        multi_precision: bool = False,
+        warmup_strategy: str = "linear",
+        warmup_epochs: int = 5,
+        batch_scale: int = 1,
+        updates_per_epoch: int = 32,
+        begin_epoch: int = 0,
+        num_epochs: int = 60,
+        **kwargs: Any,
+    ):
+        super().__init__(momentum=momentum, multi_precision=multi_precision, **kwargs)
+        if batch_scale < 1:
+            raise ParamError("No large batch", param="batch_scale", expected="1 or more", got=batch_scale)
+        self.warmup_strategy, self.warmup_epochs, self.batch_scale = warmup_strategy, warmup_epochs, batch_scale
+        self.updates_per_epoch, self.init_updates = updates_per_epoch, begin_epoch * updates_per_epoch
+        self.num_epochs = num_epochs
+        self._sums: dict[Any, tuple[int, Any]] = {}
+
+    def update_all(
+        self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
+    ) -> None:
+        """Add up gradients, and update the parameters whose large batch is complete."""
+        for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
+            lr, wd = self._get_lr(index), self._get_wd(index)
+            self._update_count(index)
+            kept = slots_of(state)
+            wide = kept[-1] if isinstance(state, _WithCopy) else weight
+            number, total = self._sums.get((self._device, index), (self.init_updates, 0))
+            number, total = number + 1, total + grad.value.astype(wide.value.dtype)
+            if number % self.batch_scale == 0:
+                mean, total = total / self.batch_scale, 0
+                lr *= _lars(wide.value, mean, wd) if self.warmup_strategy == "lars" else self._warm(number)
+                with writing(*(array.cell for array in (weight, *kept))):
+                    self._run([index], [weight], [mean], [kept], [lr])
+            self._sums[self._device, index] = number, total
+
+    def _warm(self, number: int) -> float:
+        """What the rate is multiplied with at this batch."""
+        end, most = self.warmup_epochs * self.updates_per_epoch, float(self.batch_scale)
+        if number >= end:
+            return most
+        part = number / end
+        grown = {"linear": part, "power2": part * part, "sqrt": math.sqrt(part)}.get(self.warmup_strategy, 0.0)
+        return 1.0 + (most - 1) * grown if end > 1 else 1.0
+
+
+def _lars(weight: jax.Array, grad: jax.Array, wd: float) -> float:
+    weight_norm, grad_norm = (float(np.square(np.asarray(array)).sum()) for array in (weight, grad))
+    return min(max(math.sqrt(weight_norm / (grad_norm + wd * weight_norm + 1e-18)), 0.01), 100.0)
 
 
 contrib = SimpleNamespace(GroupAdaGrad=Optimizer.opt_registry["groupadagrad"])

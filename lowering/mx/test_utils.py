@@ -22,6 +22,7 @@ from lowering.api.function import to_jax
 from lowering.api.gradient import grad_fn
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.context import Context
+from lowering.mx.context import current_context as current_context
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
@@ -54,6 +55,7 @@ from lowering.mx.testing.comparisons import assert_allclose as assert_allclose
 from lowering.mx.testing.comparisons import assert_almost_equal as assert_almost_equal
 from lowering.mx.testing.comparisons import assert_almost_equal_ignore_nan as assert_almost_equal_ignore_nan
 from lowering.mx.testing.comparisons import assert_almost_equal_with_err as assert_almost_equal_with_err
+from lowering.mx.testing.comparisons import checkShapes as checkShapes
 from lowering.mx.testing.comparisons import default_atols as default_atols
 from lowering.mx.testing.comparisons import default_numeric_eps as default_numeric_eps
 from lowering.mx.testing.comparisons import default_rtols as default_rtols
@@ -63,10 +65,12 @@ from lowering.mx.testing.comparisons import get_etol as get_etol
 from lowering.mx.testing.comparisons import get_rtol as get_rtol
 from lowering.mx.testing.comparisons import get_tolerance as get_tolerance
 from lowering.mx.testing.comparisons import get_tols as get_tols
+from lowering.mx.testing.comparisons import locationError as locationError
 from lowering.mx.testing.comparisons import same as same
 from lowering.mx.testing.comparisons import same_array as same_array
 from lowering.mx.testing.consistency import DummyIter as DummyIter
 from lowering.mx.testing.consistency import check_consistency as check_consistency
+from lowering.mx.testing.consistency import check_gluon_hybridize_consistency as check_gluon_hybridize_consistency
 from lowering.mx.testing.consistency import check_speed as check_speed
 from lowering.mx.testing.consistency import compare_ndarray_tuple as compare_ndarray_tuple
 from lowering.mx.testing.consistency import compare_optimizer as compare_optimizer
@@ -80,6 +84,9 @@ from lowering.mx.testing.downloads import get_mnist_iterator as get_mnist_iterat
 from lowering.mx.testing.downloads import get_mnist_pkl as get_mnist_pkl
 from lowering.mx.testing.downloads import get_mnist_ubyte as get_mnist_ubyte
 from lowering.mx.testing.downloads import get_zip_data as get_zip_data
+from lowering.mx.testing.sparse import create_sparse_array as create_sparse_array
+from lowering.mx.testing.sparse import create_sparse_array_zd as create_sparse_array_zd
+from lowering.mx.testing.sparse import rand_sparse_ndarray as rand_sparse_ndarray
 from lowering.mx.testing.statistics import chi_square_check as chi_square_check
 from lowering.mx.testing.statistics import gen_buckets_probs_with_ppf as gen_buckets_probs_with_ppf
 from lowering.mx.testing.statistics import mean_check as mean_check
@@ -98,6 +105,7 @@ from lowering.mx.testing.surroundings import list_gpus as list_gpus
 from lowering.mx.testing.surroundings import retry as retry
 from lowering.mx.testing.surroundings import set_default_context as set_default_context
 from lowering.mx.testing.surroundings import set_env_var as set_env_var
+from lowering.mx.util import get_cuda_compute_capability as get_cuda_compute_capability
 from lowering.mx.util import getenv as getenv
 from lowering.mx.util import setenv as setenv
 from lowering.mx.util import use_np as use_np

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import jax
 
-from lowering.mx.context import Context, num_gpus
-from symjax_nnvm.errors import CallError, MXNetError
+from lowering.mx.context import Context, gpu_memory_info, num_gpus
+from symjax_nnvm.errors import CallError, MXNetError, ParamError
 
 _T = TypeVar("_T")
 
@@ -21,12 +22,22 @@ def get_gpu_count() -> int:
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
-    """(free bytes, all bytes) of a GPU, of what JAX may allocate. Raises MXNetError where it does not say."""
-    device = Context("gpu", gpu_dev_id).device or jax.devices()[0]
-    stats = device.memory_stats() or {}
-    if "bytes_limit" not in stats:
-        raise MXNetError(f"JAX does not say how much memory {device} has")
-    return stats["bytes_limit"] - stats.get("bytes_in_use", 0), stats["bytes_limit"]
+    """`mx.context.gpu_memory_info`."""
+    return gpu_memory_info(gpu_dev_id)
+
+
+def get_cuda_compute_capability(ctx: Context) -> int:
+    """CUDA's compute capability of a GPU: 70 for sm_70.
+
+    Raises ParamError, a ValueError, for another context; CallError where there is no such GPU; MXNetError where JAX
+    does not say.
+    """
+    if ctx.device_type != "gpu":
+        raise ParamError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
+    said = str(getattr(ctx.device or jax.devices()[0], "compute_capability", ""))
+    if not re.fullmatch(r"\d+\.\d", said):
+        raise MXNetError(f"JAX does not say the compute capability of {ctx}")
+    return int(said.replace(".", ""))
 
 
 def getenv(name: str) -> str | None:

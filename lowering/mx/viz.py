@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import symjax_nnvm
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, printable
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.viz.plot import NetworkPlot
@@ -38,7 +42,85 @@ def print_summary(
     symbol: Symbol,
     shape: Mapping[str, Sequence[int]] | None = None,
     line_length: int = 120,
-    positions: Sequence[float] = (),
+    positions: Sequence[float] = (0.44, 0.64, 0.74, 1.0),
 ) -> None:
-    """Print a table of the layers, their shapes and parameters. line_length, positions: MXNet's; columns fit."""
-    symjax_nnvm.print_summary(symbol, shape)
+    """Print MXNet's table: a row for each operator, with the shape of its output for one sample, the number of its
+    parameters and the layers before it.
+
+    shape: of the inputs; without it there are no shapes, and parameters are not all counted. line_length: characters of
+    a line. positions: where the columns end, in characters, or in parts of a line. What MXNet counts wrong is as there:
+    an input counts as a layer only where it is the first, and a fully connected layer looks at the first axis alone;
+    `symjax_nnvm.print_summary` counts the parameters themselves. Raises SymbolTypeError,
+    SymbolValueError, InferenceError.
+    """
+    if not isinstance(symbol, Symbol):
+        raise SymbolTypeError("symbol must be Symbol", got=type(symbol).__name__)
+    shapes = _shapes(symbol, shape) if shape is not None else None
+    saved = json.loads(symbol.tojson(), strict=False)  # names may hold the ends of lines
+    nodes = saved["nodes"]
+    columns = [int(line_length * part) for part in positions] if positions[-1] <= 1 else [int(end) for end in positions]
+    _print_row(("Layer (type)", "Output Shape", "Param #", "Previous Layer"), columns, "_" * line_length)
+    rule, total = "=" * line_length, 0
+    for number, node in enumerate(nodes):
+        if node["op"] == "null" and number > 0:
+            continue
+        before = [nodes[i] for i, *_ in node["inputs"] if nodes[i]["op"] != "null" or i in saved["heads"][0]]
+        sample = _sample_shape(node, shapes)
+        count = _parameters(node, before, shapes)
+        total += count
+        first, *others = [layer["name"] for layer in before] or [""]
+        title = f"{node['name']}({node['op']})"
+        _print_row((title, "x".join(map(str, sample)), count, first), columns, rule)
+        for name in others:
+            _print_row(("", "", "", name), columns)
+        rule = "_" * line_length
+    print("=" * line_length)
+    print(f"Total params: {total}")
+    print("_" * line_length)
+
+
+Node = dict[str, Any]
+Shapes = Mapping[str, tuple[int, ...]] | None
+
+
+def _shapes(symbol: Symbol, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """The shapes of all outputs of all nodes, by their names."""
+    internals = symbol.get_internals()
+    _, found, _ = internals.infer_shape(**given)
+    if found is None:
+        raise SymbolValueError("Input shape is incomplete", fix="Give the shapes of all inputs.")
+    return dict(zip(internals.list_outputs(), found, strict=True))
+
+
+def _sample_shape(node: Node, shapes: Shapes) -> tuple[int, ...]:
+    """The shape of a layer's output without the axis of the batch; () of one with several outputs, or unknown."""
+    return (shapes or {}).get(node["name"] if node["op"] == "null" else f"{node['name']}_output", ())[1:]
+
+
+def _parameters(node: Node, before: Sequence[Node], shapes: Shapes) -> int:
+    """The number of a layer's parameters, as MXNet counts it. before: the layers that it reads."""
+    attrs = node.get("attrs", {})
+    channels = sum(sample[0] for layer in before if (sample := _sample_shape(layer, shapes)))
+    biases = attrs.get("no_bias") != "True"
+    match node["op"]:
+        case "Convolution":
+            filters = int(attrs["num_filter"])
+            kernel = math.prod(int(size) for size in re.findall(r"\d+", attrs["kernel"]))
+            return channels * filters // int(attrs.get("num_group", "1")) * kernel + biases * filters
+        case "FullyConnected":
+            return (channels + biases) * int(attrs["num_hidden"])
+        case "BatchNorm":
+            return 2 * shapes[f"{node['name']}_output"][1] if shapes else 0
+        case "Embedding":
+            return int(attrs["input_dim"]) * int(attrs["output_dim"])
+    return 0
+
+
+def _print_row(fields: Sequence[Any], ends: Sequence[int], above: str | None = None) -> None:
+    """Print fields in columns that end at these characters, below a rule."""
+    if above is not None:
+        print(above)
+    line = ""
+    for field, end in zip(fields, ends, strict=False):
+        line = f"{line}{printable(str(field))}"[:end].ljust(end)
+    print(line)

@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("recurrent/*", "tests.goldens.recurrent.make"),
     ("sparse/*", "tests.goldens.sparse.make"),
     ("training/optimizers.npz", "tests.goldens.training.make_optimizers"),
+    ("training/large_batches.npz", "tests.goldens.training.make_optimizers"),
     ("training/numbers.json", "tests.goldens.training.make_optimizers"),
     ("training/*", "tests.goldens.training.make"),
     ("initializer.*", "tests.goldens.initializer"),

@@ -44,6 +44,8 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/cli/saving.py", "_UNSAFE"): ("/", "...", "."),
     ("lowering/convolutions/layouts.py", "_LAYOUT"): ("b16c64",),
     ("lowering/mx/operator.py", "match"): ("one of 'a', 'bc', 'd'",),
+    ("lowering/mx/util.py", "fullmatch"): ("12.0",),
+    ("lowering/mx/viz.py", "findall"): ("(3, 3)",),
     ("lowering/mx/operator.py", "sub"): (" ≥ 1", " < 2"),
     ("lowering/mx/gluon/rnn/rnn_layer.py", "_PARAMETER"): ("l12_i2h_weight", "r0_h2r_bias"),
     ("lowering/native/ask.py", "_IMPLEMENTATION"): (",cpu,convolution,brg_conv_fwd:avx2,",),

@@ -67,6 +67,26 @@ def records(
     stem.with_suffix(".lst").write_text("".join(lines))
 
 
+def boxes(folder: Path, name: str, count: int, size: int = 160, classes: int = 3, shift: int = 0) -> None:
+    """A record file of images with one or two boxes each, whose colours tell their classes; labels are of detection."""
+    generator = np.random.default_rng(_SEED + shift)
+    colours = np.random.default_rng(_SEED).integers(60, 250, (classes, 3))
+    stem = folder / name
+    file = recordio.MXIndexedRecordIO(str(stem.with_suffix(".idx")), str(stem.with_suffix(".rec")), "w")
+    for i in range(count):
+        image = generator.integers(0, 40, (size, size, 3)).astype(np.uint8)
+        label = [2.0, 6.0]
+        for part in range(generator.integers(1, 3)):
+            number = int(generator.integers(0, classes))
+            left, top = generator.uniform([0.05, 0.05 + 0.45 * part], [0.4, 0.1 + 0.45 * part])
+            right, bottom = left + generator.uniform(0.3, 0.5), top + generator.uniform(0.3, 0.4)
+            rows, columns = (slice(int(size * low), int(size * high)) for low, high in ((top, bottom), (left, right)))
+            image[rows, columns] = colours[number]
+            label += [number, left, top, right, bottom, 0]
+        file.write_idx(i, recordio.pack_img(recordio.IRHeader(0, np.array(label), i, 0), image, 3, ".png"))
+    file.close()
+
+
 def pictures(folder: Path, count: int, size: int) -> None:
     """PNG files of size × size."""
     import cv2
@@ -232,7 +252,7 @@ def empty(folder: Path, name: str) -> None:
 
 
 _MAKERS = (
-    *(mnist, mnist_npz, records, pictures, text, text8, polarity, ratings, libsvm, years, adult, electricity),
+    *(mnist, mnist_npz, records, boxes, pictures, text, text8, polarity, ratings, libsvm, years, adult, electricity),
     *(entities, sorting, heart, digits_pickle, empty),
 )
 MAKERS: dict[str, Callable[..., Any]] = {make.__name__: make for make in _MAKERS}

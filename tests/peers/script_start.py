@@ -7,6 +7,7 @@ that Python or a package no longer has. MXNet 1.9.1 runs this file, too: it impo
 
 from __future__ import annotations
 
+import collections.abc
 import importlib
 import os
 import random
@@ -30,6 +31,7 @@ def as_matrix(frame):
 
 
 OLD_NAMES = {
+    "collections": {"Mapping": collections.abc.Mapping},
     "numpy": {"int": int, "float": float, "bool": bool, "object": object, "str": str, "fromstring": from_bytes},
     "time": {"clock": time.perf_counter},
     "sklearn.datasets": {"fetch_mldata": None},

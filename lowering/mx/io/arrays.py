@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.data.text import read_csv
-from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import CallError
@@ -169,7 +169,7 @@ def _named(given: Any, name: str) -> list[tuple[str, np.ndarray]]:
     return [(key, values[key].asnumpy()) for key in sorted(values)]
 
 
-class CSVIter(NDArrayIter):
+class CSVIter(NDArrayIter, MXDataIter):
     """Batches of a table of numbers in a file, and of another with the labels; without one, labels are zeros.
 
     data_shape, label_shape: of one sample. The last batch is filled up with the first samples, and its pad says how

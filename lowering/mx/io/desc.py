@@ -116,3 +116,7 @@ class DataIter:
     def getindex(self) -> Any:
         """The numbers of its samples."""
         return None
+
+
+class MXDataIter(DataIter):
+    """What all iterators over files are, as of MXNet's the iterators that C++ runs: for isinstance."""

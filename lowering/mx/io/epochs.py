@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 
@@ -61,3 +61,27 @@ class EpochsIter(DataIter):
 
     def _arrays(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
         return [array(batch[desc.name], dtype=desc.dtype) for desc in described]
+
+
+class FileIter(EpochsIter, MXDataIter):
+    """The epochs of a source that reads files. `iter_next` goes on by a batch, which the other functions then give."""
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; whether there is one."""
+        try:
+            self._batch = self.next()
+        except StopIteration:
+            return False
+        return True
+
+    def getdata(self) -> NDArray:
+        """The data of the batch."""
+        return self._batch.data[0]
+
+    def getlabel(self) -> NDArray:
+        """The labels of the batch."""
+        return self._batch.label[0]  # pyright: ignore[reportOptionalSubscript]
+
+    def getpad(self) -> int:
+        """How many samples at its end fill it up."""
+        return self._batch.pad or 0

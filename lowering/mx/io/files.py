@@ -8,25 +8,53 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering import data
+from lowering.data.detection import DETECTION_AUGMENTS
 from lowering.data.parameters import AUGMENTS, IGNORED
-from lowering.mx.io.epochs import EpochsIter
+from lowering.mx.io.epochs import FileIter
 from symjax_nnvm.errors import listed
 
 
-def ImageRecordIter(**parameters: Any) -> EpochsIter:
+def ImageRecordIter(**parameters: Any) -> FileIter:
     """Batches of images from record files; parameters and errors as of `lowering.data.ImageRecordIter`.
 
     A keyword that MXNet's does not know either is left out, with a warning: MXNet's iterators over files ignore it.
     """
-    return EpochsIter(data.ImageRecordIter(**_known(data.ImageRecordIter, parameters, (*AUGMENTS, *IGNORED))))
+    return FileIter(data.ImageRecordIter(**_known(data.ImageRecordIter, parameters, (*AUGMENTS, *IGNORED))))
 
 
-def LibSVMIter(**parameters: Any) -> EpochsIter:
+ImageRecordIter_v1 = ImageRecordIter
+"""MXNet's older name, of the same iterator."""
+
+
+def ImageRecordUInt8Iter(**parameters: Any) -> FileIter:
+    """ImageRecordIter whose data are uint8, not normalised."""
+    return ImageRecordIter(**{**parameters, "dtype": "uint8"})
+
+
+ImageRecordUInt8Iter_v1 = ImageRecordUInt8Iter
+"""MXNet's older name, of the same iterator."""
+
+
+def ImageRecordInt8Iter(**parameters: Any) -> FileIter:
+    """ImageRecordIter whose data are int8: less the mean, rounded."""
+    return ImageRecordIter(**{**parameters, "dtype": "int8"})
+
+
+def ImageDetRecordIter(**parameters: Any) -> FileIter:
+    """Batches of images with boxes from record files; parameters and errors as of `lowering.data.ImageDetRecordIter`.
+
+    A keyword that MXNet's does not know either is left out, with a warning.
+    """
+    known = _known(data.ImageDetRecordIter, parameters, (*DETECTION_AUGMENTS, *IGNORED))
+    return FileIter(data.ImageDetRecordIter(**known))
+
+
+def LibSVMIter(**parameters: Any) -> FileIter:
     """Batches of rows from LIBSVM text, dense; parameters and errors as of `lowering.data.LibSVMIter`.
 
     Unknown keywords are left out, with a warning.
     """
-    return EpochsIter(data.LibSVMIter(**_known(data.LibSVMIter, parameters)))
+    return FileIter(data.LibSVMIter(**_known(data.LibSVMIter, parameters)))
 
 
 def _known(iterator: Callable[..., Any], parameters: dict[str, Any], further: Sequence[str] = ()) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lowering.data.mnist import read_idx
-from lowering.data.parameters import part_of
-from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.data.parameters import check_part
+from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.io.files import StrPath
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 """Its own logger: `logging.info` would set up the root logger before a script does."""
 
 
-class MNISTIter(DataIter):
+class MNISTIter(MXDataIter):
     """Batches (n, 1, height, width) of values from 0 to 255 / 256, and labels (n,); flat: batches (n, height · width).
 
     image, label: idx files, as they are or packed by gzip (`.gz`). shuffle: another order than the files', the same in
@@ -55,7 +55,7 @@ class MNISTIter(DataIter):
         images, labels = read_idx(image, 3), read_idx(label, 1)
         if len(images) != len(labels):
             raise TrainingError("Labels that do not fit", expected=f"{len(images)}", got=len(labels))
-        part_of(len(images), num_parts, part_index)  # is there such a part? Those of MNISTIter are cut otherwise
+        check_part(num_parts, part_index)
         begin, end = (len(images) * part // num_parts for part in (part_index, part_index + 1))
         rows = np.arange(begin, end)
         if shuffle:

@@ -37,6 +37,7 @@ from lowering.mx.ndarray.creation import moveaxis as moveaxis
 from lowering.mx.ndarray.creation import onehot_encode as onehot_encode
 from lowering.mx.ndarray.creation import ones as ones
 from lowering.mx.ndarray.creation import zeros as zeros
+from lowering.mx.ndarray.decoding import imdecode as imdecode
 from lowering.mx.ndarray.exchange import from_dlpack as from_dlpack
 from lowering.mx.ndarray.exchange import load_frombuffer as load_frombuffer
 from lowering.mx.ndarray.exchange import to_dlpack_for_read as to_dlpack_for_read
@@ -158,6 +159,9 @@ sparse = Wrapped(
     BaseSparseNDArray=sparse_arrays.BaseSparseNDArray,
     CSRNDArray=sparse_arrays.CSRNDArray,
     RowSparseNDArray=sparse_arrays.RowSparseNDArray,
+    adagrad_update=sparse_arrays.adagrad_update,
+    gs_retain=_eager(symbols.sparse.retain),
+    **{name: _arithmetic(name) for name in ("add", "subtract", "multiply", "divide")},
 )
 image = Wrapped(symbols.image, _eager)
 

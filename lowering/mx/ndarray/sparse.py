@@ -71,6 +71,35 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     return _dense(source_array, ctx, dtype)
 
 
+def adagrad_update(
+    weight: NDArray,
+    grad: NDArray,
+    history: NDArray,
+    lr: float,
+    epsilon: float = 1e-7,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: NDArray | None = None,
+) -> NDArray:
+    """AdaGrad's update, weight - lr · grad / √(history + grad² + epsilon), written to `out`; history is written, too.
+
+    grad: is rescaled, and clipped where clip_gradient is above 0. Raises CallError for a decay, as MXNet's.
+    """
+    if wd:
+        raise CallError(
+            "adagrad_update takes no weight decay", param="wd", expected=0, got=wd, fix="mx.optimizer.AdaGrad"
+        )
+    scaled = grad * rescale_grad
+    scaled = scaled.clip(-clip_gradient, clip_gradient) if clip_gradient > 0 else scaled
+    history[:] = history + scaled * scaled
+    updated = weight - lr * scaled / (history + epsilon) ** 0.5
+    if out is None:
+        return updated
+    out[:] = updated
+    return out
+
+
 def _dense(given: Any, ctx: Any, dtype: Any) -> NDArray:
     if isinstance(given, tuple) and all(isinstance(size, int | np.integer) for size in given):
         return dense_zeros(given, ctx, dtype)

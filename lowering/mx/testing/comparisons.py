@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -74,6 +74,19 @@ def get_etol(etol: float | None = None) -> float:
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays are equal, in shape, too."""
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def checkShapes(a: Any, b: Any) -> None:
+    """Raise AssertionError for two arrays of different shapes."""
+    if a.shape != b.shape:
+        problem = f"a.shape = {a.shape} and b.shape = {b.shape} are not equal"
+        raise AssertionError(np.testing.build_err_msg([a, b], err_msg=problem))
+
+
+def locationError(a: Any, b: Any, index: Any, names: Sequence[str], maxError: bool = False) -> str:
+    """Where two arrays of these names differ, in words."""
+    which = "maximum error" if maxError else "error"
+    return f"Location of {which}: {index}, {names[0]}={a[index]:.8f}, {names[1]}={b[index]:.8f}"
 
 
 def same_array(array1: NDArray, array2: NDArray) -> bool:

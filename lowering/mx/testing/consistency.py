@@ -6,11 +6,13 @@ import copy
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from lowering.mx import autograd
 from lowering.mx import ndarray as nd
 from lowering.mx.io.desc import DataBatch, DataIter
 from lowering.mx.ndarray import NDArray
@@ -52,6 +54,49 @@ def check_speed(
         run()
     nd.waitall()
     return (time.time() - began) / N
+
+
+def check_gluon_hybridize_consistency(
+    net_builder: Callable[..., Any],
+    data_l: Sequence[NDArray],
+    numpy_func: Callable[..., Any] | None = None,
+    test_grad: bool = True,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+) -> None:
+    """Check that a HybridBlock has the same outputs, and gradients of its inputs, hybridised and not, in and outside of
+    `record`, and the outputs of numpy_func.
+
+    net_builder: called with `prefix`. data_l: the inputs, of `mx.nd` (MXNet: of `mx.np`). Raises AssertionError.
+    """
+    values: dict[str, np.ndarray] = {}
+    outputs: list[np.ndarray] = []
+    slopes: list[np.ndarray] = []
+    for hybridized in (False, True):
+        for recorded in (False, True) if test_grad else (False,):
+            net = net_builder(prefix="net_")
+            net.initialize()
+            if hybridized:
+                net.hybridize()
+            inputs = [value.copy() for value in data_l]
+            for value in inputs:
+                value.attach_grad()
+            if values:
+                net(*inputs)  # parameters have shapes now
+                for name, parameter in net.collect_params().items():
+                    parameter.set_data(nd.array(values[name]))
+            with autograd.record() if recorded else nullcontext():
+                found = net(*inputs)
+            values = values or {name: each.data().asnumpy() for name, each in net.collect_params().items()}
+            outputs.append(found.asnumpy())
+            assert_almost_equal(found, outputs[0], rtol, atol)
+            if recorded:
+                found.backward(found)
+                slopes = slopes or [np.asarray(value.grad) for value in inputs]
+                for value, slope in zip(inputs, slopes, strict=True):
+                    assert_almost_equal(value.grad, slope, rtol, atol)
+    if numpy_func is not None:
+        assert_almost_equal(outputs[0], numpy_func(*(value.asnumpy() for value in data_l)), rtol, atol)
 
 
 def check_consistency(

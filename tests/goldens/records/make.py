@@ -60,6 +60,26 @@ def image_batches() -> dict[str, np.ndarray]:
     return arrays | {"mean image": seven[0].data[0].asnumpy()}
 
 
+def detection() -> dict[str, np.ndarray]:
+    """Name and a name with "label" → the first batch."""
+    arrays = {}
+    mean = HERE / "detection_mean.bin"
+    mean.unlink(missing_ok=True)
+    for name, parameters in scenarios.DETECTION.items():
+        given = {**scenarios.IMAGE, "path_imgrec": str(HERE / "detection.rec"), **parameters}
+        with tempfile.NamedTemporaryFile("w", suffix=".lst") as listed:
+            listed.write(given.get("path_imglist", ""))
+            listed.flush()
+            if "path_imglist" in given:
+                given["path_imglist"] = listed.name
+            if "mean_img" in given:
+                given["mean_img"] = str(mean)
+            batch = next(mx.io.ImageDetRecordIter(verbose=False, **given))
+        arrays[name], arrays[f"{name} label"] = batch.data[0].asnumpy(), batch.label[0].asnumpy()
+        gc.collect()
+    return arrays
+
+
 def orders() -> dict[str, Any]:
     """Name → [labels, padding] of each batch, by two labels an image."""
     found = {}
@@ -127,6 +147,9 @@ def main() -> None:
     write("images", images, list(range(4)))
     tiny = IMAGES["square.png"]
     write("seven", [packed([float(i), i + 0.5], i, tiny) for i in range(7)], [10 * i for i in range(7)])
+    rows = zip(scenarios.DETECTION_LABELS, scenarios.JPEGS, strict=True)
+    write("detection", [packed(label, i, IMAGES[name]) for i, (label, name) in enumerate(rows)], list(range(4)))
+    save(HERE / "detection.npz", detection())
     packed_folder()
     save(HERE / "batches.npz", image_batches())
     (HERE / "orders.json").write_text(json.dumps(orders()) + "\n", encoding="utf-8")

@@ -79,6 +79,41 @@ ORDERS: dict[str, dict[str, Any]] = {
 }
 """Name → parameters; seven images in batches of 2: which come in which batch, and how many fill the last."""
 
+DETECTION_LABELS: list[list[float]] = [
+    [2, 5, 1, 0.1, 0.2, 0.5, 0.6],
+    [4, 6, 9, 8, 0, 0.25, 0.0, 1.0, 0.7, 1, 3, 0.5, 0.5, 0.5, 0.9, 0, 2, 0.3, 0.1, 0.4, 0.3, 1],
+    [2, 5, 0, 0.0, 0.0, 1.0, 1.0, 2, 0.2, 0.6, 0.3, 0.9],
+    [7, 5, 1, 2, 3, 4, 5],
+]
+"""Labels of the JPEGS for detection: objects of 5 and 6 numbers, one whose box has no area, and a header alone."""
+
+DETECTION_LIST = "".join(
+    "\t".join([str(i), "2", "5", *(f"{0.1 * k:.2f}" for k in range(5 * (i + 1))), f"{i}.jpg"]) + "\n" for i in range(5)
+).replace("0.20\t0.30\t0.40", "0.20\t0.80\t0.90")
+
+DETECTION: dict[str, dict[str, Any]] = {
+    "force": {},
+    "shrink": {"resize_mode": "shrink", "data_shape": (3, 20, 24)},
+    "fit": {"resize_mode": "fit", "data_shape": (3, 32, 35), "mean_r": 5.0, "scale": 0.5},
+    "resize": {"resize": 14},
+    "nearest": {"inter_method": 0},
+    "area": {"inter_method": 3},
+    "lanczos": {"inter_method": 4, "data_shape": (3, 25, 25)},
+    "by the sizes": {"inter_method": 9},
+    "mirror": {"rand_mirror_prob": 1.0},
+    "grey": {"data_shape": (1, 10, 12), "mean_r": 3.0, "std_g": 7.0},
+    "normalised": {"mean_r": 123.68, "mean_g": 116.28, "std_r": 58.4, "std_b": 57.4, "scale": 0.3},
+    "a mean below 0": {"mean_r": -5.0},
+    "wide labels": {"label_pad_width": 40, "label_pad_value": 7.5},
+    "list": {"path_imglist": DETECTION_LIST, "label_width": -1},
+    "list of a width": {"path_imglist": DETECTION_LIST, "label_width": 7},
+    "mean image": {"mean_img": "mean", "scale": 0.3, "std_r": 1.7},
+    "part 0 of 3": {"num_parts": 3, "part_index": 0, "label_pad_width": 30, "batch_size": 2},
+    "part 1 of 3": {"num_parts": 3, "part_index": 1, "label_pad_width": 30, "batch_size": 2},
+    "part 2 of 3": {"num_parts": 3, "part_index": 2, "label_pad_width": 30, "batch_size": 2},
+}
+"""Name → parameters of ImageDetRecordIter beside IMAGE; a path_imglist is the list's text. None of them random."""
+
 FOLDER = {
     "cats/b.jpg": IMAGES["wide.jpg"],
     "cats/a.JPG": IMAGES["high.jpg"],

@@ -1,8 +1,9 @@
-"""Make `optimizers.npz` and `numbers.json`: what MXNet 1.9.1's optimisers, schedulers and metrics give the cases.
+"""Make `optimizers.npz`, `large_batches.npz` and `numbers.json`: what MXNet 1.9.1's optimisers, schedulers and metrics
+give the cases.
 
     mxnet-env/bin/python -m tests.goldens.training.make_optimizers
 
-`optimizers.npz` holds for each case the parameters after each step, flat and one after the other: (steps, elements).
+The first two hold for each case the parameters after each step, flat and one after the other: (steps, elements).
 """
 
 from __future__ import annotations
@@ -61,6 +62,19 @@ def run(case: str) -> np.ndarray:
     return np.stack(rows)
 
 
+def large_batches(case: str) -> np.ndarray:
+    """The parameters after each of LBSGD's steps."""
+    names, dtype = list(cases.SHAPES), "float16" if case == "half" else "float32"
+    updater = mx.optimizer.get_updater(optimizer("lbsgd", cases.LARGE_BATCHES[case], names))
+    weights = {n: mx.nd.array(value, dtype=dtype) for n, value in cases.weights().items()}
+    rows = []
+    for step in range(cases.LARGE_STEPS):
+        for i, n in enumerate(names):
+            updater(i, mx.nd.array(cases.gradients(step)[n], dtype=dtype), weights[n])
+        rows.append(np.concatenate([weights[n].asnumpy().ravel() for n in names]))
+    return np.stack(rows)
+
+
 def schedule(case: str) -> list[float]:
     """The learning rates of updates 1, 2, 3, …"""
     name, arguments = cases.SCHEDULES[case]
@@ -78,8 +92,10 @@ def metric(case: str) -> float:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files."""
     np.savez_compressed(HERE / "optimizers.npz", allow_pickle=False, **{case: run(case) for case in cases.OPTIMIZERS})
+    large = {case: large_batches(case) for case in cases.LARGE_BATCHES}
+    np.savez_compressed(HERE / "large_batches.npz", allow_pickle=False, **large)
     numbers = {
         "schedules": {case: schedule(case) for case in cases.SCHEDULES},
         "metrics": {case: metric(case) for case in cases.METRICS},

@@ -50,6 +50,24 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
     "nadam": ("nadam", {"learning_rate": 0.05, "schedule_decay": 0.1, **_FULL}),
 }  # fmt: skip
 
+_LARGE: dict[str, Any] = {"learning_rate": 0.05, "updates_per_epoch": 3, "warmup_epochs": 2, **_FULL}
+
+LARGE_BATCHES: dict[str, dict[str, Any]] = {
+    "plain": {"learning_rate": 0.1, "rescale_grad": 0.25},
+    "linear": {"batch_scale": 2, "momentum": 0.9, **_LARGE},
+    "power2": {"batch_scale": 3, "warmup_strategy": "power2", **_LARGE},
+    "sqrt": {"batch_scale": 2, "warmup_strategy": "sqrt", "momentum": 0.5, **_LARGE},
+    "lars": {"batch_scale": 2, "warmup_strategy": "lars", "momentum": 0.9, **_LARGE},
+    "lars of each batch": {"warmup_strategy": "lars", **_LARGE},
+    "another word": {"batch_scale": 2, "warmup_strategy": "none", **_LARGE},
+    "later epoch": {"batch_scale": 2, "begin_epoch": 1, "momentum": 0.9, **_LARGE},
+    "no warm-up": {"batch_scale": 2, **_LARGE, "warmup_epochs": 0},
+    "schedule": {"batch_scale": 2, "momentum": 0.9, **_LARGE, "learning_rate": None, **_FACTOR},
+    "half": {"batch_scale": 2, "momentum": 0.9, "multi_precision": True, "warmup_strategy": "lars", **_LARGE},
+}
+"""Name → parameters of LBSGD, of which LARGE_STEPS updates are compared; "half" is of float16."""
+LARGE_STEPS = 10
+
 _WARM = {"warmup_steps": 6, "warmup_begin_lr": 0.02}
 
 SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {

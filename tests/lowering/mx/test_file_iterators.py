@@ -1,0 +1,61 @@
+"""`mx.io`'s iterators over record files: of every kind of image and label, by MXNet's names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+from tests.goldens.records.scenarios import BATCHES, IMAGE, LABELS
+
+RECORDS = Path(__file__).parents[2] / "goldens" / "records"
+THEIRS = np.load(RECORDS / "batches.npz")
+IMAGES: dict[str, Any] = {**IMAGE, "path_imgrec": str(RECORDS / "images.rec")}
+
+
+@pytest.mark.parametrize("suffix", ["", "_v1"])
+def test_images_as_bytes_are_mxnets(suffix: str):
+    iterator = getattr(mx.io, f"ImageRecordUInt8Iter{suffix}")(**IMAGES)
+    assert iterator.provide_data[0].dtype == np.uint8
+    (batch,) = iterator
+    assert batch.data[0].dtype == np.uint8
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), THEIRS["uint8"])
+    np.testing.assert_array_equal(batch.label[0].asnumpy(), np.array(LABELS, np.float32))
+
+
+def test_images_as_signed_bytes_are_mxnets():
+    (batch,) = mx.io.ImageRecordInt8Iter(**{**IMAGES, **BATCHES["int8"]})
+    assert batch.data[0].dtype == np.int8
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), THEIRS["int8"])
+    (batch,) = mx.io.ImageRecordIter_v1(**IMAGES, mirror=True)
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), THEIRS["mirror"])
+
+
+def test_images_with_boxes_are_mxnets():
+    theirs = np.load(RECORDS / "detection.npz")
+    given = {**IMAGE, "path_imgrec": str(RECORDS / "detection.rec"), "verbose": False}
+    with pytest.warns(UserWarning, match=r"ImageDetRecordIter ignores \['rand_mirror'\], as MXNet's does"):
+        iterator = mx.io.ImageDetRecordIter(**given, label_name="label", rand_mirror=True)
+    assert (iterator.provide_data, iterator.provide_label) == ([("data", (4, 3, 10, 12))], [("label", (4, 26))])
+    for _ in range(2):
+        batch = iterator.next()
+        assert batch.label is not None
+        np.testing.assert_array_equal(batch.data[0].asnumpy(), theirs["force"])
+        np.testing.assert_array_equal(batch.label[0].asnumpy(), theirs["force label"])
+        iterator.reset()
+
+
+def test_an_iterator_over_files_is_an_mxdataiter(tmp_path: Path):
+    (tmp_path / "x.csv").write_text("1,2\n")
+    csv = mx.io.CSVIter(data_csv=str(tmp_path / "x.csv"), data_shape=(2,))
+    images = mx.io.ImageRecordIter(**{**IMAGES, "batch_size": 3})
+    assert all(isinstance(iterator, mx.io.MXDataIter) for iterator in (csv, images))
+    assert issubclass(mx.io.MNISTIter, mx.io.MXDataIter)
+    assert not isinstance(mx.io.NDArrayIter(np.zeros((2, 2))), mx.io.MXDataIter)
+    found = []
+    while images.iter_next():
+        found.append((images.getdata().shape, images.getlabel().asnumpy().tolist(), images.getpad()))
+    assert found == [((3, 3, 10, 12), LABELS[:3], 0), ((3, 3, 10, 12), [LABELS[3], *LABELS[:2]], 2)]

@@ -1,0 +1,44 @@
+"""`mx.mon.Monitor` of modules tells the arrays that MXNet's tells, under its names and in its order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lowering import mx
+from tests.lowering.mx.monitors import MONITORS, told
+
+THEIRS = json.loads((Path(__file__).parents[2] / "goldens" / "module_monitor.json").read_text())
+
+ONEDNN = {"pool_workspace", "zeros_without_dtype_output"}
+"""What the pooling of oneDNN, which MXNet runs on a CPU, keeps for its gradient."""
+
+
+def without_gradients_inputs(names: list[str]) -> list[str]:
+    """The names without those of the inputs of gradients; a variable among them has its own name before."""
+    kept: list[str] = []
+    kinds = ("data", "label", "weight", "bias", "gamma", "beta", "moving_mean", "moving_var")
+    for name in names:
+        if "_backward_input" not in name:
+            kept.append(name)
+        elif kept[-1].endswith(kinds):
+            kept.pop()
+    return kept
+
+
+@pytest.mark.parametrize("name", MONITORS)
+def test_arrays_are_mxnets(name: str):
+    theirs = [[called for called in batch if called not in ONEDNN] for batch in THEIRS[name]]
+    ours = told(mx, name)
+    if MONITORS[name][2]["monitor_all"]:
+        theirs, ours = ([without_gradients_inputs(batch) for batch in side] for side in (theirs, ours))
+    assert ours == theirs
+
+
+def test_inputs_of_gradients_are_mxnets_where_both_read_the_same():
+    """All of the perceptron but the weight of the first layer, by which no gradient of the data is asked for."""
+    ours, theirs = told(mx, "mlp, all")[0], list(THEIRS["mlp, all"][0])
+    at = theirs.index("fc1_backward_input2")
+    assert ours == theirs[: at - 1] + theirs[at + 1 :]
