@@ -75,6 +75,14 @@ def test_structural_names_are_attributes_with_dots():
     }
 
 
+def test_modules_have_mxnets_names():
+    assert gluon.parameter.Parameter is gluon.block.Parameter is gluon.Parameter
+    assert gluon.block.DeferredInitializationError is gluon.parameter.DeferredInitializationError
+    assert gluon.block.HookHandle is HookHandle
+    assert gluon.parameter.tensor_types == gluon.tensor_types
+    assert gluon.trainer.Trainer is gluon.Trainer
+
+
 def test_attributes_keep_their_kind():
     net = Pair()
     with pytest.raises(TypeError, match="Changing attribute type for first"):
@@ -256,6 +264,18 @@ def test_arguments_may_be_none_and_nested():
         net(None, [None, [None]])
     with pytest.raises(ValueError, match="do not support mixed"):
         net(ones(2), [mx.sym.var("x"), [ones(2)]])
+
+
+def test_a_block_that_forgets_to_return_is_told_of():
+    class Forgetful(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return None if self.prefix == "one_" else [x * 2, None]
+
+    for prefix in ("one_", "list_"):
+        net = Forgetful(prefix=prefix)
+        net.hybridize()
+        with pytest.raises(TypeError, match="hybrid_forward of Forgetful must return symbols"):
+            net(ones(2))
 
 
 def test_inputs_and_parameters_without_use_are_warned_of():
