@@ -249,6 +249,22 @@ def test_states_and_counts_go_through_a_file(tmp_path: Path, ctx: Any):
     np.testing.assert_array_equal(y.list_data()[0].asnumpy(), x.list_data()[0].asnumpy())
 
 
+def test_the_rate_that_was_set_goes_through_a_file(tmp_path: Path):
+    path = str(tmp_path / "x.states")
+    x = parameter()
+    first = trainer(x, learning_rate=0.5)
+    differentiate(x)
+    first.step(1)
+    first.set_learning_rate(0.123456789)
+    first.save_states(path)
+    second = trainer(parameter(), learning_rate=0.5)
+    second.load_states(path)
+    assert second.learning_rate == 0.123456789
+    scheduled = trainer(parameter(), learning_rate=0.5, lr_scheduler=mx.lr_scheduler.FactorScheduler(1, 0.5))
+    scheduled.load_states(path)
+    assert scheduled.learning_rate == 0.5
+
+
 def test_deferred_parameters_have_a_trainer():
     net = nn.HybridSequential()
     net.add(nn.Dense(2), nn.Dense(1))
