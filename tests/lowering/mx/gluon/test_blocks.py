@@ -397,6 +397,12 @@ def test_a_symbol_block_shares_parameters_and_trains():
     assert out.shape == (1, 3)
 
 
+def test_symbols_of_row_sparse_parameters_are_refused():
+    x, w = mx.sym.var("x"), mx.sym.var("w", stype="row_sparse")
+    with pytest.raises(AssertionError, match="'w' because its storage type is 'row_sparse'"):
+        gluon.SymbolBlock(mx.sym.dot(x, w), x)
+
+
 def test_batch_norm_stays_float32_under_float16(tmp_path: Path):
     net = nn.HybridSequential()
     net.add(nn.Conv2D(2, 1, in_channels=1), nn.BatchNorm(in_channels=2))
