@@ -167,8 +167,8 @@ class GradientError(NNVMError):
     """Reports a gradient that cannot be built."""
 
 
-class InitializerError(NNVMError, ValueError):
-    """Reports an initialiser that is unknown, malformed, or does not fit the parameter."""
+class InitializerError(NNVMError, ValueError, AssertionError):
+    """Reports an initialiser that is unknown, malformed, or does not fit the parameter. MXNet asserts."""
 
 
 class ModelNotFoundError(NNVMError, FileNotFoundError):

@@ -202,6 +202,11 @@ def test_parameters_are_on_equal_contexts():
         trainer(parameter("x"), parameter("y", ctx=[mx.cpu(1)]))
 
 
+def test_unknown_parameters_of_an_optimizer_are_a_type_error():
+    with pytest.raises(TypeError, match="SGD has no parameter .*momentun.*Did you mean 'momentum'"):
+        trainer(parameter(), momentun=0.9)
+
+
 def test_an_optimizer_that_is_an_object_takes_no_parameters():
     x = parameter()
     made = mx.optimizer.create("sgd", learning_rate=0.5, rescale_grad=3.0)
