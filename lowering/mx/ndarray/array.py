@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ import numpy as np
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
-from lowering.mx.context import Context, as_context, current_context
+from lowering.mx.context import CPU, Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
@@ -33,6 +33,7 @@ from symjax_nnvm.errors import (
 )
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import Node
+from symjax_nnvm.mxnet.array_file import read_record
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
@@ -72,7 +73,7 @@ class NDArray(Arithmetic, Fluent):
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
     __array_priority__ = 1000.0
 
-    def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
+    def __init__(self, cell: ArrayCell | View | HostCell, context: Context = CPU, entry: recording.Entry | None = None):
         """Wrap a cell. cell: the holder of the value. entry: the value's origin on the tape of `mx.autograd`."""
         self.cell = cell
         self.context = context
@@ -145,6 +146,12 @@ class NDArray(Arithmetic, Fluent):
 
     def __reduce__(self) -> Any:
         return _unpickled, (self.asnumpy(), str(self.context.device_type), self.context.device_id)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take the array of a pickle that MXNet wrote, {"handle": its bytes}: pickles name this class where
+        `mx.install()` was called. Raises ParamsFormatError."""
+        like = _unpickled(np.asarray(read_record(bytes(state["handle"]))), self.context.device_type, 0)
+        self.cell, self.entry, self.gradient = like.cell, None, None
 
     # -- as numbers --------------------------------------------------------------------------------------------------
 
