@@ -84,6 +84,12 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
+def name_without_prefix(hint: str) -> str:
+    """The hint and the next number of the innermost manager of this thread that puts no prefix before names."""
+    manager = next(each for each in reversed(_names.stack) if not isinstance(each, Prefix))
+    return NameManager.get(manager, None, hint)
+
+
 class AttrScope:
     """Gives attributes to every symbol made inside a `with` block; an inner scope's values win over an outer's.
 

@@ -22,7 +22,15 @@ from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
-from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import (
+    CallError,
+    GradientError,
+    InferenceError,
+    NNVMError,
+    NotASymbolError,
+    SymbolTypeError,
+    SymbolValueError,
+)
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.mxnet.array_file import read_record
@@ -43,6 +51,10 @@ _BROADCASTING = {
 
 class ScalarError(NNVMError, ValueError, TypeError):
     """An array of several elements where one number is wanted: MXNet raises a ValueError, or for int() a TypeError."""
+
+
+class NotAnArrayError(SymbolTypeError, AssertionError):
+    """A value in the place of an array of an operator. MXNet asserts."""
 
 
 class ReshapeError(InferenceError, ValueError):
@@ -653,13 +665,24 @@ def _prepare(
     with NameManager():
         symbols = [variable(arg) for arg in args]
         named = {key: variable(value) for key, value in kwargs.items()}
-        built = function(*symbols, **named)
+        try:
+            built = function(*symbols, **named)
+        except NotASymbolError as error:
+            raise _not_an_array(error) from None
         if not given and isinstance(built, Symbol) and _lacks_shape(built.outputs[0].node, shape):
             built = function(*symbols, **{**named, "shape": (1,) if shape is None else shape})
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     expression = shared_expression(symbol, given, *_surroundings(context))
     return expression, of_any_number(expression), len(parts) > 1 or len(symbol.outputs) > 1
+
+
+def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
+    """The error for a value in the place of an array."""
+    listed = isinstance(error.value, list | tuple) and any(isinstance(item, Symbol) for item in error.value)
+    shown = f"a {type(error.value).__name__} of arrays" if listed else repr(error.value)[:80]
+    fix = "Pass them one by one: op(*arrays)." if listed else "mx.nd.array(value) makes one."
+    return NotAnArrayError(f"{error.argument} must have NDArray type, but got {shown}", fix=fix)
 
 
 def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
