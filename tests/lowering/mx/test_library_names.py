@@ -80,3 +80,9 @@ def test_a_loader_with_processes_of_its_own_is_refused_by_name():
     dataloader = importlib.import_module("lowering.mx.gluon.data.dataloader")
     with pytest.raises(ValueError, match=r"num_workers=0"):
         dataloader._MultiWorkerIter(None, None, None, pin_memory=loader._pin_memory)
+
+
+@pytest.mark.parametrize("functions", [mx.nd.contrib, mx.sym.contrib])
+def test_groups_of_functions_list_them_in_their_dict(functions: Any):
+    """GluonCV asks so whether an operator is there, and writes its network otherwise where it is not."""
+    assert {"box_encode", "box_decode", "foreach"} <= functions.__dict__.keys()
