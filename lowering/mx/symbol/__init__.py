@@ -59,7 +59,7 @@ def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
 
 
 def _made(name: str, dtype: Any, values: Mapping[str, Any], more: Mapping[str, Any]) -> Symbol:
-    """The symbol of an operator without inputs. MXNet's functions of Python write their defaults into the graph, too."""
+    """The symbol of an operator without inputs. MXNet's functions of Python write their defaults into the graph."""
     return as_symbol(getattr(symbols, name)(**{**values, "dtype": dtype or "float32", **more}))
 
 
