@@ -132,6 +132,12 @@ class Optimizer:
     def _get_wd(self, index: Any) -> float:
         return self.wd * self._multiplier(index, "wd_mult")
 
+    def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wds(self, indices: Sequence[Any]) -> list[float]:
+        return [self._get_wd(index) for index in indices]
+
     def _set_current_context(self, device_id: int) -> None:
         """Count the updates that follow as those of a device, whose parameters have counts of their own."""
         self._device, self._index_update_count = device_id, self._counts_of.setdefault(device_id, {})
@@ -268,7 +274,7 @@ class RuleOptimizer(Optimizer):
         kept = [slots_of(state) for state in states]
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
-            lrs = [self._get_lr(index) for index in indices]
+            lrs = self._get_lrs(indices)
             self._run(indices, weights, [grad.value for grad in grads], kept, lrs)
 
     def _run(
@@ -284,7 +290,7 @@ class RuleOptimizer(Optimizer):
         before = [self._previous.get(key, lr) for key, lr in zip(keys, lrs, strict=True)]
         self._previous.update(zip(keys, lrs, strict=True))
         counts = [self._index_update_count[index] for index in indices]
-        wds = [self._get_wd(index) for index in indices]
+        wds = self._get_wds(indices)
         numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
         values = [weight.value for weight in weights]
         slots = [[slot.value for slot in arrays] for arrays in kept]

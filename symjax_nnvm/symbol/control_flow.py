@@ -17,7 +17,7 @@ from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.rewrite import count_versions, rewrite
 from symjax_nnvm.ir.traverse import post_order, post_order_nodes, successors
 from symjax_nnvm.symbol.hidden_keys import hidden_key
-from symjax_nnvm.symbol.scope import AttrScope, name_without_prefix
+from symjax_nnvm.symbol.scope import AttrScope, subgraph_name
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
 _SCOPE = "__subgraph_name__"
@@ -194,7 +194,7 @@ class _Body:
 
     def __init__(self, name: str, actuals: Sequence[Symbol]):
         outer = AttrScope.current.get(None).get(_SCOPE, "")
-        self._name = name_without_prefix(f"{outer}${name}" if outer else name)
+        self._name = subgraph_name(f"{outer}${name}" if outer else name)
         self._scope = AttrScope(**{_SCOPE: self._name})
         self._actuals = actuals
         self.formals: list[Symbol] = []

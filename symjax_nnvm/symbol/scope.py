@@ -84,8 +84,8 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
-def name_without_prefix(hint: str) -> str:
-    """The hint and the next number of the innermost manager of this thread that puts no prefix before names."""
+def subgraph_name(hint: str) -> str:
+    """The name of a subgraph: `hint` and the next number. Prefixes neither name nor count them, as in MXNet."""
     manager = next(each for each in reversed(_names.stack) if not isinstance(each, Prefix))
     return NameManager.get(manager, None, hint)
 

@@ -16,7 +16,6 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -33,26 +32,32 @@ def as_matrix(frame):
 
 
 OLD_NAMES = {
-    "collections": {"Mapping": collections.abc.Mapping},
-    "numpy": {"int": int, "float": float, "bool": bool, "object": object, "str": str, "fromstring": from_bytes},
+    "numpy": {
+        **{each.__name__: each for each in (int, float, bool, complex, object, str)},
+        **dict.fromkeys(("NaN", "NAN"), np.nan),
+        "Inf": np.inf,
+        "float_": np.float64,
+        "product": np.prod,
+        "fromstring": from_bytes,
+    },
     "time": {"clock": time.perf_counter},
     "sklearn.datasets": {"fetch_mldata": None},
     "pandas": {"DataFrame.as_matrix": as_matrix, "Series.as_matrix": as_matrix},
-    "collections": {"Iterable": Iterable},
+    "collections": {"Iterable": collections.abc.Iterable, "Mapping": collections.abc.Mapping},
     "PIL.Image": {"ANTIALIAS": 1},
 }
 """Names that are no longer in Python 3.8 and 3.10, NumPy 2, scikit-learn 0.22, pandas 1 and Pillow 10: what is put in
 their place."""
 
 
-def restore():
+def restore(names=tuple(OLD_NAMES)):
     """Give modules back the names that they no longer have."""
-    for name, values in OLD_NAMES.items():
+    for name in names:
         try:
             module = importlib.import_module(name)
         except ImportError:
             continue
-        for path, value in values.items():
+        for path, value in OLD_NAMES[name].items():
             *owners, attribute = path.split(".")
             owner = module
             for part in owners:
@@ -134,4 +139,5 @@ def main():
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-main()
+if __name__ == "__main__":
+    main()

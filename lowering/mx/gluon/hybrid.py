@@ -270,11 +270,11 @@ class HybridBlock(Block):
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
         """Write `path-symbol.json` and `path-0000.params`, which all loaders of checkpoints take.
 
-        One input is called data, several data0, data1, …. remove_amp_cast: MXNet's; there are no such casts here.
+        One input is called data, several data0, data1, …. remove_amp_cast: without the casts of AMP.
         Raises NotInitializedError before a hybridised block was called.
         """
         _, symbol = self.traced("export")
-        symbol.save(f"{os.fspath(path)}-symbol.json")
+        symbol.save(f"{os.fspath(path)}-symbol.json", remove_amp_cast)
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}
         for param in (each for is_data, each in self._cached_op_args if not is_data):
