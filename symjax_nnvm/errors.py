@@ -103,6 +103,13 @@ class SymbolTypeError(NNVMError, TypeError):
     """A Python value of a type that a symbol function does not take."""
 
 
+class NotASymbolError(SymbolTypeError):
+    """A value in the place of a symbol. argument: which one, in words; value: what was given."""
+
+    argument: str = ""
+    value: object = None
+
+
 class SymbolValueError(NNVMError, ValueError):
     """A Python value that a symbol function does not take."""
 
@@ -160,8 +167,8 @@ class GradientError(NNVMError):
     """Reports a gradient that cannot be built."""
 
 
-class InitializerError(NNVMError, ValueError):
-    """Reports an initialiser that is unknown, malformed, or does not fit the parameter."""
+class InitializerError(NNVMError, ValueError, AssertionError):
+    """Reports an initialiser that is unknown, malformed, or does not fit the parameter. MXNet asserts."""
 
 
 class ModelNotFoundError(NNVMError, FileNotFoundError):

@@ -69,6 +69,7 @@ class LoweringRule:
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
     how devices share its work, where XLA cannot say (`lowering/core/parts.py`). python: it is Python on arrays that
     have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
+    changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to call.
     """
 
     rule: Rule
@@ -77,6 +78,7 @@ class LoweringRule:
     by_part: ByPart | None = None
     python: bool = False
     numbers: Numbers | None = None
+    changing: tuple[str, ...] = ()
 
 
 FLowering: OpMap[LoweringRule] = attributes.FLowering
@@ -89,6 +91,7 @@ def lowers(
     by_part: ByPart | None = None,
     python: bool = False,
     numbers: Numbers | None = None,
+    changing: Sequence[str] = (),
 ) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the named operators."""
     unknown = set(needs) - set(get_args(Need))
@@ -99,7 +102,7 @@ def lowers(
         for name in names:
             op = Op.get(name)
             draws = _draws(op) if "key" in needs and op in FDraws else None
-            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python, numbers))
+            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python, numbers, tuple(changing)))
         return rule
 
     return register

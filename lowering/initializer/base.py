@@ -23,6 +23,10 @@ from symjax_nnvm.errors import InitializerError
 Shape = tuple[int, ...]
 
 
+class UnknownInitializerError(InitializerError, AssertionError):
+    """A name that no initialiser has."""
+
+
 class ParameterName(str):
     """A parameter's name, and the name that its numbers follow (`drawn_as`), which is the same where none is given."""
 
@@ -237,7 +241,7 @@ def create(initializer: Any, **kwargs: Any) -> Initializer:
     """Return an initialiser from what MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or its
     text.
 
-    Raises InitializerError for unknown names and parameters.
+    Raises InitializerError for unknown parameters; UnknownInitializerError, an AssertionError, for an unknown name.
     """
     if isinstance(initializer, Initializer):
         return initializer
@@ -252,7 +256,7 @@ def create(initializer: Any, **kwargs: Any) -> Initializer:
         raise InitializerError("No initialiser", expected='a name, or ["name", {parameters}]', got=initializer)
     cls = _CLASSES.get(initializer.strip().lower())
     if cls is None:
-        raise InitializerError(_unknown(initializer))
+        raise UnknownInitializerError(_unknown(initializer))
     try:
         return cls(**kwargs)
     except TypeError as error:

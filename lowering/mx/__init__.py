@@ -17,6 +17,7 @@ from lowering.mx import callback as callback
 from lowering.mx import contrib as contrib
 from lowering.mx import engine as engine
 from lowering.mx import error as error
+from lowering.mx import executor_manager as executor_manager
 from lowering.mx import gluon as gluon
 from lowering.mx import image as image
 from lowering.mx import init as init
@@ -44,6 +45,7 @@ from lowering.mx import test_utils as test_utils
 from lowering.mx import util as util
 from lowering.mx import viz as viz
 from lowering.mx.as_mxnet import install as install
+from lowering.mx.as_mxnet import name_submodules as _name_submodules
 from lowering.mx.context import Context as Context
 from lowering.mx.context import cpu as cpu
 from lowering.mx.context import cpu_pinned as cpu_pinned
@@ -73,6 +75,7 @@ sym = symbol
 initializer = init
 visualization = viz
 rnd = random
+_name_submodules()
 # Scripts have mx of `from mxnet.test_utils import *`.
 test_utils.mx = _sys.modules[__name__]  # pyright: ignore[reportAttributeAccessIssue]
 

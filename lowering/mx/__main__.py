@@ -13,13 +13,17 @@ from lowering.mx import install
 
 
 def main(argv: list[str]) -> int | None:
-    """Run a script or a module as `__main__`, with its arguments. Returns 2 where neither is named."""
+    """Run a script or a module as `__main__`, with its arguments. Returns 2 where neither is named, or there is no such
+    script."""
     match argv:
         case ["-m", module, *rest]:
             install()
             sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case [script, *_] if script not in ("-h", "--help"):
+            if not Path(script).exists():
+                print(f"There is no script {script}.", file=sys.stderr)
+                return 2
             install()
             sys.argv, sys.path[0] = argv, str(Path(script).resolve().parent)
             runpy.run_path(script, run_name="__main__")

@@ -71,6 +71,14 @@ def install() -> None:
         logging.getLogger("jax").setLevel(logging.WARNING)
 
 
+def name_submodules() -> None:
+    """Give this namespace MXNet's submodules that have another name here as attributes: `mx.mod.base_module`."""
+    for name in _SUBMODULES:
+        package, _, attribute = name.rpartition(".")
+        if package and not hasattr(owner := _submodule(package), attribute):
+            setattr(owner, attribute, _submodule(name))
+
+
 class _Finder(MetaPathFinder):
     """Finds MXNet's submodules in this namespace. Without it Python would read our files a second time, under MXNet's
     name."""

@@ -12,6 +12,7 @@ from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.files import as_ndarray
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.mxnet import checkpoint
+from symjax_nnvm.surgery.amp_casts import without_amp_casts
 
 Params = dict[str, NDArray]
 
@@ -35,13 +36,14 @@ def save_checkpoint(
 ) -> None:
     """Write `prefix-symbol.json`, unless symbol is None, and `prefix-0001.params`. Raises OSError.
 
-    remove_amp_cast: MXNet's; casts that AMP put into a graph stay as they are.
+    remove_amp_cast: without the casts of AMP.
     """
     args, aux = ({name: np.asarray(array) for name, array in given.items()} for given in (arg_params, aux_params))
     if symbol is None:
         checkpoint.save_params(prefix, epoch, args, aux)
     else:
-        checkpoint.save_checkpoint(prefix, epoch, symbol, args, aux)
+        kept = without_amp_casts(symbol) if remove_amp_cast else symbol
+        checkpoint.save_checkpoint(prefix, epoch, kept, args, aux)
     logging.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
 

@@ -90,6 +90,10 @@ class Context:
         return f"{self.device_type}({self.device_id})"
 
 
+CPU = Context("cpu")
+"""Where arrays are that say nothing else."""
+
+
 def _stack() -> list[Context]:
     """The contexts entered in this thread, the innermost last."""
     if not hasattr(_scopes, "stack"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -21,6 +22,7 @@ from lowering.core.rules import FLowering
 from lowering.mx.keys import next_key
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.ir.attributes import FDraws, FInference
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
@@ -54,7 +56,7 @@ class Expression:
         operators = [node for node in nodes if not node.is_variable]
         waits = len(operators) <= _SMALL and any("scalar" in node.attrs.dict for node in operators)
         self._calls_to_wait = _PATIENCE if waits else 0
-        self._key = (self.is_train, platform, _structure(symbol, nodes))
+        self._key = (self.is_train, platform, _structure(symbol))
 
     @cached_property
     def positions(self) -> list[int]:
@@ -161,6 +163,59 @@ class Expression:
         return isinstance(other, Expression) and self._key == other._key
 
 
+class OfAnyNumber:
+    """An expression of one operator of which some parameters are arguments: what changes from call to call, such as a
+    learning rate, compiles nothing anew. Equal to those that differ in nothing else. It has no gradients: the numbers
+    are not in its graph."""
+
+    def __init__(self, expression: Expression, changing: tuple[str, ...]):
+        (self._node,) = (node for node in post_order(expression.symbol.outputs) if not node.is_variable)
+        self._options = Options(is_train=expression.is_train, platform=expression.platform)
+        self._symbol, self._names, self.changing = expression.symbol, expression.names, changing
+        self._key = (expression.is_train, expression.platform, changing, _structure(expression.symbol, set(changing)))
+
+    @cached_property
+    def forward(self) -> Any:
+        """(values of the variables in their order, the parameters) → (outputs, new states by name)."""
+        program = Program(Graph(self._symbol.outputs), self._options)  # no stage of the pipeline may read a number
+        (step,) = program.steps
+
+        def forward(
+            values: Sequence[jax.Array], numbers: Sequence[Any]
+        ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+            named = dict(zip(self._names, values, strict=True))
+            states = {name: named.pop(name) for name in program.aux_names}
+            params = type(step.params)(**{**vars(step.params), **dict(zip(self.changing, numbers, strict=True))})
+            env = program.environment(program.bind(named, states))
+            program.run_steps([replace(step, params=params)], env, None)
+            return program.collect(env)
+
+        return jax.jit(forward)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OfAnyNumber) and self._key == other._key
+
+
+_shared_of_any_number = lru_cache(_KEPT)(lambda expression: expression)
+
+
+def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | None:
+    """What computes an expression for any numbers, the same for all that differ in these alone, and its numbers; None
+    where no rule takes a number as an array."""
+    operators = [node for node in post_order(expression.symbol.outputs) if not node.is_variable]
+    rule = FLowering.get(operators[0].op) if len(operators) == 1 else None
+    if rule is None or not rule.changing:
+        return None
+    params = vars(operators[0].attrs.parsed)
+    changing = tuple(name for name in rule.changing if name in params)
+    if not changing:
+        return None
+    return _shared_of_any_number(OfAnyNumber(expression, changing)), [params[name] for name in changing]
+
+
 def _differs_in_training(node: Node) -> bool:
     """Whether a node's operator may do something else in training than in inference."""
     rule = FLowering.get(node.op)
@@ -168,14 +223,16 @@ def _differs_in_training(node: Node) -> bool:
     return asks or node.op in FDraws or node.op in FInference or bool(node.attrs.subgraphs)
 
 
-def _structure(symbol: Symbol, nodes: Sequence[Node]) -> tuple[Any, ...]:
-    """A key that distinguishes symbols: operators, attributes and wiring. Subgraphs are equal to themselves alone."""
+def _structure(symbol: Symbol, without: Collection[str] = ()) -> tuple[Any, ...]:
+    """A key that distinguishes symbols: operators, attributes, some excepted, and wiring. Subgraphs are equal to
+    themselves alone."""
+    nodes = post_order(symbol.outputs)
     number = {node: i for i, node in enumerate(nodes)}
     rows = tuple(
         (
             node.attrs.op,
             node.name if node.is_variable else None,
-            tuple(node.attrs.dict.items()),
+            tuple((name, text) for name, text in node.attrs.dict.items() if name not in without),
             tuple((number[entry.node], entry.index, entry.version) for entry in node.inputs),
             tuple(node.attrs.subgraphs),
         )

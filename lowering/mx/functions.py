@@ -13,15 +13,17 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Wrapped:
-    """A group of operator functions, such as `contrib`, each of them wrapped when it is first asked for.
+    """A group of operator functions, such as `contrib`, each of them wrapped.
 
-    functions: those that are other ones here.
+    functions: those that are other ones here. What is registered later is wrapped when it is first asked for.
     """
 
     def __init__(self, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
         self.__name__ = group.__name__
         self._group, self._wrap = group, wrap
         self.__dict__.update(functions)
+        for name in {*dir(group)} - functions.keys():
+            getattr(self, name)  # libraries ask whether `__dict__` has a function
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function = self._wrap(getattr(self._group, name))

@@ -37,7 +37,7 @@ _KEPT = 1024
 """Compiled updates of an optimiser: one for each parameter where they are updated one by one."""
 
 
-_COUNT = "count."
+_COUNT, _RATE = "count.", "learning_rate"
 """Comes before a parameter's number in the name of its count of updates in a file of states."""
 
 
@@ -131,6 +131,12 @@ class Optimizer:
 
     def _get_wd(self, index: Any) -> float:
         return self.wd * self._multiplier(index, "wd_mult")
+
+    def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wds(self, indices: Sequence[Any]) -> list[float]:
+        return [self._get_wd(index) for index in indices]
 
     def _set_current_context(self, device_id: int) -> None:
         """Count the updates that follow as those of a device, whose parameters have counts of their own."""
@@ -268,7 +274,7 @@ class RuleOptimizer(Optimizer):
         kept = [slots_of(state) for state in states]
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
-            lrs = [self._get_lr(index) for index in indices]
+            lrs = self._get_lrs(indices)
             self._run(indices, weights, [grad.value for grad in grads], kept, lrs)
 
     def _run(
@@ -284,7 +290,7 @@ class RuleOptimizer(Optimizer):
         before = [self._previous.get(key, lr) for key, lr in zip(keys, lrs, strict=True)]
         self._previous.update(zip(keys, lrs, strict=True))
         counts = [self._index_update_count[index] for index in indices]
-        wds = [self._get_wd(index) for index in indices]
+        wds = self._get_wds(indices)
         numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
         values = [weight.value for weight in weights]
         slots = [[slot.value for slot in arrays] for arrays in kept]
@@ -461,14 +467,19 @@ class Updater:
                 array[:] = self._loaded.pop(name)
 
     def save(self, fname: str, counts: bool = False) -> None:
-        """Write the states as an array file. counts: and how often each parameter was updated. Raises OSError."""
+        """Write the states as an array file. counts: and how often each parameter was updated, and the learning rate
+        where no scheduler says it. Raises OSError."""
         arrays = {name: np.asarray(array) for index in self.states for name, array in self._named(index)}
-        updates = self.optimizer._index_update_count if counts else {}
-        save_arrays(fname, arrays | {f"{_COUNT}{index}": np.array([count]) for index, count in updates.items()})
+        if counts:
+            updates = self.optimizer._index_update_count
+            arrays |= {f"{_COUNT}{index}": np.array([count]) for index, count in updates.items()}
+            if self.optimizer.lr_scheduler is None:
+                arrays[_RATE] = np.array([self.optimizer.lr], np.float64)
+        save_arrays(fname, arrays)
 
     def load(self, fname: str) -> None:
         """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet, but for
-        a file with counts.
+        a file with counts, whose learning rate is taken, too.
 
         Raises ParamsFormatError for MXNet's own files, which are pickled.
         """
@@ -476,7 +487,9 @@ class Updater:
         counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
         if counts:
             self.optimizer._count_from({int(n) if n.isdigit() else n: count for n, count in counts.items()})
-        self._loaded = {name: value for name, value in loaded.items() if not name.startswith(_COUNT)}
+        if _RATE in loaded and self.optimizer.lr_scheduler is None:
+            self.optimizer.set_learning_rate(float(loaded[_RATE][0]))
+        self._loaded = {name: value for name, value in loaded.items() if name != _RATE and not name.startswith(_COUNT)}
         for index in self.states:
             self._fill(index)
 

@@ -218,13 +218,17 @@ def rule_hyper(rule: Rule, values: Mapping[str, Any]) -> Hyper:
     return {key: values[key] for key in rule.defaults if key not in _SHARED and key != "lazy_update"}
 
 
+class UnknownParamError(ParamError, TypeError):
+    """A keyword that an optimiser does not take, for which Python raises a TypeError."""
+
+
 def check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise ParamError for parameters that are not known."""
+    """Raise UnknownParamError for parameters that are not known."""
     unknown = [name for name in given if name not in known]
     if unknown:
         fix = close_names(unknown, known) or None
         expected = f"names among {listed(sorted(known), 30)}"
-        raise ParamError(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix)
+        raise UnknownParamError(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix)
 
 
 def _number(optimizer: str, param: str, value: Any) -> float:

@@ -143,13 +143,14 @@ def nadam(w: Array, h: Array, mean: Array, var: Array, schedule: Array, *, t: Ar
 
 @formula("apart")
 def dcasgd(
-    w: Array, h: Array, previous: Array, *mom: Array, lr: Number, wd: Number, momentum: float, lamda: float
+    w: Array, h: Array, *slots: Array, lr: Number, wd: Number, momentum: float, lamda: float
 ) -> tuple[Array, ...]:
     """m ← μ m - η (h + λ w + `lamda` h² (w - w_previous)); w ← w + m: compensated delay (Zheng et al., 2017)."""
+    *mom, previous = slots
     step = -lr * (h + wd * w + lamda * lax.square(h) * (w - previous))
     if mom:
         step = momentum * mom[0] + step
-    return (w + step, w, *(step for _ in mom))
+    return (w + step, *(step for _ in mom), w)
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ RULES: dict[str, Rule] = {
     ),
     "dcasgd": Rule(
         lambda w, g, slots, at, h: dcasgd(w, g, *slots, **at.common, **h),
-        lambda w, h: (jnp.array(w), *_momentum_slot(w, h)),
+        lambda w, h: (*_momentum_slot(w, h), jnp.array(w)),
         {"momentum": 0.0, "lamda": 0.04},
     ),
     "sgld": Rule(_sgld),

@@ -33,7 +33,7 @@ from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
 from lowering.xla.options import Awaited, estimated, jit
-from symjax_nnvm.errors import CallError, LoweringError, listed
+from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
@@ -300,7 +300,12 @@ class Predictor:
         with self._making:
             function = self._ready.get(signature)
             if function is None:
-                function = self._ready[signature] = self._made_ready(inputs, key)
+                try:
+                    function = self._ready[signature] = self._made_ready(inputs, key)
+                except InferenceError:  # of what the stages made: the network that was given says it by its own names
+                    shapes: Any = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+                    self.symbol.infer_shape_partial(**shapes)
+                    raise
         return function
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:

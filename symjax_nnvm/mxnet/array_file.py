@@ -157,6 +157,15 @@ def read_list(data: Any, source: str = "array file") -> Arrays:
     return [array for array in arrays if array is not None]
 
 
+def read_record(data: bytes, source: str = "array") -> Array:
+    """The one array that these bytes are, as MXNet pickles it. Raises ParamsFormatError."""
+    reader = _Reader(memoryview(data), source)
+    array = _read_record(reader, "the array")
+    if array is None:
+        raise reader.fail("the array was never initialised")
+    return array
+
+
 def _read_names(reader: _Reader, count: int) -> Iterator[str]:
     named = reader.number("Q", "the number of names")
     if named not in (0, count):

@@ -17,7 +17,7 @@ from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.rewrite import count_versions, rewrite
 from symjax_nnvm.ir.traverse import post_order, post_order_nodes, successors
 from symjax_nnvm.symbol.hidden_keys import hidden_key
-from symjax_nnvm.symbol.scope import AttrScope, NameManager
+from symjax_nnvm.symbol.scope import AttrScope, subgraph_name
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
 _SCOPE = "__subgraph_name__"
@@ -194,7 +194,7 @@ class _Body:
 
     def __init__(self, name: str, actuals: Sequence[Symbol]):
         outer = AttrScope.current.get(None).get(_SCOPE, "")
-        self._name = NameManager.current.get(None, f"{outer}${name}" if outer else name)
+        self._name = subgraph_name(f"{outer}${name}" if outer else name)
         self._scope = AttrScope(**{_SCOPE: self._name})
         self._actuals = actuals
         self.formals: list[Symbol] = []
@@ -244,7 +244,8 @@ class _Body:
             if outer not in cut:
                 node = entry.node
                 if node.is_variable:
-                    variable = create_variable_node(node.name, dict(node.attrs.dict))
+                    made_here = node.attrs.dict.get(_SCOPE) == self._name
+                    variable = create_variable_node(node.name, dict(node.attrs.dict) if made_here else {})
                 else:
                     variable = create_variable_node(Symbol([entry]).list_outputs()[0])
                 cut[outer] = NodeEntry(variable, 0, 0)

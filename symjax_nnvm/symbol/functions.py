@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import NotASymbolError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.types import dtype_name
@@ -88,7 +88,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
     for key in inputs:
         if key in params:
             if params[key] != "None":
-                raise _not_a_symbol(f"Argument {key} must be Symbol instances", params[key])
+                raise _not_a_symbol(f"Argument {key}", params[key])
             del params[key]
     if len(args) <= len(inputs):
         for arg in args:
@@ -118,7 +118,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
                 _check_twice(op, (key,), symbols)
                 symbols[key] = arg
         elif arg is not None:
-            raise _not_a_symbol(f"Argument {key} must be Symbol instances", arg)
+            raise _not_a_symbol(f"Argument {key}", arg)
     _check_twice(op, inputs[: len(given)], symbols)
     return given, params
 
@@ -133,17 +133,17 @@ def _param_text(key: str, value: object) -> str:
     return value_to_text(value)
 
 
-def _not_a_symbol(problem: str, value: object) -> SymbolTypeError:
+def _not_a_symbol(argument: str, value: object) -> NotASymbolError:
     """The error for a value in the place of a symbol, which says how to make one of it."""
-    if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
-        return SymbolTypeError(
-            f"{problem}, but got a {type(value).__name__} of them. Pass them one by one: op(*symbols)."
-        )
     array = hasattr(value, "shape") and hasattr(value, "dtype")
-    shown = f"an array of shape {value.shape}" if array else repr(value)[:80]  # type: ignore[attr-defined]
-    return SymbolTypeError(
-        f"{problem}, but got {shown}. Arrays are given when the graph runs; in the graph stands symbol.Variable(name)."
-    )
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
+        shown, way = f"a {type(value).__name__} of them", "Pass them one by one: op(*symbols)."
+    else:
+        shown = f"an array of shape {value.shape}" if array else repr(value)[:80]  # type: ignore[attr-defined]
+        way = "Arrays are given when the graph runs; in the graph stands symbol.Variable(name)."
+    error = NotASymbolError(f"{argument} must be Symbol instances, but got {shown}. {way}")
+    error.argument, error.value = argument, value
+    return error
 
 
 def _no_symbol(op: Op, key: str, symbol: Symbol) -> SymbolTypeError:
@@ -164,7 +164,7 @@ def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[
     """Count the positional inputs, unless the user did or the operator leaves that to other parameters."""
     for arg in args:
         if not isinstance(arg, Symbol):
-            raise _not_a_symbol("Positional arguments must be Symbol instances", arg)
+            raise _not_a_symbol("Positional arguments", arg)
     if args and symbols:
         raise SymbolTypeError(
             "Operators with variable length input can only accept inputSymbols either as positional or keyword "

@@ -84,6 +84,12 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
+def subgraph_name(hint: str) -> str:
+    """The name of a subgraph: `hint` and the next number. Prefixes neither name nor count them, as in MXNet."""
+    manager = next(each for each in reversed(_names.stack) if not isinstance(each, Prefix))
+    return NameManager.get(manager, None, hint)
+
+
 class AttrScope:
     """Gives attributes to every symbol made inside a `with` block; an inner scope's values win over an outer's.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.errors import NotImplementedForSymbol, SymbolTypeError, SymbolValueError
@@ -75,10 +75,11 @@ def _variable_dtype(dtype: Any) -> str:
         raise SymbolTypeError(f"dtype of a variable: {error}") from None
 
 
-def Group(symbols: Sequence[Symbol]) -> Symbol:
-    """Make a symbol of all outputs of the given symbols, in order. Raises SymbolTypeError for another list."""
+def Group(symbols: Iterable[Symbol]) -> Symbol:
+    """Make a symbol of all outputs of the given symbols, in order. Raises SymbolTypeError for anything else."""
     if isinstance(symbols, Symbol):
         raise NotImplementedForSymbol("Group takes a list of symbols, not a symbol.")
-    if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):
+    members = list(symbols) if isinstance(symbols, Iterable) else []
+    if not members or any(not isinstance(symbol, Symbol) for symbol in members):
         raise SymbolTypeError("Expected a list of symbols as input")
-    return Symbol.create_group(symbols)
+    return Symbol.create_group(members)

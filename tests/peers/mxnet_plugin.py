@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import sys
 import types
@@ -10,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
 
 import lowering.mx
+from tests.peers.script_start import restore
 
 
 def _raises(*exceptions: type[BaseException]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -68,16 +67,6 @@ def _nose() -> None:
     sys.modules.update({"nose": nose, "nose.tools": tools})
 
 
-def _numpy() -> None:
-    """Names that NumPy had in MXNet's time."""
-    for name in ("bool", "float", "int", "object"):
-        if name not in vars(np):
-            setattr(np, name, vars(builtins)[name])
-    for name, value in {"NaN": np.nan, "Inf": np.inf, "float_": np.float64, "product": np.prod}.items():
-        if name not in vars(np):
-            setattr(np, name, value)
-
-
 def _imported_alone() -> None:
     """What files import at their top for a few tests that are listed: the NumPy dialect, and codes of storage types."""
     for name in ("numpy", "numpy_extension"):
@@ -88,7 +77,7 @@ def _imported_alone() -> None:
 def pytest_configure() -> None:
     """Have `import mxnet` be ours before any test file is read, and arrays of 64 bits, which the tests ask for."""
     _nose()
-    _numpy()
+    restore(["numpy"])
     jax.config.update("jax_enable_x64", True)
     lowering.mx.install()
     _imported_alone()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +32,7 @@ def run_file(plugin: str, tests: Path, seconds: int, only: str) -> list[Row]:
     """The rows of one file of tests, in a process of its own. One that dies leaves the rows of the tests before."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "rows"
+        (Path(folder) / "data").mkdir()  # which tests of MXNet write into
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(tests.parent)]),
@@ -52,34 +53,41 @@ def run_file(plugin: str, tests: Path, seconds: int, only: str) -> list[Row]:
 def compare(
     plugin: str, paths: Sequence[Path], listed: Path, seconds: int, workers: int, only: str, out: Path | None
 ) -> int:
-    """Print a table by file, and what is not as the list says.
+    """Run files of tests, and hold them against a list, as `report` does.
 
-    plugin: the module that makes ours look like the other project. listed: a TOML file, by file of tests: the tests
-    that are not expected to pass, each with its reason. Returns 1 where a test fails that is not listed, or one that
-    is listed passes.
+    plugin: the module that makes ours look like the other project.
+    """
+    with ThreadPoolExecutor(workers) as threads:
+        results = threads.map(lambda path: run_file(plugin, path, seconds, only), paths)
+        return report(zip((path.stem for path in paths), results, strict=True), listed, out)
+
+
+def report(results: Iterable[tuple[str, Iterable[Row]]], listed: Path, out: Path | None) -> int:
+    """Print a table by file of tests, and what is not as the list says.
+
+    results: a name of a file of tests, and its rows. listed: a TOML file, by file of tests: the tests that are not
+    expected to pass, each with its reason. out: a file for a line of JSON for each row. Returns 1 where a test fails
+    that is not listed, or one that is listed passes.
     """
     reasons: dict[str, dict[str, str]] = tomllib.loads(listed.read_text(encoding="utf-8"))
     wrong: list[str] = []
     table: list[tuple[str, ...]] = []
-    with ThreadPoolExecutor(workers) as threads:
-        for path, rows in zip(
-            paths, threads.map(lambda path: run_file(plugin, path, seconds, only), paths), strict=True
-        ):
-            known = reasons.get(path.stem, {})
-            counts: dict[str, int] = dict.fromkeys(("passed", "skipped", "listed", "failed"), 0)
-            for row in rows:
-                name = row.test.rpartition("::")[2]
-                outcome = "listed" if row.outcome == "failed" and name in known else row.outcome
-                counts[outcome] += 1
-                if outcome == "failed":
-                    wrong.append(f"{row.test}: {row.said.splitlines()[0] if row.said else ''}")
-                elif outcome == "passed" and name in known:
-                    wrong.append(f"{row.test} passes, and is listed")
-                if out is not None:
-                    with out.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(row._asdict()) + "\n")
-            table.append((path.stem, str(len(rows)), *map(str, counts.values())))
-            print(f"{path.stem}: {counts}", file=sys.stderr, flush=True)
+    for group, rows in results:
+        known = reasons.get(group, {})
+        counts: dict[str, int] = dict.fromkeys(("passed", "skipped", "listed", "failed"), 0)
+        for row in rows:
+            name = row.test.rpartition("::")[2]
+            outcome = "listed" if row.outcome == "failed" and name in known else row.outcome
+            counts[outcome] += 1
+            if outcome == "failed":
+                wrong.append(f"{row.test}: {row.said.splitlines()[0] if row.said else ''}")
+            elif outcome == "passed" and name in known:
+                wrong.append(f"{row.test} passes, and is listed")
+            if out is not None:
+                with out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row._asdict()) + "\n")
+        table.append((group, str(sum(counts.values())), *map(str, counts.values())))
+        print(f"{group}: {counts}", file=sys.stderr, flush=True)
     totals = [str(sum(int(row[i]) for row in table)) for i in range(1, 6)]
     print(table_text(("file", "run", "passed", "skipped", "listed", "failed"), [*table, ("all", *totals)], right=5))
     print("\n".join(wrong))

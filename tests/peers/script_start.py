@@ -14,6 +14,7 @@ import random
 import runpy
 import sys
 import time
+import warnings
 import zlib
 from typing import Any
 
@@ -31,29 +32,50 @@ def as_matrix(frame):
 
 
 OLD_NAMES = {
-    "collections": {"Mapping": collections.abc.Mapping},
-    "numpy": {"int": int, "float": float, "bool": bool, "object": object, "str": str, "fromstring": from_bytes},
+    "numpy": {
+        **{each.__name__: each for each in (int, float, bool, complex, object, str)},
+        **dict.fromkeys(("NaN", "NAN"), np.nan),
+        "Inf": np.inf,
+        "float_": np.float64,
+        "product": np.prod,
+        "fromstring": from_bytes,
+    },
     "time": {"clock": time.perf_counter},
     "sklearn.datasets": {"fetch_mldata": None},
-    "pandas": {"DataFrame.as_matrix": as_matrix},
+    "pandas": {"DataFrame.as_matrix": as_matrix, "Series.as_matrix": as_matrix},
+    "collections": {"Iterable": collections.abc.Iterable, "Mapping": collections.abc.Mapping},
+    "PIL.Image": {"ANTIALIAS": 1},
 }
-"""Names that are no longer in Python 3.8, NumPy 2, scikit-learn 0.22 and pandas 1: what is put in their place."""
+"""Names that are no longer in Python 3.8 and 3.10, NumPy 2, scikit-learn 0.22, pandas 1 and Pillow 10: what is put in
+their place."""
 
 
-def restore():
+def restore(names=tuple(OLD_NAMES)):
     """Give modules back the names that they no longer have."""
-    for name, values in OLD_NAMES.items():
+    for name in names:
         try:
             module = importlib.import_module(name)
         except ImportError:
             continue
-        for path, value in values.items():
+        for path, value in OLD_NAMES[name].items():
             *owners, attribute = path.split(".")
             owner = module
             for part in owners:
                 owner = getattr(owner, part)
             if path == "fromstring" or attribute not in vars(owner):
                 setattr(owner, attribute, value)
+
+
+def read_words_as_objects():
+    """Have tables hold words as pandas 1 does: not in a dtype of their own."""
+    try:
+        pandas: Any = importlib.import_module("pandas")
+    except ImportError:
+        return
+    if int(pandas.__version__.split(".")[0]) > 2:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pandas.options.future.infer_string = False
 
 
 def drawn(name, values):
@@ -91,6 +113,14 @@ def start_alike(initializers):
     base.__call__ = call
 
 
+def take_files():
+    """Have MXNet's data sets take the files that are there, whatever their sums."""
+    for name in ("mxnet.gluon.utils", "mxnet.gluon.data.vision.datasets", "mxnet.gluon.contrib.data.text"):
+        module = importlib.import_module(name)
+        if hasattr(module, "check_sha1"):
+            module.check_sha1 = lambda *_: True  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def main():
     """Run the script, as `__main__`."""
     sys.argv = sys.argv[1:]
@@ -101,10 +131,13 @@ def main():
         mx.gpu = mx.context.gpu = lambda device_id=0: mx.cpu(device_id)
     if "old" in how:
         restore()
+        read_words_as_objects()
     for module in (random, np.random, mx.random):
         module.seed(0)
     start_alike(mx.init)
+    take_files()
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-main()
+if __name__ == "__main__":
+    main()

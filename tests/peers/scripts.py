@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from symjax_nnvm.tables import table_text
+from tests.peers.gluon_script_data import GLUON_MAKERS
 from tests.peers.script_data import MAKERS
 
 HERE = Path(__file__).parent
@@ -45,8 +46,9 @@ class Script:
     folder beside the script. beside: further folders of the checkout that it reads. number: the pattern of a line,
     whose group is the number; the last one counts. mxnet: MXNet's number; within: how far from it ours may be. until:
     the pattern of a line after which the script is ended, `times` times: it has no argument for fewer epochs. gpu, old:
-    as in `script_start.py`. x64: it needs 64-bit numbers. python2: it is converted by lib2to3 first. needs: modules
-    without which it is skipped. seconds: its limit. fails: why it is not expected to pass.
+    as in `script_start.py`. home: the folder where it runs is its home, too. x64: it needs 64-bit numbers. python2: it
+    is converted by lib2to3 first. needs: modules without which it is skipped. seconds: its limit. fails: why it is not
+    expected to pass.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Script:
     times: int = 1
     gpu: bool = False
     old: bool = False
+    home: bool = False
     x64: bool = False
     python2: bool = False
     needs: Sequence[str] = ()
@@ -97,7 +100,7 @@ def prepare(script: Script, checkout: Path, folder: Path) -> Path:
     for maker, where, *arguments in script.data:
         place = own / str(where)
         place.mkdir(parents=True, exist_ok=True)
-        MAKERS[str(maker)](place, *arguments)
+        (MAKERS | GLUON_MAKERS)[str(maker)](place, *arguments)
     return own
 
 
@@ -136,6 +139,7 @@ def command(words: Sequence[str], folder: Path, script: Script, until: str) -> t
     how = " ".join(name for name in ("gpu", "old") if getattr(script, name))
     env = {**os.environ, "PEER_SCRIPT": how, "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
     env |= {"PYTHONPATH": str(ROOT), **({"JAX_ENABLE_X64": "1"} if script.x64 else {})}
+    env |= {"HOME": str(folder)} if script.home else {}
     into, out, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     with subprocess.Popen(
         words, cwd=folder, env=env, stdin=into, stdout=out, stderr=both, text=True, errors="replace"

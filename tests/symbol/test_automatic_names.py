@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -64,3 +65,13 @@ def test_no_two_parameters_share_a_name():
         net = dense(dense(sym.Variable("x")), weight=sym.Variable("fullyconnected0_weight"))
     [(name, by_rank)] = names_by_rank(net).items()
     assert (name, by_rank) == ("fullyconnected5_weight", "fullyconnected0_weight ")
+
+
+def test_subgraphs_are_counted_without_prefixes():
+    """MXNet counts them by themselves: a block's loop is foreach0, whatever the block is named."""
+    with NameManager(), Prefix("net_"):
+        first, _ = sym.contrib.foreach(lambda x, s: (x + s[0], s), sym.Variable("x"), [sym.Variable("s")])
+        with Prefix("inner_"):
+            second, _ = sym.contrib.foreach(lambda x, s: (x * s[0], s), sym.Variable("y"), [sym.Variable("s")])
+    names = re.findall('"__subgraph_name__": "(.*?)"', sym.Group([first, second]).tojson())
+    assert set(names) == {"foreach0", "foreach1"}

@@ -68,10 +68,11 @@ def test_functor_from_prepared_attributes_copies_them_and_does_not_parse():
 def test_group_flattens_and_keeps_order_and_duplicates():
     x, pair = var("x"), call("split", var("y"), node="s")
     assert Group([x, pair, Group([x])]).list_outputs() == ["x", "s_output0", "s_output1", "x"]
+    assert Group(map(var, ["a", "b"])).list_outputs() == ["a", "b"]
 
 
-@pytest.mark.parametrize("bad", [[], [1], [None]])
-def test_group_takes_symbols_only(bad: list[Any]):
+@pytest.mark.parametrize("bad", [[], [1], [None], 1, None, iter([])])
+def test_group_takes_symbols_only(bad: Any):
     with pytest.raises(SymbolTypeError, match="Expected a list of symbols as input"):
         Group(bad)
 

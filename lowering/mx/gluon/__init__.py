@@ -1,11 +1,14 @@
 """`mx.gluon`: networks as Python classes, on the symbols, the tape and the compiled programs of this library."""
 
+from lowering.mx.gluon import block as block
 from lowering.mx.gluon import contrib as contrib
 from lowering.mx.gluon import data as data
 from lowering.mx.gluon import loss as loss
 from lowering.mx.gluon import model_zoo as model_zoo
 from lowering.mx.gluon import nn as nn
+from lowering.mx.gluon import parameter as parameter
 from lowering.mx.gluon import rnn as rnn
+from lowering.mx.gluon import trainer as trainer
 from lowering.mx.gluon import utils as utils
 from lowering.mx.gluon.basic_block import Block as Block
 from lowering.mx.gluon.errors import DeferredInitializationError as DeferredInitializationError

@@ -11,6 +11,7 @@ from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.errors import (
+    BlockTypeError,
     BlockValueError,
     DeferredInitializationError,
     MismatchError,
@@ -23,6 +24,7 @@ from lowering.mx.gluon.weights import Parameter
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import NNVMError, close_names
+from symjax_nnvm.symbol.symbol import Symbol
 
 
 class HybridBlock(Block):
@@ -120,6 +122,9 @@ class HybridBlock(Block):
         with self.name_scope():
             out = self.hybrid_forward(sym, *_regroup(variables, self._in_format), **params)
         outputs, self._out_format = _flatten(out, "output")
+        if not all(isinstance(each, Symbol) for each in outputs):
+            problem = f"hybrid_forward of {type(self).__name__} must return symbols when F is mx.sym"
+            raise BlockTypeError(problem, got=repr(out)[:80])
         inputs = [each for each in variables if each is not None]
         self._cached_graph = inputs, outputs[0] if len(outputs) == 1 else sym.Group(outputs)
         return self._cached_graph
@@ -265,11 +270,11 @@ class HybridBlock(Block):
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
         """Write `path-symbol.json` and `path-0000.params`, which all loaders of checkpoints take.
 
-        One input is called data, several data0, data1, …. remove_amp_cast: MXNet's; there are no such casts here.
+        One input is called data, several data0, data1, …. remove_amp_cast: without the casts of AMP.
         Raises NotInitializedError before a hybridised block was called.
         """
         _, symbol = self.traced("export")
-        symbol.save(f"{os.fspath(path)}-symbol.json")
+        symbol.save(f"{os.fspath(path)}-symbol.json", remove_amp_cast)
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}
         for param in (each for is_data, each in self._cached_op_args if not is_data):

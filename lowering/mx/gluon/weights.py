@@ -55,7 +55,7 @@ class Parameter:
         self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
-        self._places: dict[tuple[int, int], int] = {}
+        self._ctx_map: dict[tuple[int, int], int] = {}
         self._trainer: Any = None
         self._deferred_init: tuple[Any, ...] = ()
         self._differentiable = differentiable
@@ -182,7 +182,7 @@ class Parameter:
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
         """Hold copies of an array on contexts."""
         self._ctx_list = list(contexts)
-        self._places = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
+        self._ctx_map = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
         self._data = [data.copyto(ctx) for ctx in self._ctx_list]
         self._init_grad()
 
@@ -277,7 +277,7 @@ class Parameter:
             if len(arrays) == 1:
                 return arrays[0]
             ctx = current_context()
-        place = self._places.get(_place(ctx))
+        place = self._ctx_map.get(_place(ctx))
         if place is None:
             problem = f"Parameter '{self.name}' was not initialized on context {ctx}."
             raise NotInitializedError(f"{problem} It was only initialized on {self._ctx_list}.")

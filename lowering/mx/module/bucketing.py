@@ -295,7 +295,7 @@ class BucketingModule(BaseModule):
         """Write the parameters, and the network of each key as `prefix-{key}-symbol.json`."""
         checkpoints.save_checkpoint(prefix, epoch, None, *self.get_params())
         for key in self._keys:
-            self._module(key).symbol.save(f"{prefix}-{key}-symbol.json")
+            self._module(key).symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
         if all(isinstance(key, int | np.integer) for key in self._keys):
             save(f"{prefix}.buckets", array(list(self._keys), dtype="int32"))
 

@@ -15,10 +15,27 @@ from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataDesc
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.cells import item
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, TrainingError
 
 Bind = Callable[..., Executor]
 """(context, shared executor or None, shapes by name) → an executor."""
+
+
+def split_batch(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
+    """The rows of each device, in MXNet's way of rounding. Raises TrainingError where one gets none."""
+    total = fsum(work_load_list)
+    sizes = [round(load * batch_size / total) for load in work_load_list]
+    ends = [min(batch_size, int(end)) for end in np.cumsum(sizes)]
+    ends[-1] = batch_size
+    slices = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    if any(part.start >= part.stop for part in slices):
+        raise TrainingError(
+            "Too many slices. Some splits are empty",
+            expected=f"{len(slices)} rows at least",
+            got=batch_size,
+            fix="A larger batch_size, or fewer contexts.",
+        )
+    return slices
 
 
 class ExecutorGroup:
@@ -43,7 +60,7 @@ class ExecutorGroup:
         shared: ExecutorGroup | None,
         bind: Bind,
     ) -> ExecutorGroup:
-        """Bind an executor for each context. Raises CallError for loads or batches that do not fit."""
+        """Bind an executor for each context. Raises CallError for loads that do not fit, TrainingError for batches."""
         axes = {desc.name: DataDesc.get_batch_axis(desc.layout) for desc in described}
         group = cls([], contexts, axes, loads)
         if len(group._loads) != len(contexts):
@@ -58,20 +75,8 @@ class ExecutorGroup:
     # -- parts of a batch ----------------------------------------------------------------------------------------------
 
     def parts(self, rows: int) -> list[slice]:
-        """The rows of each executor, in MXNet's way of rounding."""
-        total = fsum(self._loads)
-        sizes = [round(load * rows / total) for load in self._loads]
-        ends = [min(rows, int(end)) for end in np.cumsum(sizes)]
-        ends[-1] = rows
-        parts = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
-        if any(part.start >= part.stop for part in parts):
-            raise CallError(
-                "A batch with too few rows for its contexts",
-                expected=f"{len(parts)} rows at least",
-                got=rows,
-                fix="A larger batch_size, or fewer contexts.",
-            )
-        return parts
+        """The rows of each executor. Raises TrainingError where one gets none."""
+        return split_batch(rows, self._loads)
 
     def _shapes(self, shapes: Mapping[str, Sequence[int]]) -> list[dict[str, tuple[int, ...]]]:
         """The shapes of each executor's part."""

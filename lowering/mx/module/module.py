@@ -487,7 +487,7 @@ class Module(BaseModule):
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
         """Write `prefix-symbol.json` and `prefix-0001.params`, and with save_optimizer_states `prefix-0001.states`."""
-        checkpoints.save_checkpoint(prefix, epoch, self._symbol, *self.get_params())
+        checkpoints.save_checkpoint(prefix, epoch, self._symbol, *self.get_params(), remove_amp_cast)
         if save_optimizer_states:
             self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
 

@@ -138,6 +138,7 @@ contrib = Wrapped(
     isnan=contributed.isnan,
     isinf=contributed.isinf,
     isfinite=contributed.isfinite,
+    boolean_mask=contributed.boolean_mask,
     adamw_update=contributed.adamw_update,
     mp_adamw_update=contributed.mp_adamw_update,
     multi_adamw_update=contributed.multi_adamw_update,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NoReturn
@@ -16,15 +16,24 @@ import numpy as np
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
-from lowering.mx.context import Context, as_context, current_context
-from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
+from lowering.mx.context import CPU, Context, as_context, current_context
+from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
-from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import (
+    CallError,
+    GradientError,
+    InferenceError,
+    NNVMError,
+    NotASymbolError,
+    SymbolTypeError,
+    SymbolValueError,
+)
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import Node
+from symjax_nnvm.mxnet.array_file import read_record
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
@@ -44,6 +53,10 @@ class ScalarError(NNVMError, ValueError, TypeError):
     """An array of several elements where one number is wanted: MXNet raises a ValueError, or for int() a TypeError."""
 
 
+class NotAnArrayError(SymbolTypeError, AssertionError):
+    """A value in the place of an array of an operator. MXNet asserts."""
+
+
 class ReshapeError(InferenceError, ValueError):
     """A shape that an array cannot have. MXNet raises a ValueError."""
 
@@ -60,7 +73,7 @@ class NDArray(Arithmetic, Fluent):
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
     __array_priority__ = 1000.0
 
-    def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
+    def __init__(self, cell: ArrayCell | View | HostCell, context: Context = CPU, entry: recording.Entry | None = None):
         """Wrap a cell. cell: the holder of the value. entry: the value's origin on the tape of `mx.autograd`."""
         self.cell = cell
         self.context = context
@@ -133,6 +146,12 @@ class NDArray(Arithmetic, Fluent):
 
     def __reduce__(self) -> Any:
         return _unpickled, (self.asnumpy(), str(self.context.device_type), self.context.device_id)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Take the array of a pickle that MXNet wrote, {"handle": its bytes}: pickles name this class where
+        `mx.install()` was called. Raises ParamsFormatError."""
+        like = _unpickled(np.asarray(read_record(bytes(state["handle"]))), self.context.device_type, 0)
+        self.cell, self.entry, self.gradient = like.cell, None, None
 
     # -- as numbers --------------------------------------------------------------------------------------------------
 
@@ -537,20 +556,66 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     key = None if None in described else (function, *_surroundings(context), shape, *kwargs, *described)
     prepared = None if key is None else _prepared.get(key)
     if prepared is None:
+        prepared = None if key is None else _with_other_numbers(key, kwargs, arrays)
+    if prepared is None:
         prepared = _prepare(function, args, kwargs, len(arrays), context, shape)
         if key is not None and not prepared[0].calls_python:
             _prepared[key] = prepared
-    expression, is_list = prepared
-    outputs = _run(expression, arrays, context, out)
+            if prepared[1] is not None:
+                _prepared[_without_numbers(key, kwargs)] = prepared
+    expression, numbered, is_list = prepared
+    outputs = _run(expression, arrays, context, out, numbered)
     if out is not None:
         return out
     return outputs if is_list else outputs[0]
 
 
+_CHANGING = frozenset({"scalar", "lr", "eta", "t"})
+"""Keywords whose numbers change from call to call."""
+
+
+def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The key of a call with keywords, whose descriptions are its last parts, without the numbers that may change."""
+    first = len(key) - len(kwargs)
+    kinds = (
+        part[0] if name in _CHANGING and isinstance(part, tuple) else part
+        for name, part in zip(kwargs, key[first:], strict=True)
+    )
+    return (*key[:first], *kinds)
+
+
+def _with_other_numbers(
+    key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]
+) -> tuple[Expression, Numbered, bool] | None:
+    """What a call evaluates where a call was prepared that differs in numbers alone; else None."""
+    given = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
+    if not given or not _takes_any_number(arrays):
+        return None
+    expression, numbered, is_list = _prepared.get(_without_numbers(key, kwargs)) or (None, None, False)
+    if expression is None or numbered is None:
+        return None
+    of_any, _ = numbered
+    try:
+        numbers = [float(given.pop(name)) for name in of_any.changing]
+    except (KeyError, ValueError):  # the operator says what it does not take
+        return None
+    checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator says which rates it does not take
+    return (expression, (of_any, numbers), is_list) if checked and not given else None
+
+
+def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
+    """Whether a call may be computed with its numbers as arrays: it is not recorded, and no array is of integers."""
+    recorded = recording.is_recording() and any(array.entry is not None for array in arrays)
+    return not recorded and all(jnp.issubdtype(array.cell.dtype, jnp.floating) for array in arrays)
+
+
 _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})
 """Types of arguments that are equal only where they mean the same."""
 
-_prepared: Recent[tuple[Any, ...], tuple[Expression, bool]] = Recent(4096)
+Numbered = tuple[OfAnyNumber, list[Any]] | None
+"""What computes an expression and others that differ from it in numbers alone, with its numbers."""
+
+_prepared: Recent[tuple[Any, ...], tuple[Expression, Numbered, bool]] = Recent(4096)
 """What a call of `invoke` evaluates, and whether its result is a list, by everything but the arrays."""
 
 
@@ -583,8 +648,8 @@ def _prepare(
     given: int,
     context: Context,
     shape: tuple[int, ...] | None,
-) -> tuple[Expression, bool]:
-    """The expression of a call with so many arrays, and whether the call returns a list.
+) -> tuple[Expression, Numbered, bool]:
+    """The expression of a call with so many arrays, also for any numbers, and whether the call returns a list.
 
     shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
     """
@@ -600,13 +665,24 @@ def _prepare(
     with NameManager():
         symbols = [variable(arg) for arg in args]
         named = {key: variable(value) for key, value in kwargs.items()}
-        built = function(*symbols, **named)
+        try:
+            built = function(*symbols, **named)
+        except NotASymbolError as error:
+            raise _not_an_array(error) from None
         if not given and isinstance(built, Symbol) and _lacks_shape(built.outputs[0].node, shape):
             built = function(*symbols, **{**named, "shape": (1,) if shape is None else shape})
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     expression = shared_expression(symbol, given, *_surroundings(context))
-    return expression, len(parts) > 1 or len(symbol.outputs) > 1
+    return expression, of_any_number(expression), len(parts) > 1 or len(symbol.outputs) > 1
+
+
+def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
+    """The error for a value in the place of an array."""
+    listed = isinstance(error.value, list | tuple) and any(isinstance(item, Symbol) for item in error.value)
+    shown = f"a {type(error.value).__name__} of arrays" if listed else repr(error.value)[:80]
+    fix = "Pass them one by one: op(*arrays)." if listed else "mx.nd.array(value) makes one."
+    return NotAnArrayError(f"{error.argument} must have NDArray type, but got {shown}", fix=fix)
 
 
 def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
@@ -629,27 +705,35 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
     return _run(shared_expression(symbol, len(arrays), *_surroundings(context)), arrays, context, None)
 
 
-def _run(expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any) -> list[NDArray]:
+def _run(
+    expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any, numbered: Numbered = None
+) -> list[NDArray]:
     """The outputs of an expression; out: arrays that they are written to, too. Raises CallError for those that do not
     fit."""
     if out is None and not expression.states:
-        return _evaluated(expression, arrays, context)
+        return _evaluated(expression, arrays, context, numbered)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, context)
+        outputs = _evaluated(expression, arrays, context, numbered)
         if out is not None:
             _write(targets, outputs, out)
     return outputs
 
 
-def _evaluated(expression: Expression, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
+def _evaluated(
+    expression: Expression, arrays: Sequence[NDArray], context: Context, numbered: Numbered
+) -> list[NDArray]:
     """The outputs of an expression, whose states are written, and which is recorded."""
     inputs, device = [arrays[i] for i in expression.positions], context.device
     values = [array.value for array in inputs]
     refuse_without_client()
-    outputs, states, key = evaluate(expression, values)
+    if numbered is not None and _takes_any_number(inputs):
+        of_any, numbers = numbered
+        (outputs, states), key = of_any.forward(values, numbers), None
+    else:
+        outputs, states, key = evaluate(expression, values)
     for name, value in states.items():
         arrays[int(name[1:])].cell.assign(value)
     if device is None:

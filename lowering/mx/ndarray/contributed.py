@@ -9,6 +9,7 @@ import numpy as np
 
 from lowering.mx.ndarray.array import NDArray, invoke
 from lowering.mx.ndarray.creation import array
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.symbol import function_named
 
 
@@ -25,6 +26,15 @@ def isinf(data: NDArray) -> NDArray:
 def isfinite(data: NDArray) -> NDArray:
     """1 where an element is a number that is not infinite, else 0."""
     return (data == data) * (data.abs() != np.inf)
+
+
+def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, out: Any = None, name: str | None = None) -> Any:
+    """The rows of data (n, …) where index (n,) is not zero, which is waited for. Raises InferenceError."""
+    if axis != 0 or index.shape != data.shape[:1]:
+        problem = "boolean_mask takes a mask with a number for each row, along axis 0"
+        raise InferenceError(problem, expected=f"({data.shape[0]},)", got=f"a mask {index.shape}, axis {axis}")
+    rows = array(np.flatnonzero(index.asnumpy()), data.context, np.int32)
+    return invoke(function_named("take"), data, rows, axis=0, out=out)
 
 
 def _scale(rescale_grad: Any, like: NDArray) -> NDArray:

@@ -46,7 +46,8 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
-    """An array of anything that is one: an NDArray or a jax.Array in its dtype, all else in float32.
+    """An array of anything that is one: an NDArray or a jax.Array in its dtype, all else in float32. Objects and words
+    that are numbers are taken as such, and None in a list is NaN.
 
     Raises CallError, a TypeError, for what is no array.
     """
@@ -57,10 +58,10 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         return like_jax(jax.device_put(kept, context.device), context)
     try:
         source = np.asarray(source_array)
-        if source.dtype == object:
-            raise ValueError("rows of different lengths, or objects")
+        if (source.dtype == object and source.ndim == 0) or (source.dtype.kind == "c" and source is not source_array):
+            raise ValueError(f"no real numbers: {source_array!r:.80}")
         return _place(source, ctx, np.float32 if dtype is None else dtype)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         problem = "source_array must be array like object"
         raise CallError(problem, got=f"{type(source_array).__name__}: {error}") from None
 

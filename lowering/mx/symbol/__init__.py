@@ -58,14 +58,54 @@ def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
     return as_symbol(symbols.Group(symbols_))
 
 
+def _made(name: str, dtype: Any, values: Mapping[str, Any], more: Mapping[str, Any]) -> Symbol:
+    """The symbol of an operator without inputs. MXNet's functions of Python write their defaults into the graph."""
+    return as_symbol(getattr(symbols, name)(**{**values, "dtype": dtype or "float32", **more}))
+
+
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Zeros, float32 unless dtype says another, which MXNet's function writes into the graph."""
-    return as_symbol(symbols.function_named("zeros")(**{"shape": shape, "dtype": dtype or "float32", **kwargs}))
+    """Zeros, float32 unless dtype says another."""
+    return _made("zeros", dtype, {"shape": shape}, kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
     """Ones likewise."""
-    return as_symbol(symbols.function_named("ones")(**{"shape": shape, "dtype": dtype or "float32", **kwargs}))
+    return _made("ones", dtype, {"shape": shape}, kwargs)
+
+
+def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """One value everywhere."""
+    return _made("full", dtype, {"shape": shape, "value": float(val)}, kwargs)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool = False,
+    name: str | None = None,
+    dtype: Any = None,
+) -> Symbol:
+    """Numbers from start to below stop, or from 0 to below start, each of them `repeat` times.
+
+    infer_range: the shape is what is asked of it.
+    """
+    values = {"start": start, "stop": str(stop), "step": step, "repeat": repeat, "infer_range": infer_range}
+    return _made("arange", dtype, values, {"name": name})
+
+
+def linspace(
+    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None
+) -> Symbol:
+    """`num` numbers from start to stop, which is one of them if endpoint."""
+    values = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
+    return _made("linspace", dtype, values, {"name": name})
+
+
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Ones on diagonal k of a matrix (N, M), of (N, N) for M = 0."""
+    return _made("eye", dtype, {"N": N, "M": M, "k": k}, kwargs)
 
 
 contrib = Wrapped(symbols.contrib, _bindable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lowering.executor import bind, simple_bind
@@ -11,7 +12,9 @@ from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.told import told_shapes
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import shape_from_legacy, shape_to_legacy
+from symjax_nnvm.surgery.amp_casts import without_amp_casts
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
@@ -99,6 +102,10 @@ class Symbol(GraphSymbol):
         named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
         given = {name: shape_from_legacy(tuple(shape)) for name, shape in named.items() if shape}
         return tuple([shape_to_legacy(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
+
+    def save(self, fname: str | Path, remove_amp_cast: bool = True) -> None:
+        """Write the network to a file. remove_amp_cast: without the casts of AMP. Raises FileError, OSError."""
+        write_file(fname, (without_amp_casts(self) if remove_amp_cast else self).tojson())
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for arrays by name."""

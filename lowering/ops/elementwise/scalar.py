@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -25,8 +25,10 @@ def wrapped(number: float, dtype: Any) -> np.ndarray:
     return np.asarray(int(number) % 2**bits, f"uint{bits}").astype(dtype)
 
 
-def _operands(p: ScalarParams, data: Array) -> tuple[Array, np.ndarray]:
+def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
     """The data in the dtype to calculate in, and the number in that dtype."""
+    if isinstance(p.scalar, jax.Array):
+        return data, p.scalar.astype(data.dtype)
     if is_integer(data) and not p.is_int:
         data = data.astype(jax.dtypes.canonicalize_dtype(np.float64))
     elif data.dtype == np.bool_:
@@ -36,7 +38,7 @@ def _operands(p: ScalarParams, data: Array) -> tuple[Array, np.ndarray]:
     return data, wrapped(p.scalar, data.dtype)
 
 
-def _function(name: str, *, reflected: bool = False) -> Callable[[Array, np.ndarray], Array]:
+def _function(name: str, *, reflected: bool = False) -> Callable[[Array, Any], Array]:
     """A function of two arrays, one of them the number everywhere."""
     function = FUNCTIONS[name]
     if reflected:
@@ -68,16 +70,14 @@ def _power(data: Array, number: np.ndarray) -> Array:
     return FUNCTIONS["power"](data, lax.full_like(data, number))
 
 
-_RULES: dict[str, Callable[[Array, np.ndarray], Array]] = {
+_OF_ANY_NUMBER: dict[str, Callable[[Array, Any], Array]] = {
     "_plus_scalar": _function("add"),
     "_minus_scalar": _function("sub"),
     "_rminus_scalar": _function("sub", reflected=True),
     "_mul_scalar": _function("mul"),
     "_div_scalar": _function("div"),
     "_rdiv_scalar": _function("div", reflected=True),
-    "_mod_scalar": _mod,
     "_rmod_scalar": _function("mod", reflected=True),
-    "_power_scalar": _power,
     "_rpower_scalar": _function("power", reflected=True),
     "_maximum_scalar": _function("maximum"),
     "_minimum_scalar": _function("minimum"),
@@ -90,11 +90,17 @@ _RULES: dict[str, Callable[[Array, np.ndarray], Array]] = {
         )
     },
 }
+"""Rules that take the number as an array, too, which is of the data's kind: both are floating."""
+
+_OF_KNOWN_NUMBERS: dict[str, Callable[[Array, np.ndarray], Array]] = {"_mod_scalar": _mod, "_power_scalar": _power}
+"""Rules that are made for each number."""
 
 
-def _lower(name: str, rule: Callable[[Array, np.ndarray], Array]) -> None:
-    lowers(name)(lambda p, data: rule(*_operands(p, data)))
+def _lower(name: str, rule: Callable[[Array, Any], Array], *, changing: Sequence[str] = ()) -> None:
+    lowers(name, changing=changing)(lambda p, data: rule(*_operands(p, data)))
 
 
-for _name, _rule in _RULES.items():
+for _name, _rule in _OF_ANY_NUMBER.items():
+    _lower(_name, _rule, changing=("scalar",))
+for _name, _rule in _OF_KNOWN_NUMBERS.items():
     _lower(_name, _rule)

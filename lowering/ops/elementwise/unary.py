@@ -104,9 +104,11 @@ lowers_table(
 
 @lowers("_polygamma")
 def _polygamma(p: ops.PolygammaParams, x: Array) -> Array:
-    """lax.polygamma is for x > 0: elsewhere ψₙ(x) = (-1)ⁿ ψₙ(1 - x) - π dⁿ/dxⁿ cot(πx), a polynomial in cot(πx)."""
+    """lax.polygamma is for x > 0: elsewhere ψₙ(x) = (-1)ⁿ ψₙ(1 - x) - π dⁿ/dxⁿ cot(πx), a polynomial in cot(πx). At its
+    poles ψ₀ is ∞, as in MXNet, where lax has NaN."""
     if p.n == 0:
-        return lax.digamma(x)
+        pole = (x <= 0) & (lax.floor(x) == x)
+        return lax.select(pole, lax.full_like(x, np.inf), lax.digamma(x))
     positive = x > 0
     of_positive = lax.polygamma(lax.full_like(x, p.n), lax.select(positive, x, 1 - x))
     cotangent = np.polynomial.Polynomial([0.0, 1.0])

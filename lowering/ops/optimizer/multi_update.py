@@ -8,7 +8,7 @@ import jax
 from jax import Array
 
 from lowering.core.rules import lowers
-from lowering.ops.optimizer.update import hyper_parameters
+from lowering.ops.optimizer.update import CHANGING, hyper_parameters
 from lowering.optim import layerwise_updates, updates
 from symjax_nnvm.ops.optimizer import multi_update as ops
 
@@ -34,7 +34,7 @@ _EACH = {"lrs": "lr", "learning_rates": "lr", "wds": "wd", "etas": "eta", "step_
 def _register(row: ops.MultiUpdateSchema) -> None:
     formula = FORMULAS[row.name]
 
-    @lowers(row.name)
+    @lowers(row.name, changing=CHANGING)
     def rule(p: Any, *arrays: Array) -> list[Array]:
         of_weights, shared = row.split(p, arrays)
         hyper = hyper_parameters(p) | dict(zip(row.shared, shared, strict=True))

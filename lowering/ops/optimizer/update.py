@@ -14,6 +14,8 @@ from symjax_nnvm.ops.optimizer import update as ops
 
 _WITHOUT_EFFECT = {"lazy_update"}
 _RENAMED = {"clip_grad": "clip_gradient"}
+CHANGING = ("lr", "t", "eta", "lrs", "learning_rates", "step_count", "etas")
+"""What a schedule, or the number of the update, changes from call to call."""
 
 
 def hyper_parameters(p: Any) -> dict[str, Any]:
@@ -61,7 +63,7 @@ FORMULAS: dict[str, updates.Update] = {
 def _register(row: ops.UpdateSchema) -> None:
     formula = FORMULAS[row.name]
 
-    @lowers(row.name)
+    @lowers(row.name, changing=CHANGING)
     def rule(p: Any, *arrays: Array) -> tuple[Array, ...]:
         by_name = dict(zip(row.inputs, arrays, strict=True))
         numbers = {name: by_name.pop(name) for name in row.numbers}

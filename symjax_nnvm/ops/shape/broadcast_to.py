@@ -110,14 +110,16 @@ register_op(
 
 
 class BroadcastLikeParams(Params):
-    lhs_axes: Axes | None = param(None, doc="axes of lhs to repeat along; None: all")
+    lhs_axes: Axes | None = param(None, doc="axes of lhs to repeat along; None, here or of rhs_axes: all")
     rhs_axes: Axes | None = param(None, doc="the axes of rhs that say how often")
 
     def check(self) -> str | None:
         lhs, rhs = self.lhs_axes, self.rhs_axes
-        if (lhs is None) != (rhs is None) or (lhs is not None and rhs is not None and len(lhs) != len(rhs)):
+        if lhs is None or rhs is None:  # one without the other counts for nothing in MXNet
+            return None
+        if len(lhs) != len(rhs):
             return f"Parameters lhs_axes and rhs_axes go in pairs, got {lhs} and {rhs}"
-        return None
+        return None if lhs else "Empty axes tuple is not allowed: lhs_axes and rhs_axes name an axis each, or are None"
 
 
 def broadcast_like_shapes(p: BroadcastLikeParams, ins: Shapes, outs: Shapes):

@@ -254,6 +254,33 @@ def generator(mx: Any) -> Any:
     return net
 
 
+def controlled(mx: Any) -> Any:
+    """A loop over a sequence, one with an end, and a branch, whose bodies have layers and outer parameters."""
+
+    class Controlled(mx.gluon.HybridBlock):
+        def __init__(self, **kwargs: Any):
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.dense = mx.gluon.nn.Dense(3, in_units=3)
+                self.scale = self.params.get("scale", shape=(3,), init="ones")
+
+        def hybrid_forward(self, F: Any, x: Any, y: Any, scale: Any) -> Any:
+            def step(item: Any, states: Any) -> Any:
+                out = F.broadcast_mul(self.dense(item), scale) + states[0]
+                return out, [out + y]
+
+            def halve(count: Any, value: Any) -> Any:
+                return value, (count + 1, F.broadcast_mul(value, scale) / 2)
+
+            steps, _ = F.contrib.foreach(step, x, [F.zeros_like(y)])
+            halves, _ = F.contrib.while_loop(
+                lambda count, _: count < 3, halve, [F.zeros((1,)), F.sum(steps, axis=0)], max_iterations=3
+            )
+            return F.contrib.cond(F.sum(halves) > 0, lambda: F.broadcast_mul(y, scale), lambda: y * 2)
+
+    return Controlled(prefix="controlled_")
+
+
 NETWORKS: dict[str, tuple[Callable[[Any], Any], tuple[tuple[int, ...], ...]]] = {
     "lenet": (lenet, ((2, 1, 20, 20),)),
     "resnet": (resnet, ((2, 3, 8, 8),)),
@@ -261,6 +288,7 @@ NETWORKS: dict[str, tuple[Callable[[Any], Any], tuple[tuple[int, ...], ...]]] = 
     "shared": (shared, ((2, 4),)),
     "embedded": (embedded, ((2, 7),)),
     "generator": (generator, ((2, 5, 1, 1),)),
+    "controlled": (controlled, ((4, 2, 3), (2, 3))),
 }
 """Name → (network, shapes of its inputs)."""
 
@@ -275,7 +303,8 @@ def exported(mx: Any, name: str, path: str) -> list[np.ndarray]:
     net(*inputs)
     fill(mx, net)
     net.hybridize()
-    outputs = net(*inputs)
+    with mx.name.NameManager():  # loops are numbered in it
+        outputs = net(*inputs)
     net.export(path)
     return [each.asnumpy() for each in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
 

@@ -270,6 +270,7 @@ def test_an_attribute_that_cannot_be_used_names_its_variable(attribute: str, mes
         (lambda: init.Mixed(["u"], []), InitializerError, "one initialiser for each pattern"),
         (lambda: init.FusedRNN(None, 1, 1, "lst"), InitializerError, "No such cell"),
         (lambda: init.FusedRNN(None, 1, 1, "gru")("v_weight", (9,)), InitializerError, "without an initialiser for"),
+        (lambda: init.create("nope"), AssertionError, "not registered"),
         (lambda: init.create(3), InitializerError, "No initialiser"),
     ],
 )

@@ -58,6 +58,8 @@ def test_a_script_that_imports_mxnet_runs(tmp_path: Path):
     module = run(tmp_path, "-m", "lowering.mx", "-m", "script")
     assert module.returncode == 0, module.stderr
     assert run(tmp_path, "-m", "lowering.mx").returncode == 2
+    missing = run(tmp_path, "-m", "lowering.mx", "skript.py")
+    assert (missing.returncode, missing.stderr) == (2, "There is no script skript.py.\n")
 
 
 def test_the_scripts_own_error_ends_it(tmp_path: Path):

@@ -304,3 +304,25 @@ def test_a_loop_that_does_not_use_its_state_is_refused_as_mxnet_does(unused: typ
     x, state = mx.sym.Variable("x"), mx.sym.Variable("s")
     with pytest.raises(unused, match="must be used in the body"):
         mx.sym.contrib.foreach(lambda data, states: (data * 2, [data]), x, [state])
+
+
+def test_submodules_are_attributes_without_an_import():
+    names: Any = mx
+    assert names.mod.base_module.BaseModule is mx.mod.BaseModule
+    assert names.rnn.rnn_cell.LSTMCell is mx.rnn.LSTMCell
+    assert names.io.io.DataIter is mx.io.DataIter
+    assert names.nd.ndarray.NDArray is mx.nd.NDArray
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_state_of_dcasgd_is_a_momentum_and_the_weight_before(momentum: float):
+    optimizer = mx.optimizer.create("dcasgd", learning_rate=0.1, momentum=momentum)
+    weight = mx.nd.array([1, 2])
+    kept, before = optimizer.create_state(0, weight)
+    assert (kept is None) == (momentum == 0)
+    np.testing.assert_array_equal(before.asnumpy(), [1, 2])
+    optimizer.update(0, weight, mx.nd.ones(2), (kept, before))
+    np.testing.assert_array_equal(before.asnumpy(), [1, 2])
+    np.testing.assert_allclose(weight.asnumpy(), [0.9, 1.9], rtol=1e-6)
+    if kept is not None:
+        np.testing.assert_allclose(kept.asnumpy(), [-0.1, -0.1], rtol=1e-6)

@@ -310,7 +310,7 @@ def test_several_contexts_share_batches_of_any_size():
         np.testing.assert_allclose(ours[name].asnumpy(), theirs[name].asnumpy(), rtol=1e-6)
     assert [[part.shape for part in each] for each in module.get_outputs(False)] == [[(2, 2), (2, 2)]]
     assert module.output_shapes == alone.output_shapes
-    with pytest.raises(nn.MXNetError, match="too few rows for its contexts; expected 2 rows at least; got 1"):
+    with pytest.raises(nn.MXNetError, match="Too many slices. Some splits are empty; expected 2 rows at least; got 1"):
         module.forward(mx.io.DataBatch([mx.nd.array(DATA[:1])], [mx.nd.array(LABEL[:1])]))
 
 

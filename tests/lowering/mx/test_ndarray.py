@@ -220,6 +220,32 @@ def test_states_are_written():
     assert mom.asnumpy().tolist() == [-0.5, -0.5]
 
 
+def test_objects_and_words_that_are_numbers_are_taken():
+    assert mx.nd.array(np.array([1, True, 2.5], object)).asnumpy().tolist() == [1, 1, 2.5]
+    assert mx.nd.array(np.array([[1, 2]], object), dtype="int32").dtype == np.int32
+    assert mx.nd.array(["1.5", "2"]).asnumpy().tolist() == [1.5, 2]
+    assert np.isnan(mx.nd.array([1, None]).asnumpy()).tolist() == [False, True]
+    others = [None, {}, [object()], ["a"], [[1, 2], [3]], [1 + 2j], object()]
+    for other in others:
+        with pytest.raises(TypeError, match="source_array must be array like object"):
+            mx.nd.array(other)
+    for dtype in ("int32", object, "<U1"):
+        with pytest.raises(TypeError, match="source_array must be array like object"):
+            mx.nd.array([None], dtype=dtype)
+
+
+def test_what_is_no_array_is_told():
+    for call, told in (
+        (lambda: mx.nd.relu(5), "Argument data must have NDArray type, but got 5. mx.nd.array"),
+        (lambda: mx.nd.FullyConnected([mx.nd.ones((1, 2))], num_hidden=2), "data .* a list of arrays. Pass them one"),
+        (lambda: mx.nd.broadcast_add(mx.nd.ones(2), 3), "Argument rhs must have NDArray type, but got 3"),
+        (lambda: mx.nd.concat((mx.nd.ones(2), mx.nd.ones(2))), "Positional arguments must .* a list of arrays"),
+    ):
+        with pytest.raises(AssertionError, match=told) as error:
+            call()
+        assert isinstance(error.value, TypeError | mx.MXNetError)
+
+
 def test_an_array_that_is_missing_is_named():
     with pytest.raises(nn.CallError, match=r"FullyConnected needs more inputs.*'weight', 'bias'.*mx.nd has no graph"):
         mx.nd.FullyConnected(X, num_hidden=2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,3 +159,23 @@ def test_attributes_of_operators_may_be_numbers_and_initializers():
     net = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=2, name="fc", attr=attr)
     attrs = net.attr_dict()["fc_weight"]
     assert (attrs["__lr_mult__"], attrs["__init__"]) == ("2.0", mx.init.Xavier().dumps())
+
+
+@pytest.mark.parametrize(
+    ("symbol", "written"),
+    [
+        (
+            lambda: mx.sym.arange(20),
+            {"start": "20", "stop": "None", "step": "1.0", "repeat": "1", "infer_range": "False", "dtype": "float32"},
+        ),
+        (lambda: mx.sym.full((2,), 3), {"shape": "(2,)", "value": "3.0", "dtype": "float32"}),
+        (lambda: mx.sym.eye(3), {"N": "3", "M": "0", "k": "0", "dtype": "float32"}),
+        (
+            lambda: mx.sym.linspace(0, 1, 5),
+            {"start": "0", "stop": "1", "num": "5", "endpoint": "True", "dtype": "float32"},
+        ),
+    ],
+)
+def test_functions_that_make_values_write_their_defaults_as_mxnets_do(symbol: Any, written: dict[str, str]):
+    assert json.loads(symbol().tojson())["nodes"][0]["attrs"] == written
+    assert np.isfinite(symbol().eval()[0].asnumpy()).all()

@@ -318,6 +318,14 @@ def test_data_without_axes_are_told():
         lowering.Predictor(NET, ARGS, AUX)(data=np.float32(1))
 
 
+def test_shapes_that_do_not_fit_are_told_in_the_words_of_the_network_that_was_given():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    predict(data=X)
+    with pytest.raises(InferenceError, match="in operator 'Convolution', node 'conv', input 'weight'") as told:
+        predict(data=X[:, :1])
+    assert "laid" not in str(told.value)
+
+
 def test_what_is_amiss_is_told():
     predict = lowering.Predictor(NET, ARGS, AUX)
     for call, error, told in (

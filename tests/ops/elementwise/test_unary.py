@@ -129,6 +129,17 @@ def test_nothing_flows(op: str):
     np.testing.assert_array_equal(jax.grad(lambda v: jnp.sum(function({"x": v})[0][0]))(x), [0, 0])
 
 
+def test_gradients_at_the_poles_of_gamma_are_mxnets():
+    """Of MXNet 1.9.1 at 0, -0, -1 and 1."""
+    x = np.array([0.0, -0.0, -1.0, 1.0], np.float32)
+    gammaln, gamma = (
+        lowering.grad_fn(sym.make_loss(function(sym.Variable("x"))), ["x"])({"x": x}, {})[1]["x"]
+        for function in (sym.gammaln, sym.gamma)
+    )
+    np.testing.assert_allclose(gammaln, [np.inf, np.inf, np.inf, -0.5772157], rtol=1e-5)
+    np.testing.assert_allclose(gamma, [np.inf, -np.inf, np.nan, -0.5772157], rtol=1e-5)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_polygamma_everywhere(n: int):
     x = np.array([-3.3, -1.6, -0.2, 0.3, 1.7, 6.0])

@@ -23,6 +23,9 @@ from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 _CAST = Op.get("amp_cast")
 
+_amp_initialized = False
+"""MXNet's word for whether `init` was called, which libraries read: here it switches nothing on."""
+
 Names = Sequence[str] | None
 Conditions = Sequence[tuple[str, str, Sequence[str]]] | None
 """(operator, parameter, values with which it runs in float32)."""

@@ -106,7 +106,7 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, last_batch or "keep")
         self._dataset, self._batch_sampler = dataset, batch_sampler
         self._batchify_fn = batchify_fn or default_batchify_fn
-        self._context = cpu_pinned(pin_device_id) if pin_memory else None
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._num_workers, self._timeout = max(0, num_workers), timeout
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
         self._worker_pool: ThreadPoolExecutor | None = None
@@ -145,7 +145,7 @@ class DataLoader:
     def _batch(self, numbers: Sequence[Any]) -> Any:
         """The batch of the samples of some numbers."""
         batch = self._batchify_fn([self._dataset[i] for i in numbers])
-        return batch if self._context is None else _as_in_context(batch, self._context)
+        return _as_in_context(batch, cpu_pinned(self._pin_device_id)) if self._pin_memory else batch
 
 
 class _Ahead:

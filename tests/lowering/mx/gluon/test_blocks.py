@@ -75,6 +75,14 @@ def test_structural_names_are_attributes_with_dots():
     }
 
 
+def test_modules_have_mxnets_names():
+    assert gluon.parameter.Parameter is gluon.block.Parameter is gluon.Parameter
+    assert gluon.block.DeferredInitializationError is gluon.parameter.DeferredInitializationError
+    assert gluon.block.HookHandle is HookHandle
+    assert gluon.parameter.tensor_types == gluon.tensor_types
+    assert gluon.trainer.Trainer is gluon.Trainer
+
+
 def test_attributes_keep_their_kind():
     net = Pair()
     with pytest.raises(TypeError, match="Changing attribute type for first"):
@@ -258,6 +266,18 @@ def test_arguments_may_be_none_and_nested():
         net(ones(2), [mx.sym.var("x"), [ones(2)]])
 
 
+def test_a_block_that_forgets_to_return_is_told_of():
+    class Forgetful(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return None if self.prefix == "one_" else [x * 2, None]
+
+    for prefix in ("one_", "list_"):
+        net = Forgetful(prefix=prefix)
+        net.hybridize()
+        with pytest.raises(TypeError, match="hybrid_forward of Forgetful must return symbols"):
+            net(ones(2))
+
+
 def test_inputs_and_parameters_without_use_are_warned_of():
     class First(gluon.HybridBlock):
         def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
@@ -375,6 +395,12 @@ def test_a_symbol_block_shares_parameters_and_trains():
     out.backward()
     assert net.first.weight.grad().asnumpy().any()
     assert out.shape == (1, 3)
+
+
+def test_symbols_of_row_sparse_parameters_are_refused():
+    x, w = mx.sym.var("x"), mx.sym.var("w", stype="row_sparse")
+    with pytest.raises(AssertionError, match="'w' because its storage type is 'row_sparse'"):
+        gluon.SymbolBlock(mx.sym.dot(x, w), x)
 
 
 def test_batch_norm_stays_float32_under_float16(tmp_path: Path):

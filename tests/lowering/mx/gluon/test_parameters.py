@@ -77,6 +77,19 @@ def test_initialisers_come_in_mxnets_order():
     assert (norm.gamma.data().asnumpy() == 5).all()
 
 
+def test_what_is_no_initialiser_is_told_as_in_mxnet():
+    for init, told in (
+        ("xaver", "'xaver' is not registered"),
+        (5, "No initialiser"),
+        (lambda *_: None, "No initialiser"),
+    ):
+        with pytest.raises(AssertionError, match=told) as error:
+            nn.Dense(2, in_units=2).initialize(init)
+        assert isinstance(error.value, ValueError)
+    with pytest.raises(AssertionError, match="'xaver' is not registered"):
+        nn.Dense(2, in_units=2, weight_initializer="xaver").initialize()
+
+
 def test_a_second_initialisation_only_warns():
     param = parameter()
     before = param.data().asnumpy()

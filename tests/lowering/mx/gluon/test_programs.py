@@ -156,6 +156,32 @@ def test_the_train_flag_is_that_of_the_call(active: bool):
 
 
 @pytest.mark.parametrize("active", [True, False])
+def test_the_tape_is_used_up_by_a_backward_pass_unless_it_is_kept(active: bool):
+    net, x = network(nn.Dense(2), active=active), data(2, 3)
+    x.attach_grad()
+    with mx.autograd.record():
+        out = net(x)
+    out.backward(retain_graph=True)
+    first = x.grad.asnumpy()
+    out.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), first)
+    with pytest.raises(mx.MXNetError, match="retain_graph=True"):
+        out.backward()
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_what_was_recorded_is_not_written_under_record(active: bool):
+    net, x = network(nn.Dense(2), active=active), data(2, 3)
+    x.attach_grad()
+    with mx.autograd.record():
+        out = net(x)
+        with pytest.raises(mx.MXNetError, match="already in a computational graph"):
+            out += 1
+        with pytest.raises(mx.MXNetError, match="already in a computational graph"):
+            out[0] = 1
+
+
+@pytest.mark.parametrize("active", [True, False])
 def test_dropout_draws_anew_at_each_call(active: bool):
     net, x = network(nn.Dropout(0.5), active=active), mx.nd.ones((20, 20))
     x.attach_grad()

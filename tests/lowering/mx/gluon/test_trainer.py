@@ -202,6 +202,11 @@ def test_parameters_are_on_equal_contexts():
         trainer(parameter("x"), parameter("y", ctx=[mx.cpu(1)]))
 
 
+def test_unknown_parameters_of_an_optimizer_are_a_type_error():
+    with pytest.raises(TypeError, match="SGD has no parameter .*momentun.*Did you mean 'momentum'"):
+        trainer(parameter(), momentun=0.9)
+
+
 def test_an_optimizer_that_is_an_object_takes_no_parameters():
     x = parameter()
     made = mx.optimizer.create("sgd", learning_rate=0.5, rescale_grad=3.0)
@@ -247,6 +252,22 @@ def test_states_and_counts_go_through_a_file(tmp_path: Path, ctx: Any):
         step(first, x)
         step(second, y)
     np.testing.assert_array_equal(y.list_data()[0].asnumpy(), x.list_data()[0].asnumpy())
+
+
+def test_the_rate_that_was_set_goes_through_a_file(tmp_path: Path):
+    path = str(tmp_path / "x.states")
+    x = parameter()
+    first = trainer(x, learning_rate=0.5)
+    differentiate(x)
+    first.step(1)
+    first.set_learning_rate(0.123456789)
+    first.save_states(path)
+    second = trainer(parameter(), learning_rate=0.5)
+    second.load_states(path)
+    assert second.learning_rate == 0.123456789
+    scheduled = trainer(parameter(), learning_rate=0.5, lr_scheduler=mx.lr_scheduler.FactorScheduler(1, 0.5))
+    scheduled.load_states(path)
+    assert scheduled.learning_rate == 0.5
 
 
 def test_deferred_parameters_have_a_trainer():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -89,3 +91,74 @@ def test_axes_that_cannot_be_moved_are_a_value_error():
     for source, destination in ((3, 0), (0, -4), ([0, 1], [0]), ([0, 0], [0, 1]), ([0, 1], [-1, 2])):
         with pytest.raises(ValueError, match="axis"):
             nd.moveaxis(x, source, destination)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "truediv", "rsub", "rtruediv", "gt", "lt", "eq"])
+def test_a_number_that_changes_compiles_nothing_and_gives_what_a_recorded_call_gives(op: str, dtype: str):
+    x = nd.array([[-3.7, 0.3, 2.0], [1e-3, 700.0, -0.1]], dtype=dtype)
+    function = getattr(x, f"__{op}__")
+    numbers = [0.1, -3.7, 1e-3, 2.0, 1.0, 1e4, 2, 0.3]
+    for number in (0.7, 5):
+        function(number)
+    with compilations() as seen:
+        results = [function(number) for number in numbers]
+    assert not seen
+    x.attach_grad()
+    for number, result in zip(numbers, results, strict=True):
+        with mx.autograd.record():
+            expected = getattr(x, f"__{op}__")(number)
+        assert result.dtype == expected.dtype
+        # XLA multiplies by the reciprocal of a number that it knows.
+        bound = float(jnp.finfo(dtype).eps) if "div" in op else 0
+        np.testing.assert_allclose(result.asnumpy().astype("f8"), expected.asnumpy().astype("f8"), rtol=bound)
+
+
+def test_numbers_and_whole_numbers_keep_their_meaning():
+    whole = nd.array([3, 4], dtype="int32")
+    assert [(whole * n).asnumpy().tolist() for n in (2, 3, 16777217)] == [[6, 8], [9, 12], [50331651, 67108868]]
+    x = nd.array([2.0, 3.0])
+    assert [(x**n).asnumpy().tolist() for n in (2, 3, 0.5)][:2] == [[4, 9], [8, 27]]
+    assert [nd.sgd_update(x, x, lr=rate).asnumpy().tolist() for rate in (1, 0.5)] == [[0, 0], [1, 1.5]]
+    assert [nd.sgd_update(x, x, rate).asnumpy().tolist() for rate in (1, 0.5)] == [[0, 0], [1, 1.5]]
+    for bad in (0.5, -1.0):
+        weight = nd.ones(2)
+        arrays = [nd.zeros(2) for _ in range(3)]
+        if bad > 0:
+            nd.ftml_update(weight, nd.ones(2), *arrays, lr=bad, t=1)
+            continue
+        with pytest.raises(mx.MXNetError, match="lr"):
+            nd.ftml_update(weight, nd.ones(2), *arrays, lr=bad, t=1)
+
+
+@pytest.mark.parametrize(
+    ("update", "states", "fixed", "changing"),
+    [
+        ("sgd_mom_update", 1, {"momentum": 0.9, "wd": 0.01}, ["lr"]),
+        ("adam_update", 2, {"wd": 0.01, "clip_gradient": 0.5}, ["lr"]),
+        ("mp_sgd_update", 1, {}, ["lr"]),
+        ("lamb_update_phase1", 2, {"wd": 0.1}, ["t"]),
+        ("rmsprop_update", 1, {}, ["lr"]),
+    ],
+)
+def test_a_rate_that_changes_compiles_nothing(update: str, states: int, fixed: dict[str, Any], changing: list[str]):
+    random = np.random.RandomState(0)
+    arrays = [abs(random.randn(3, 4)).astype(np.float32) for _ in range(2 + states)]
+    function = getattr(nd, update)
+
+    def step(number: float) -> np.ndarray:
+        return function(*map(nd.array, arrays), **fixed, **dict.fromkeys(changing, number)).asnumpy()
+
+    for number in (7, 8):
+        step(number)
+    with compilations() as seen:
+        results = [step(number) for number in (1, 2, 3)]
+    assert not seen
+    assert len({result.tobytes() for result in results}) == 3
+    symbol = getattr(mx.sym, update)(
+        *map(mx.sym.Variable, "abcde"[: len(arrays)]), **fixed, **dict.fromkeys(changing, 2)
+    )
+    named = dict(zip("abcde", map(nd.array, arrays), strict=False))
+    executor = symbol.bind(mx.cpu(), named, aux_states={name: named[name] for name in symbol.list_auxiliary_states()})
+    bound = 1e-5 if "t" in changing else 2e-6  # 1 - 0.999², which float32 has to 3e-5, divides the moving averages
+    np.testing.assert_allclose(results[1], executor.forward()[0].asnumpy(), rtol=bound)

@@ -62,3 +62,21 @@ def test_many_weights_by_lamb(half: bool):
         lr, norms = (0.1, 0.2)[i], [mx.nd.norm(each) for each in (weight, step)]
         expected = mx.nd.lamb_update_phase2(weight, step, *norms, lr=lr)
         np.testing.assert_allclose(many[0][i].asnumpy(), expected.asnumpy(), rtol=2e-3 if half else 1e-5, atol=1e-3)
+
+
+def test_a_mask_whose_values_are_known_keeps_rows():
+    x, mask = mx.nd.arange(8).reshape((4, 2)), mx.nd.array([2, 0, -1, 0])
+    x.attach_grad()
+    with mx.autograd.record():
+        kept = mx.nd.contrib.boolean_mask(x * 2, mask)
+        square = kept * kept
+    square.backward()
+    assert kept.asnumpy().tolist() == [[0, 2], [8, 10]]
+    assert x.grad.asnumpy().tolist() == [[0, 8], [0, 0], [32, 40], [0, 0]]
+    assert mx.nd.contrib.boolean_mask(x, mx.nd.zeros(4)).shape == (0, 2)
+    out = mx.nd.zeros((2, 2))
+    mx.nd.contrib.boolean_mask(data=x.astype("int32"), index=mask, out=out)
+    assert out.asnumpy().tolist() == [[0, 1], [4, 5]]
+    for wrong, axis in ((mx.nd.ones(2), 0), (mx.nd.ones((1, 4)), 0), (mask, 1)):
+        with pytest.raises(mx.MXNetError, match="a mask with a number for each row"):
+            mx.nd.contrib.boolean_mask(x, wrong, axis=axis)

@@ -77,7 +77,6 @@ class LSTMPCell(GatedCell):
     """LSTM whose output is a product with h2r_weight (projection, hidden) (Sak et al. 2014); states (output, cell)."""
 
     _gates, _states, _hint = 4, 2, "lstmp"
-    _output_size: int
 
     def __init__(
         self,
@@ -95,9 +94,10 @@ class LSTMPCell(GatedCell):
         initializers = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
         extra = {"h2r_weight": ((projection_size, hidden_size), h2r_weight_initializer)}
         super().__init__(hidden_size, initializers, input_size, prefix, params, projection_size, extra)
+        self._projection_size = projection_size
 
     def _mapping(self) -> str:
-        return f"{super()._mapping()} -> {self._output_size}"
+        return f"{super()._mapping()} -> {self._projection_size}"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
@@ -110,7 +110,7 @@ class LSTMPCell(GatedCell):
         cell = F.elemwise_add(f * states[1], i * c, name=f"{t}state")
         hidden = F.elemwise_mul(o, F.Activation(cell, act_type="tanh"), name=f"{t}hidden")
         output = F.FullyConnected(
-            data=hidden, num_hidden=self._output_size, weight=h2r_weight, no_bias=True, name=f"{t}out"
+            data=hidden, num_hidden=self._projection_size, weight=h2r_weight, no_bias=True, name=f"{t}out"
         )
         return output, [output, cell]
 

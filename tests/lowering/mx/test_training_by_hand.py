@@ -1,0 +1,123 @@
+"""Training loops that are written by hand over several devices, with what MXNet's own modules are made of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+from lowering.mx import executor_manager, model
+
+CONTEXTS = (mx.cpu(0), mx.cpu(1))
+
+
+def network() -> Any:
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.RandomState(0)
+    return random.randn(7, 4).astype(np.float32), random.randint(0, 3, 7).astype(np.float32)
+
+
+def parameters() -> dict[str, Any]:
+    random = np.random.RandomState(1)
+    return {name: mx.nd.array(random.randn(*shape)) for name, shape in (("fc_weight", (3, 4)), ("fc_bias", (3,)))}
+
+
+def optimizer() -> Any:
+    return mx.optimizer.create("sgd", learning_rate=0.1, momentum=0.9, rescale_grad=1 / 7)
+
+
+def trained_by_hand(update_on_kvstore: bool, with_kvstore: bool = True) -> dict[str, np.ndarray]:
+    """The first device's parameters after three steps."""
+    net, (data, label), params = network(), batch(), parameters()
+    executor_manager._check_arguments(net)
+    slices = executor_manager._split_input_slice(len(data), [1, 1])
+    executors = [
+        net.simple_bind(ctx, data=(rows.stop - rows.start, 4), softmax_label=(rows.stop - rows.start,))
+        for ctx, rows in zip(CONTEXTS, slices, strict=True)
+    ]
+    names = [name for name in net.list_arguments() if name in params]
+    arrays = [[executor.arg_dict[name] for executor in executors] for name in names]
+    grads = [[executor.grad_dict[name] for executor in executors] for name in names]
+    store, _ = model._create_kvstore("local", 2, params)
+    updater = mx.optimizer.get_updater(optimizer())
+    for name, copies in zip(names, arrays, strict=True):
+        for copy in copies:
+            params[name].copyto(copy)
+    if with_kvstore:
+        model._initialize_kvstore(store, arrays, params, names, update_on_kvstore)
+    if update_on_kvstore:
+        store.set_optimizer(optimizer())
+    given = SimpleNamespace(data=[mx.nd.array(data)], label=[mx.nd.array(label)])
+    for _ in range(3):
+        for name, load in (("data", executor_manager._load_data), ("softmax_label", executor_manager._load_label)):
+            targets = [(rows, executor.arg_dict[name]) for rows, executor in zip(slices, executors, strict=True)]
+            load(given, [targets])
+        for executor in executors:
+            executor.forward(is_train=True)
+            executor.backward()
+        if update_on_kvstore:
+            model._update_params_on_kvstore(arrays, grads, store, names)
+        else:
+            model._update_params(arrays, grads, updater, 2, kvstore=store if with_kvstore else None, param_names=names)
+    for copies in arrays if with_kvstore else ():
+        np.testing.assert_array_equal(copies[0].asnumpy(), copies[1].asnumpy())
+    return {name: copies[0].asnumpy() for name, copies in zip(names, arrays, strict=True)}
+
+
+def trained_by_a_module() -> dict[str, np.ndarray]:
+    module = mx.mod.Module(network(), context=list(CONTEXTS))
+    data, label = batch()
+    module.bind([("data", data.shape)], [("softmax_label", label.shape)])
+    module.init_params(arg_params=parameters(), aux_params={})
+    module.init_optimizer(optimizer=optimizer())
+    for _ in range(3):
+        module.forward_backward(mx.io.DataBatch([mx.nd.array(data)], [mx.nd.array(label)]))
+        module.update()
+    return {name: array.asnumpy() for name, array in module.get_params()[0].items()}
+
+
+@pytest.mark.parametrize("update_on_kvstore", [True, False])
+def test_a_loop_over_two_devices_trains_as_a_module_does(update_on_kvstore: bool):
+    by_hand, by_module = trained_by_hand(update_on_kvstore), trained_by_a_module()
+    for name, value in by_module.items():
+        np.testing.assert_allclose(by_hand[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_without_a_store_each_device_goes_its_own_way():
+    alone, together = trained_by_hand(False, with_kvstore=False), trained_by_hand(False)
+    assert np.abs(alone["fc_weight"] - together["fc_weight"]).max() > 1e-3
+
+
+def test_a_store_is_made_where_one_is_needed():
+    params = parameters()
+    assert model._create_kvstore(None, 2, params) == (None, False)
+    assert model._create_kvstore("local", 1, params) == (None, False)
+    store, updates = model._create_kvstore("device", 2, params)
+    assert (store.type, updates) == ("device", True)
+    assert model._create_kvstore(store, 1, params) == (store, True)
+    large = {"w": mx.nd.zeros((4097, 4096))}
+    assert model._create_kvstore("local", 2, large)[1] is False
+    with pytest.raises(TypeError, match="kvstore must be KVStore, str or None"):
+        model._create_kvstore(5, 1, params)
+
+
+def test_what_is_wrong_is_said():
+    with pytest.raises(ValueError, match="Too many slices. Some splits are empty"):
+        executor_manager._split_input_slice(1, [1, 1])
+    twice = mx.sym.FullyConnected(mx.sym.Variable("data"), mx.sym.Variable("data"), num_hidden=3)
+    with pytest.raises(ValueError, match='Find duplicated argument name "data"'):
+        executor_manager._check_arguments(twice)
+    target = mx.nd.zeros((2, 3))
+    with pytest.raises(AssertionError, match="Batch size miss match. Expected 2, got 3"):
+        executor_manager._load_general([mx.nd.zeros((3, 3))], [[(slice(0, 2), target)]])
+    executor_manager._load_general([mx.nd.ones((2, 3))], [target])
+    assert target.asnumpy().sum() == 6
+    with pytest.raises(AttributeError, match=r"mx.executor_manager has no 'DataParallelExecutorGroup'.*mx.mod.Module"):
+        executor_manager.DataParallelExecutorGroup  # noqa: B018
