@@ -149,7 +149,7 @@ class NDArray(Arithmetic, Fluent):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take the array of a pickle that MXNet wrote, {"handle": its bytes}: pickles name this class where
-        `mx.install()` was called. Raises ParamsFormatError."""
+        `lowering.mx.install()` was called. Raises ParamsFormatError."""
         like = _unpickled(np.asarray(read_record(bytes(state["handle"]))), self.context.device_type, 0)
         self.cell, self.entry, self.gradient = like.cell, None, None
 
