@@ -718,7 +718,7 @@ def _run(
     with writing(*written):
         outputs = _evaluated(expression, arrays, context, numbered)
         if out is not None:
-            _write(targets, outputs, out)
+            write_outputs(targets, outputs, out)
     return outputs
 
 
@@ -748,7 +748,7 @@ def _evaluated(
     return results
 
 
-def _write(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
+def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
     """Write results to the arrays that were given for them as out=. Raises CallError."""
     if len(targets) > len(results) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"
