@@ -23,6 +23,7 @@ from lowering.mx.recording import is_recording as is_recording
 from lowering.mx.recording import is_training as is_training
 from lowering.mx.recording import set_recording as set_recording
 from lowering.mx.recording import set_training as set_training
+from lowering.mx.short_tapes import short_tape_gradients
 from lowering.mx.symbol.bound import as_symbol
 from symjax_nnvm.errors import CallError, GradientError
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -200,6 +201,15 @@ def _gradients(
         raise GradientError(
             "heads and head_grads must be lists of the same length", expected=len(heads), got=len(heads_given)
         )
+    calls = _calls(heads)
+    if not create_graph:
+        given = [None if gradient is None else gradient.value for gradient in heads_given]
+        found = short_tape_gradients(calls, [head.entry for head in heads], given, request)
+        if found is not None:
+            if not retain:
+                for call in calls:
+                    call.forget()
+            return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in found.items()}
     sums: dict[Any, NDArray] = {}
     with _as(create_graph, None):
         for head, gradient in zip(heads, heads_given, strict=True):
@@ -208,7 +218,6 @@ def _gradients(
                 raise GradientError(problem, fix=_NOT_RECORDED)
             start = like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
             _add(sums, head.entry, start)
-        calls = _calls(heads)
         wanted = _wanted(calls, request)
         uses = Counter(entry for call in calls for entry in call.entries)
         once = {entry for entry, count in uses.items() if isinstance(entry, Leaf) and count == 1} - set(sums)

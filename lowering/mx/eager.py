@@ -123,6 +123,10 @@ class Expression:
         return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
 
     def _backward(self, wrt: tuple[str, ...]) -> Any:
+        return self._compiled(self.backward_of(wrt), self._gradient_program(wrt).program)
+
+    def backward_of(self, wrt: tuple[str, ...]) -> Any:
+        """The function that `gradients` compiles."""
         program = self._gradient_program(wrt)
         names = program.program.aux_names
 
@@ -142,7 +146,7 @@ class Expression:
             args = {name: value for name, value in named.items() if name not in names}
             return program(args, {name: named[name] for name in names}, key, heads, onto)[1], {}
 
-        return self._compiled(backward, program.program)
+        return backward
 
     def _compiled(self, function: Any, program: Program) -> Any:
         """The function of a program, compiled when it was called often enough; one that runs in segments is not."""

@@ -38,7 +38,7 @@ def auto_mesh(mesh: Any) -> Any:
 
 def on_auto_axes(tree: Any) -> Any:
     """A tree whose arrays on explicit axes are the same arrays on auto ones; traced arrays, too. Nothing is copied."""
-    return jax.tree.map(_on_auto_axes, tree)
+    return _on_auto_axes(tree) if isinstance(tree, jax.Array) else jax.tree.map(_on_auto_axes, tree)
 
 
 def _on_auto_axes(leaf: Any) -> Any:

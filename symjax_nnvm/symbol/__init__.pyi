@@ -1606,7 +1606,7 @@ def broadcast_lesser_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | N
 def broadcast_like(lhs: Symbol, rhs: Symbol | None = None, lhs_axes: Sequence[int] | int | None = None, rhs_axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.
 
-    - lhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of lhs to repeat along; None: all.
+    - lhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of lhs to repeat along; None, here or of rhs_axes: all.
     - rhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes of rhs that say how often."""
 def broadcast_logical_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where both are not 0, else 0; of the dtype of lhs, with broadcasting."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
+from lowering.mx.cached_op import CachedProgram
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.errors import (
     BlockTypeError,
@@ -18,7 +19,6 @@ from lowering.mx.gluon.errors import (
     NotInitializedError,
 )
 from lowering.mx.gluon.parameter_dict import ParameterDict
-from lowering.mx.gluon.program import CachedProgram
 from lowering.mx.gluon.structure import _flatten, _regroup, fits, kinds_in
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.ndarray import save

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
+from lowering.mx.cached_op import CachedOp as CachedOp
 from lowering.mx.functions import Internal, Wrapped, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import contributed, control_flow

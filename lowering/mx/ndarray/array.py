@@ -149,7 +149,7 @@ class NDArray(Arithmetic, Fluent):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take the array of a pickle that MXNet wrote, {"handle": its bytes}: pickles name this class where
-        `mx.install()` was called. Raises ParamsFormatError."""
+        `lowering.mx.install()` was called. Raises ParamsFormatError."""
         like = _unpickled(np.asarray(read_record(bytes(state["handle"]))), self.context.device_type, 0)
         self.cell, self.entry, self.gradient = like.cell, None, None
 
@@ -718,7 +718,7 @@ def _run(
     with writing(*written):
         outputs = _evaluated(expression, arrays, context, numbered)
         if out is not None:
-            _write(targets, outputs, out)
+            write_outputs(targets, outputs, out)
     return outputs
 
 
@@ -748,7 +748,7 @@ def _evaluated(
     return results
 
 
-def _write(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
+def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
     """Write results to the arrays that were given for them as out=. Raises CallError."""
     if len(targets) > len(results) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"

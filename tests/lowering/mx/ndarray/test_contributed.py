@@ -71,6 +71,7 @@ def test_a_mask_whose_values_are_known_keeps_rows():
         kept = mx.nd.contrib.boolean_mask(x * 2, mask)
         square = kept * kept
     square.backward()
+    assert x.grad is not None
     assert kept.asnumpy().tolist() == [[0, 2], [8, 10]]
     assert x.grad.asnumpy().tolist() == [[0, 8], [0, 0], [32, 40], [0, 0]]
     assert mx.nd.contrib.boolean_mask(x, mx.nd.zeros(4)).shape == (0, 2)

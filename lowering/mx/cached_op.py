@@ -1,4 +1,5 @@
-"""`CachedProgram`: a traced block as compiled programs: one forward, and one backward from what the forward kept.
+"""`CachedProgram`: a symbol, such as a traced block, as compiled programs: one forward, and one backward from what the
+forward kept.
 
 They are an executor's functions (`lowering/executor/functions.py`), and a `Predictor` for inference: the tape records
 a call of the whole block as one call, which computes its gradients from residuals.
@@ -20,11 +21,12 @@ from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.mx import recording
-from lowering.mx.context import Context
+from lowering.mx.context import Context, current_context
 from lowering.mx.keys import next_randomness
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import here, kind_of
+from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
@@ -105,6 +107,26 @@ class CachedProgram:
         """Arguments and states in the order of the functions."""
         named = dict(zip(self.names, values, strict=True))
         return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
+
+
+class CachedOp:
+    """MXNet's `mx.nd.CachedOp`: a symbol as a function of NDArrays, in the order of `list_inputs()`, which is compiled
+    at its first call and is one call on the tape. flags, thread_safe: MXNet's; nothing to do here."""
+
+    def __init__(self, sym: Symbol, flags: Any = (), thread_safe: bool = False):
+        self._program = CachedProgram(sym, sym.list_inputs())
+
+    def __call__(self, *args: NDArray, out: Any = None, default_ctx: Context | None = None) -> Any:
+        """An array, or a list of several outputs. out: arrays that they are written to, too. Raises CallError."""
+        names = self._program.names
+        if len(args) != len(names) or not all(isinstance(array, NDArray) for array in args):
+            expected, got = f"{len(names)} arrays: {listed(names)}", [type(array).__name__ for array in args]
+            raise CallError("A CachedOp takes an NDArray for each input", expected=expected, got=got)
+        results = self._program(args, args[0].context if args else default_ctx or current_context())
+        if out is not None:
+            write_outputs([out] if isinstance(out, NDArray) else list(out), results, out)
+            return out
+        return results[0] if len(results) == 1 else results
 
 
 class _RecordedCall:
