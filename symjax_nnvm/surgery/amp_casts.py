@@ -5,6 +5,7 @@ from __future__ import annotations
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rewrite import rebuild
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
 _CAST, _MULTICAST = Op.get("amp_cast"), Op.get("amp_multicast")
@@ -12,7 +13,9 @@ _CAST, _MULTICAST = Op.get("amp_cast"), Op.get("amp_multicast")
 
 def without_amp_casts(symbol: Symbol) -> Symbol:
     """A network whose operators read what `amp_cast` and `amp_multicast` read. An output that is a cast stays one, and
-    bodies of loops keep theirs, as in MXNet."""
+    bodies of loops keep theirs, as in MXNet. A network without such casts is given back as it is."""
+    if not any(node.op in (_CAST, _MULTICAST) for node in post_order(symbol.outputs)):
+        return symbol
 
     def change(node: Node, copy: Node) -> NodeEntry | None:
         copy.inputs = [_uncast(entry) for entry in copy.inputs]
