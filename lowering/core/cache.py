@@ -48,6 +48,10 @@ class Programs:
         assert isinstance(program, Program)
         return program
 
+    def as_given(self, options: Options) -> Program:
+        """The program of the network itself, of which no stage of the pipeline read anything."""
+        return Program(self.pipeline.graph, placed(options))
+
     def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
         """The program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
         if arrays is not None and options.mirror == "blocks":

@@ -22,7 +22,6 @@ from lowering.core.rules import FLowering
 from lowering.mx.keys import next_key
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.ir.attributes import FDraws, FInference
-from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
@@ -181,7 +180,7 @@ class OfAnyNumber:
     @cached_property
     def forward(self) -> Any:
         """(values of the variables in their order, the parameters) → (outputs, new states by name)."""
-        program = Program(Graph(self._symbol.outputs), self._options)  # no stage of the pipeline may read a number
+        program = Programs(self._symbol).as_given(self._options)  # stages would read the numbers
         (step,) = program.steps
 
         def forward(

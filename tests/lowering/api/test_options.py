@@ -178,6 +178,7 @@ ELSEWHERE = {
     "nn.register_op precision": "TPrecision, which an operator has",
     "data.CSVIter dtype": "the dtype of an array",
     "data.Augmentation dtype": "the dtype of an array",
+    "data.DetectionAugmentation dtype": "the dtype of an array",
     "lowering.Executor.copy_params_from arg_params": "MXNet's method",
     "lowering.Executor.copy_params_from aux_params": "MXNet's method",
 }

@@ -80,6 +80,7 @@ def test_rows_by_chance():
     assert not test_utils.create_sparse_array_zd((4, 2), "row_sparse", 0.9).asnumpy().any()
 
 
+@pytest.mark.filterwarnings("ignore:Arrays are dense here")
 def test_places_by_chance():
     made, (starts, columns, values) = test_utils.rand_sparse_ndarray((6, 5), "csr", density=0.5)
     whole = np.zeros((6, 5), np.float32)
