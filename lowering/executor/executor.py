@@ -363,12 +363,14 @@ class Executor:
 
         shapes: argument shapes by name; what they do not decide stays. An array that gets smaller starts with the
         leading elements of the old one, a bigger one with zeros. partial_shaping: let shapes change that were not
-        given. allow_up_sizing: let arrays grow. Raises BindError.
+        given. allow_up_sizing: let arrays grow. The monitor is told of the new executor's runs, too. Raises BindError.
         """
         args, grads, aux = reshaped_arrays(
             self.symbol, (self._args, self._grads, self._aux), shapes, partial_shaping, allow_up_sizing
         )
-        return Executor(self._functions, args, grads, aux, self._grad_req, self._key)
+        new = Executor(self._functions, args, grads, aux, self._grad_req, self._key)
+        new._monitor, new._source = self._monitor, self._source
+        return new
 
     # -- looking inside --------------------------------------------------------------------------------------------
 

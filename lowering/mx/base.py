@@ -74,9 +74,9 @@ def data_dir() -> str:
     return os.environ.get("MXNET_HOME", str(Path.home() / ".mxnet"))
 
 
-def py_str(x: bytes) -> str:
-    """Bytes as text, read as UTF-8."""
-    return x.decode("utf-8")
+def py_str(x: bytes | str) -> str:
+    """Bytes as text, read as UTF-8; a text, which a monitor is told here, is itself."""
+    return x if isinstance(x, str) else x.decode("utf-8")
 
 
 def c_str(string: str) -> ctypes.c_char_p:

@@ -18,7 +18,7 @@ import lowering.initializer as initializers
 from lowering.initializer import InitDesc as InitDesc
 from lowering.initializer import alias as alias
 from lowering.initializer import register as register
-from lowering.initializer.base import named_key
+from lowering.initializer.base import ParameterName
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from symjax_nnvm.errors import did_you_mean
@@ -40,12 +40,19 @@ class _FillsArrays:
         first: Any = super().__call__  # pyright: ignore[reportAttributeAccessIssue]
         if not isinstance(shape, NDArray):
             return first(desc, shape, dtype, key)
-        shape[:] = first(desc, shape.shape, shape.dtype, next_key())
+        shape[:] = first(in_turn(desc), shape.shape, shape.dtype, next_key())
         return None
 
     def set_verbosity(self, verbose: bool = False, print_func: Any = None) -> Any:
         """Itself: what is drawn is not printed."""
         return self
+
+
+def in_turn(desc: str) -> ParameterName:
+    """A parameter that draws the next numbers, whatever its name is: automatic names count up."""
+    name = desc if isinstance(desc, ParameterName) else ParameterName(desc)
+    name.drawn_as = ""
+    return name
 
 
 def _filling(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +62,7 @@ def _filling(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, desc: str, shape: Any, key: jax.Array | None = None) -> Any:
         if not isinstance(shape, NDArray):
             return method(self, desc, shape, key)
-        shape[:] = np.asarray(method(self, desc, shape.shape, named_key(next_key(), desc or "")))
+        shape[:] = np.asarray(method(self, desc, shape.shape, next_key()))
         return None
 
     return call

@@ -11,6 +11,7 @@ import numpy as np
 import lowering.initializer as initializers
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context, as_context
+from lowering.mx.init import in_turn
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.symbol.bound import Symbol
@@ -25,7 +26,7 @@ def fill(initializer: Any, desc: str, array: NDArray) -> None:
     if isinstance(initializer, str):
         initializer = initializers.create(initializer)
     if isinstance(initializer, initializers.Initializer | initializers.Load | initializers.Mixed):
-        array[:] = like_jax(initializer(desc, array.shape, array.dtype, next_key()))
+        array[:] = like_jax(initializer(in_turn(desc), array.shape, array.dtype, next_key()))
     else:
         initializer(desc, array)
 

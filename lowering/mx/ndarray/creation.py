@@ -99,10 +99,19 @@ def arange(
     ctx: Any = None,
     dtype: Any = np.float32,
 ) -> NDArray:
-    """Numbers from start, or from 0 when stop is left out, each `repeat` times."""
+    """Numbers from start, or from 0 when stop is left out, each `repeat` times.
+
+    Of whole numbers, the start and the steps are whole, too: arange(1.5, 4, 1.5, dtype="int32") is 1, 2.
+    """
     if stop is None:
         start, stop = 0, start
-    return _place(np.repeat(np.arange(start, stop, step), repeat), ctx, dtype)
+    numbers = np.arange(len(np.arange(start, stop, step)))
+    if np.issubdtype(_native(dtype), np.integer):
+        numbers = numbers * int(step) + int(start)
+    else:
+        number = np.float64 if _native(dtype) == np.float64 else np.float32
+        numbers = numbers.astype(number) * number(step) + number(start)
+    return _place(np.repeat(numbers, repeat), ctx, dtype)
 
 
 def linspace(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.told import told_shapes
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import BindError, CallError
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import shape_from_legacy, shape_to_legacy
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
@@ -19,6 +22,8 @@ from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 Given = Sequence[Any] | Mapping[str, Any] | None
+
+_OPTIONS = tuple(inspect.signature(simple_bind).parameters)[1:-1]
 
 
 class Symbol(GraphSymbol):
@@ -52,20 +57,18 @@ class Symbol(GraphSymbol):
     ) -> Executor:
         """An executor with new arrays of the shapes that follow from those given by name; see `lowering.simple_bind`.
 
-        stype_dict, shared_buffer: nothing to do here: arrays are dense, and XLA plans the memory. Raises BindError.
+        stype_dict, shared_buffer: nothing to do here: arrays are dense, and XLA plans the memory. kwargs: shapes, and
+        names that the graph does not have, which nothing reads. Raises BindError, which names those.
         """
         context = as_context(ctx)
-        shared = None if shared_exec is None else shared_exec.held
-        device = context.device
-        held = simple_bind(
-            self,
-            device,
-            self._requests(grad_req),
-            type_dict,
+        held = self._simply_bound(
+            kwargs,
+            ctx=context.device,
+            grad_req=self._requests(grad_req),
+            type_dict=type_dict,
             group2ctx=_devices(group2ctx),
-            shared_exec=shared,
+            shared_exec=None if shared_exec is None else shared_exec.held,
             shared_arg_names=shared_arg_names,
-            **kwargs,
         )
         return Executor(held, self, context)
 
@@ -86,6 +89,18 @@ class Symbol(GraphSymbol):
         groups = _devices(group2ctx)
         held = bind(self, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
+
+    def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
+        """Without the names that the graph does not have, if the others decide all shapes."""
+        try:
+            return simple_bind(self, **given, **shapes)
+        except BindError:
+            inputs = self.list_inputs()
+            read = {name: shape for name, shape in shapes.items() if name in inputs or name in _OPTIONS}
+            if len(read) < len(shapes):
+                with suppress(BindError):
+                    return simple_bind(self, **given, **read)
+            raise
 
     def _requests(self, grad_req: Any) -> Any:
         """What is asked for of each argument; names that the graph does not have are left out, as MXNet does."""

@@ -39,7 +39,7 @@ def test_types():
     assert not isinstance("1", mx.base.numeric_types)
     assert mx.base.string_types == (str,)
     assert mx.base.mx_real_t is np.float32
-    assert mx.base.py_str(b"\xc3\xa9") == "é"
+    assert mx.base.py_str(b"\xc3\xa9") == mx.base.py_str("é") == "é"
     assert mx.base._as_list((1, 2)) == (1, 2)
     assert mx.base._as_list([1]) == [1]
     assert mx.base._as_list("ab") == ["ab"]

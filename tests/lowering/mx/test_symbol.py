@@ -73,6 +73,19 @@ def test_a_monitor_sees_ndarrays():
     ex.set_monitor_callback(lambda name, array: seen.append(f"{name} {type(array).__name__} {array.shape}"))
     ex.forward(is_train=False)
     assert seen == ["fc_output NDArray (1, 2)"]
+    ex.reshape(allow_up_sizing=True, data=(2, 3)).forward(is_train=False)
+    assert seen[1:] == ["fc_output NDArray (2, 2)"]
+
+
+def test_simple_bind_reads_no_names_that_the_graph_does_not_have():
+    ex = dense().simple_bind(mx.cpu(), data=(4, 3), force_rebind=True, softmax_label=(4,), axis=1)
+    assert {name: array.shape for name, array in ex.arg_dict.items()} == {
+        "data": (4, 3),
+        "fc_weight": (2, 3),
+        "fc_bias": (2,),
+    }
+    with pytest.raises(mx.MXNetError, match=r"The graph has no \['dat'\]"):
+        dense().simple_bind(mx.cpu(), dat=(4, 3))
 
 
 def test_initialisers_fill_arrays():
@@ -83,6 +96,29 @@ def test_initialisers_fill_arrays():
     assert 0 < np.abs(array.asnumpy()).max() < 3
     with pytest.raises(AttributeError, match="mx.init has no 'Xaviar'. Did you mean 'Xavier'"):
         mx.init.Xaviar  # noqa: B018
+
+
+def test_after_a_seed_values_are_the_same_whatever_the_names_are():
+    def values(name: str, *initialisers: Any) -> list[float]:
+        mx.random.seed(5)
+        arrays = [mx.nd.zeros((3,)) for _ in initialisers]
+        for initialiser, array in zip(initialisers, arrays, strict=True):
+            initialiser(mx.init.InitDesc(f"{name}_weight"), array)
+        return np.concatenate([array.asnumpy() for array in arrays]).tolist()
+
+    some = mx.init.Normal(), mx.init.Uniform(), mx.init.Mixed([".*"], [mx.init.Normal()])
+    assert values("fc0", *some) == values("fc1", *some)
+    assert len(set(values("fc0", *some))) == 9
+
+    def weight(name: str) -> np.ndarray:
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name=name)
+        module = mx.mod.Module(net, label_names=None)
+        module.bind([("data", (1, 3))])
+        mx.random.seed(5)
+        module.init_params(mx.init.Normal())
+        return module.get_params()[0][f"{name}_weight"].asnumpy()
+
+    np.testing.assert_array_equal(weight("first"), weight("second"))
 
 
 def test_an_initialiser_in_mxnets_way():
