@@ -204,7 +204,7 @@ class BaseModule:
         arguments, states). Raises TrainingError and what `bind`, `init_params` and `init_optimizer` raise.
         """
         if num_epoch is None:
-            raise TrainingError("please specify number of epochs", fix="module.fit(train_data, num_epoch=10)")
+            raise NotReadyError("please specify number of epochs", fix="module.fit(train_data, num_epoch=10)")
         self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
         if monitor is not None:
             self.install_monitor(monitor)

@@ -12,8 +12,10 @@ import lowering.initializer as initializers
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context, as_context
 from lowering.mx.init import in_turn
+from lowering.mx.io.desc import DataBatch, DataDesc
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.creation import concatenate
 from lowering.mx.symbol.bound import Symbol
 from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
 from symjax_nnvm.symbol.automatic_names import names_by_rank
@@ -29,6 +31,17 @@ def fill(initializer: Any, desc: str, array: NDArray) -> None:
         array[:] = like_jax(initializer(in_turn(desc), array.shape, array.dtype, next_key()))
     else:
         initializer(desc, array)
+
+
+def joined(batches: Sequence[DataBatch], described: Sequence[DataDesc]) -> DataBatch:
+    """Batches as one, along the axes of their layouts; labels along their first."""
+
+    def join(arrays: Sequence[Sequence[NDArray]], axes: Sequence[int]) -> list[NDArray]:
+        return [concatenate(parts, axis) for parts, axis in zip(zip(*arrays, strict=True), axes, strict=True)]
+
+    data = join([batch.data for batch in batches], [max(DataDesc.get_batch_axis(d.layout), 0) for d in described])
+    labels = [batch.label for batch in batches if batch.label]
+    return DataBatch(data, join(labels, [0] * len(labels[0])) if labels else None)
 
 
 def make_optimizer(

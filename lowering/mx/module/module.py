@@ -15,7 +15,7 @@ from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore, KVStoreBase
 from lowering.mx.kv import create as create_kvstore
-from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
+from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, NotReadyError, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.given import (
     as_contexts,
@@ -23,13 +23,14 @@ from lowering.mx.module.given import (
     converted,
     fill,
     fitting,
+    joined,
     make_optimizer,
     refuse_missing,
     refuse_surplus,
 )
 from lowering.mx.module.group import ExecutorGroup, executors_of
 from lowering.mx.symbol.bound import Symbol, as_symbol
-from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.errors import BindError, CallError
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
@@ -195,6 +196,7 @@ class Module(BaseModule):
             self._params = self.get_params()
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
+        self._fed_labels = [as_desc(each).name for each in label_shapes or ()]
         described = [*self._data_shapes, *(self._label_shapes or ())]
         self._executor = self._bind_executor(described, None if shared_module is None else shared_module._bound)
         self._executors = Recent(KEPT)
@@ -241,7 +243,6 @@ class Module(BaseModule):
             )
         arguments = self._symbol.list_arguments()
         labels = [as_desc(each) for each in label or ()]
-        self._fed_labels = [desc.name for desc in labels]
         return descs, [desc for desc in labels if desc.name in arguments] or None
 
     def _requests(self) -> dict[str, Any]:
@@ -261,18 +262,34 @@ class Module(BaseModule):
         return tuple(sorted((desc.name, desc.shape) for desc in described))
 
     def reshape(self, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None) -> None:
-        """Bind for other shapes; parameters stay. What is bound is kept for the 128 combinations used last."""
+        """Bind for other shapes; parameters stay. What is bound is kept for the 128 combinations used last.
+
+        Raises BindError for shapes that parameters or states do not fit.
+        """
         self._require(params=False)
-        self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
-        described = [*self._data_shapes, *(self._label_shapes or ())]
+        data, labels = self._described(data_shapes, label_shapes)
+        described = [*data, *(labels or ())]
         key = self._shapes_key(described)
         executor = self._executors.get(key)
         if executor is None:
-            shapes = {desc.name: desc.shape for desc in described}
-            executor = self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+            executor = self._executors[key] = self._reshaped({desc.name: desc.shape for desc in described})
             if self._monitor is not None:
                 self._watch(executor)
-        self._executor = executor
+        self._executor, self._data_shapes, self._label_shapes = executor, data, labels
+        self._fed_labels = [as_desc(each).name for each in label_shapes or ()]
+
+    def _reshaped(self, shapes: Mapping[str, tuple[int, ...]]) -> Executor | ExecutorGroup:
+        executor = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+        old, new = ({**bound.arg_dict, **bound.aux_dict} for bound in (self._bound, executor))
+        for name in (*self._param_names, *self._aux_names):
+            if new[name].shape != old[name].shape:
+                raise BindError(
+                    f"Shape of unspecifie {'aux' if name in self._aux_names else 'arg'}: {name} changed, from "
+                    f"{old[name].shape} to {new[name].shape}: the batch does not fit the parameters that are there",
+                    got=", ".join(f"{name} {shape}" for name, shape in shapes.items()),
+                    fix="Give batches of the sizes that the network was trained for; rows may be more or fewer.",
+                )
+        return executor
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
@@ -334,8 +351,10 @@ class Module(BaseModule):
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def _feed(self, data_batch: DataBatch) -> dict[str, Any]:
+    def _feed(self, data_batch: DataBatch | list[DataBatch]) -> dict[str, Any]:
         """The arrays of a batch by argument, for the executor of its shapes; they come in the order that was bound."""
+        if isinstance(data_batch, list):
+            data_batch = joined(data_batch, self._data_shapes)
         feed = dict(zip((desc.name for desc in self._data_shapes), data_batch.data, strict=True))
         bound = [desc.name for desc in self._label_shapes or ()]
         label = getattr(data_batch, "label", None)  # any object with `data` is a batch
@@ -356,15 +375,23 @@ class Module(BaseModule):
         arrays = self._bound.arg_dict
         return {name: converted(value, arrays[name]) for name, value in feed.items()}
 
-    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Run a batch; one of other shapes binds for these. is_train: by default what it was bound for."""
+    def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
+        """Run a batch, or several at once; one of other shapes binds for these.
+
+        is_train: by default what it was bound for. Raises BindError for a batch that the parameters do not fit.
+        """
         self._require()
         feed = self._feed(data_batch)
         self._bound.forward(self.for_training if is_train is None else is_train, **feed)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients. out_grads: of outputs that are no loss heads. Raises GradientError."""
+        """Compute gradients. out_grads: of outputs that are no loss heads.
+
+        Raises GradientError; NotReadyError, an AssertionError, where the module was bound for inference.
+        """
         self._require()
+        if not self.for_training:
+            raise NotReadyError("The module is bound for inference", fix="module.bind(..., for_training=True)")
         self._bound.backward(out_grads)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
@@ -381,9 +408,10 @@ class Module(BaseModule):
         return bound.outputs if merge_multi_context else [[output] for output in bound.outputs]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
-        """The gradients of the data. Raises TrainingError where they were not bound for."""
+        """The gradients of the data. Raises NotReadyError, an AssertionError, where they were not bound for."""
+        self._require()
         if not self.inputs_need_grad:
-            raise TrainingError(
+            raise NotReadyError(
                 "Gradients of the data were not asked for", fix="module.bind(inputs_need_grad=True, ...)"
             )
         bound = self._bound

@@ -89,6 +89,34 @@ def test_gradients_of_the_data():
     assert module.get_outputs(merge_multi_context=False)[0][0].shape == (2, 2)
 
 
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_a_batch_that_the_parameters_do_not_fit_is_refused(contexts: int):
+    module = mx.mod.Module(network(), context=[mx.cpu(i) for i in range(contexts)])
+    module.bind(batches().provide_data, batches().provide_label)
+    module.init_params(mx.init.One())
+    for width in (2, 5):
+        batch = mx.io.DataBatch([mx.nd.ones((4, width))], [mx.nd.zeros((4,))])
+        with pytest.raises(mx.MXNetError, match=r"fc_weight changed, from \(2, 3\) to"):
+            module.forward(batch)
+        with pytest.raises(mx.MXNetError, match="does not fit the parameters"):
+            module.reshape([("data", (4, width))], [("softmax_label", (4,))])
+    assert module.data_shapes == [("data", (4, 3))]
+    assert module.get_params()[0]["fc_weight"].shape == (2, 3)
+    module.forward(next(batches(8)))
+    assert module.get_outputs()[0].shape == (8, 2)
+
+
+def test_several_batches_are_one(trained: mx.mod.Module):
+    first, second = batches()
+    trained.forward([first, second], is_train=False)
+    together = trained.get_outputs()[0].asnumpy()
+    parts = []
+    for batch in (first, second):
+        trained.forward(batch, is_train=False)
+        parts.append(trained.get_outputs()[0].asnumpy())
+    np.testing.assert_allclose(together, np.concatenate(parts), rtol=1e-6)
+
+
 def test_parameters_that_are_fixed_stay():
     module = mx.mod.Module(network(), fixed_param_names=["fc_bias"])
     module.fit(batches(), num_epoch=1, initializer=mx.init.One(), optimizer="adam")
@@ -224,6 +252,19 @@ def test_errors_of_names_and_of_order_have_mxnets_classes():
         int(mx.nd.ones(2))
     with pytest.raises(AssertionError, match="No metric is called 'nope'"):
         mx.metric.create("nope")
+
+
+def test_a_module_for_inference_has_no_gradients():
+    module = mx.mod.Module(network())
+    module.bind(batches().provide_data, batches().provide_label, for_training=False)
+    module.init_params()
+    module.forward(next(batches()))
+    with pytest.raises(AssertionError, match="for_training=True"):
+        module.backward()
+    with pytest.raises(AssertionError, match="inputs_need_grad=True"):
+        module.get_input_grads()
+    with pytest.raises(AssertionError, match="please specify number of epochs"):
+        module.fit(batches())
 
 
 def test_schedules_and_metrics_tell_what_they_were_made_with():
