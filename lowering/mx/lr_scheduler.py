@@ -1,120 +1,151 @@
-"""`mx.lr_scheduler`: the schedules of `lowering.training` as MXNet's objects, called with the number of the update."""
+"""`mx.lr_scheduler`: learning rates by the number of the update. As in MXNet, a scheduler counts on from what it said
+last; the same schedules as functions are in `lowering.optim.schedules`."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from lowering.optim import schedules
+from symjax_nnvm.errors import ParamError
+
+
+def _check(holds: bool, problem: str, param: str, got: Any) -> None:
+    """Raise ParamError, a ValueError, unless it holds."""
+    if not holds:
+        raise ParamError(problem, param=param, got=repr(got))
 
 
 class LRScheduler:
     """A learning rate that changes: a subclass says in `__call__(num_update)` what it is.
 
-    base_lr: the rate after the warm-up, which an optimiser's learning_rate overwrites.
+    base_lr: the rate after the warm-up, and then the rate now; an optimiser's learning_rate overwrites it.
+    warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr ("linear"), or stays at
+    warmup_begin_lr ("constant"). Raises ParamError, a ValueError.
     """
 
     def __init__(
         self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"
     ):
-        self.base_lr = base_lr
-        self.warmup_steps = warmup_steps
-        self.warmup_begin_lr = warmup_begin_lr
-        self.warmup_mode = warmup_mode
-
-    @property
-    def _warmup(self) -> dict[str, Any]:
-        names = ("base_lr", "warmup_steps", "warmup_begin_lr", "warmup_mode")
-        return {name: getattr(self, name) for name in names}
+        _check(warmup_begin_lr <= base_lr, "Base lr has to be higher than warmup_begin_lr", "base_lr", base_lr)
+        _check(warmup_steps >= 0, "Warmup steps has to be positive or 0", "warmup_steps", warmup_steps)
+        modes = "Supports only linear and constant modes of warmup"
+        _check(warmup_mode in ("linear", "constant"), modes, "warmup_mode", warmup_mode)
+        self.base_lr = self.warmup_final_lr = base_lr
+        self.warmup_steps, self.warmup_begin_lr, self.warmup_mode = warmup_steps, warmup_begin_lr, warmup_mode
 
     def get_warmup_lr(self, num_update: int) -> float:
         """The rate of an update of the warm-up."""
-        return schedules.LRScheduler(**self._warmup).exactly(num_update)
+        if self.warmup_mode == "constant":
+            return self.warmup_begin_lr
+        growth = (self.warmup_final_lr - self.warmup_begin_lr) * float(num_update) / float(self.warmup_steps)
+        return self.warmup_begin_lr + growth
 
     def __call__(self, num_update: int) -> float:
         """The learning rate of an update, 1 for the first."""
         raise NotImplementedError("must override this: __call__(num_update) returns the learning rate")
 
 
-class _Scheduled(LRScheduler):
-    """A schedule of `lowering.training`."""
+class FactorScheduler(LRScheduler):
+    """base_lr times factor after each `step` updates, and no less than stop_factor_lr.
 
-    def __init__(self, made: schedules.LRScheduler):
-        super().__init__(made.base_lr, made.warmup_steps, made.warmup_begin_lr, made.warmup_mode)
-        self._schedule, self._last = made, 0
-
-    def __call__(self, num_update: int) -> float:
-        """The learning rate of an update, 1 for the first."""
-        self._last = max(self._last, num_update)
-        if self._schedule.base_lr != self.base_lr:
-            self._schedule = replace(self._schedule, base_lr=self.base_lr)
-        return self._schedule.exactly(num_update)
-
-    def __getattr__(self, name: str) -> Any:
-        """An argument that the schedule was made with: `step`, `factor`, `max_update`, …"""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._schedule, name)
-
-
-class FactorScheduler(_Scheduled):
-    """base_lr times factor after each `step` updates."""
+    count: the update after which the rate changed last; 0 before.
+    """
 
     def __init__(
         self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8, base_lr: float = 0.01, *args: Any, **kw: Any
     ):
-        warmup = _warmup_of(base_lr, *args, **kw)
-        super().__init__(schedules.FactorScheduler(step=step, factor=factor, stop_factor_lr=stop_factor_lr, **warmup))
+        super().__init__(base_lr, *args, **kw)
+        _check(step >= 1, "Schedule step must be greater or equal than 1 round", "step", step)
+        _check(factor <= 1, "Factor must be no more than 1 to make lr reduce", "factor", factor)
+        self.step, self.factor, self.stop_factor_lr, self.count = step, factor, stop_factor_lr, 0
 
-    @property
-    def count(self) -> int:
-        """The update after which the rate changed last; 0 before."""
-        return max(-(-self._last // self.step) - 1, 0) * self.step
+    def __call__(self, num_update: int) -> float:
+        """The learning rate of an update, 1 for the first; a change is logged."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        while num_update > self.count + self.step:
+            self.count += self.step
+            self.base_lr *= self.factor
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                message = "Update[%d]: now learning rate arrived at %0.5e, will not change in the future"
+                logging.info(message, num_update, self.base_lr)
+            else:
+                logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
+        return self.base_lr
 
 
-class MultiFactorScheduler(_Scheduled):
-    """base_lr times factor after each of some numbers of updates."""
+class MultiFactorScheduler(LRScheduler):
+    """base_lr times factor after each of some numbers of updates.
+
+    count: the update after which the rate changed last; 0 before. cur_step_ind: how often it has changed.
+    """
 
     def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01, *args: Any, **kw: Any):
-        super().__init__(schedules.MultiFactorScheduler(step=step, factor=factor, **_warmup_of(base_lr, *args, **kw)))
+        super().__init__(base_lr, *args, **kw)
+        steps = list(step)
+        _check(bool(steps), "Schedule step must be a list with numbers in it", "step", step)
+        _check(steps[0] >= 1, "Schedule step must be greater or equal than 1 round", "step", step)
+        _check(steps == sorted(set(steps)), "Schedule step must be an increasing integer list", "step", step)
+        _check(factor <= 1, "Factor must be no more than 1 to make lr reduce", "factor", factor)
+        self.step, self.factor, self.cur_step_ind, self.count = step, factor, 0, 0
 
-    @property
-    def cur_step_ind(self) -> int:
-        """How often the rate has changed."""
-        return sum(self._last > step for step in self.step)
+    def __call__(self, num_update: int) -> float:
+        """The learning rate of an update, 1 for the first; a change is logged."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
+            self.count = self.step[self.cur_step_ind]
+            self.cur_step_ind += 1
+            self.base_lr *= self.factor
+            logging.info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
+        return self.base_lr
 
-    @property
-    def count(self) -> int:
-        """The update after which the rate changed last; 0 before."""
-        return self.step[self.cur_step_ind - 1] if self.cur_step_ind else 0
+
+class _UntilMaxUpdate(LRScheduler):
+    """A schedule that ends with update max_update. After it the rate stays what it was last."""
+
+    def __init__(self, max_update: int, base_lr: float, final_lr: float, *args: Any, **kw: Any):
+        super().__init__(base_lr, *args, **kw)
+        problem = "maximum number of updates must be strictly positive"
+        _check(isinstance(max_update, int) and max_update >= 1, problem, "max_update", max_update)
+        self.base_lr_orig, self.max_update, self.final_lr = base_lr, max_update, final_lr
+        self.max_steps = max_update - self.warmup_steps
+
+    def _left(self, done: float) -> float:
+        """How much of the way from base_lr to final_lr is left. done: the share of updates done."""
+        raise NotImplementedError
+
+    def __call__(self, num_update: int) -> float:
+        """The learning rate of an update, 1 for the first."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        if num_update <= self.max_update:
+            done = float(num_update - self.warmup_steps) / float(self.max_steps)
+            self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * self._left(done)
+        return self.base_lr
 
 
-class PolyScheduler(_Scheduled):
+class PolyScheduler(_UntilMaxUpdate):
     """A schedule from base_lr to final_lr by a power of the share of updates that is left."""
 
     def __init__(
         self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0, *args: Any, **kw: Any
     ):
-        warmup = _warmup_of(base_lr, *args, **kw)
-        super().__init__(schedules.PolyScheduler(max_update=max_update, pwr=pwr, final_lr=final_lr, **warmup))
+        super().__init__(max_update, base_lr, final_lr, *args, **kw)
+        self.power = pwr
+
+    def _left(self, done: float) -> float:
+        return pow(1 - done, self.power)
 
 
-class CosineScheduler(_Scheduled):
+class CosineScheduler(_UntilMaxUpdate):
     """A schedule from base_lr to final_lr by half a cosine wave."""
 
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):
-        warmup = _warmup_of(base_lr, *args, **kw)
-        super().__init__(schedules.CosineScheduler(max_update=max_update, final_lr=final_lr, **warmup))
+        super().__init__(max_update, base_lr, final_lr, *args, **kw)
 
-
-def _warmup_of(
-    base_lr: float, warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: Any = "linear"
-) -> dict[str, Any]:
-    """The keywords that all schedules take, which follow by position in MXNet."""
-    return {
-        "base_lr": base_lr,
-        "warmup_steps": warmup_steps,
-        "warmup_begin_lr": warmup_begin_lr,
-        "warmup_mode": warmup_mode,
-    }
+    def _left(self, done: float) -> float:
+        return (1 + math.cos(math.pi * done)) / 2

@@ -7,8 +7,10 @@ remembers. All parameters of a step are updated by one compiled function.
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -20,9 +22,10 @@ from lowering.executor.arrays import writing
 from lowering.initializer.base import named_key
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
-from lowering.optim.optimizers import apply_rule, check_known, rule_hyper, rule_slots
+from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
 from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
+from symjax_nnvm.io.files import write_file
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.automatic_names import names_by_rank
@@ -85,7 +88,7 @@ class Optimizer:
         self.multi_precision = multi_precision
         self.begin_num_update = self.num_update = begin_num_update
         self._index_update_count: dict[Any, int] = {}
-        self._counts_of: dict[int, dict[Any, int]] = {0: self._index_update_count}
+        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: self._index_update_count}
         self._device = 0
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
@@ -140,12 +143,12 @@ class Optimizer:
 
     def _set_current_context(self, device_id: int) -> None:
         """Count the updates that follow as those of a device, whose parameters have counts of their own."""
-        self._device, self._index_update_count = device_id, self._counts_of.setdefault(device_id, {})
+        self._device, self._index_update_count = device_id, self._all_index_update_counts.setdefault(device_id, {})
 
     def _count_from(self, counts: Mapping[Any, int]) -> None:
         """Count on from these numbers of updates, on all devices."""
-        self._counts_of = {device: dict(counts) for device in self._counts_of}
-        self._index_update_count = self._counts_of[self._device]
+        self._all_index_update_counts = {device: dict(counts) for device in self._all_index_update_counts}
+        self._index_update_count = self._all_index_update_counts[self._device]
         self.num_update = max(counts.values())
 
     def _update_count(self, index: Any) -> None:
@@ -208,7 +211,8 @@ create = Optimizer.create_optimizer
 
 
 class RuleOptimizer(Optimizer):
-    """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError.
+    """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names, order and defaults; they are
+    attributes, which may be written at any time. Raises ParamError.
 
     single: what it keeps is one array or None, no tuple. draws: it takes random numbers. fused:
     MXNet's state of half precision ends with the copy.
@@ -218,21 +222,36 @@ class RuleOptimizer(Optimizer):
     single: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     fused: ClassVar[bool] = False
+    _attributes: ClassVar[Mapping[str, str]] = {}
+    """The attributes of parameters that MXNet keeps under another name."""
 
-    def __init__(self, **kwargs: Any):
+    def __init__(self, *args: Any, **kwargs: Any):
         defaults = dict(self.rule.defaults)
-        check_known(type(self).__name__, kwargs, dict.fromkeys((*_BASE, *defaults)))
-        rate = None if kwargs.get("lr_scheduler") is not None else defaults.get("learning_rate")
-        base = {name: kwargs[name] for name in _BASE if name in kwargs}
+        given = {**dict(zip(defaults, args, strict=False)), **kwargs}
+        if len(given) < len(args) + len(kwargs):
+            problem = f"{type(self).__name__} takes {listed(list(defaults))} by position, each once"
+            raise UnknownParamError(problem, got=f"{len(args)} by position, and {listed(list(kwargs))}")
+        check_known(type(self).__name__, given, dict.fromkeys((*_BASE, *defaults)))
+        rate = None if given.get("lr_scheduler") is not None else defaults.get("learning_rate")
+        base = {name: given[name] for name in _BASE if name in given}
         super().__init__(**{"learning_rate": rate, **base})
-        self._hyper = rule_hyper(self.rule, {**defaults, **kwargs})
+        own = {name: value for name, value in {**defaults, **given}.items() if name not in _BASE}
+        self.__dict__.update({self._attributes.get(name, name): value for name, value in own.items()})
+        self._hyper_names = tuple(rule_hyper(self.rule, own))
         self._previous: dict[Any, float] = {}
         self._jitted: Recent[Any, Callable[..., Any]] = Recent(_KEPT)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "_hyper" and name in self.__dict__.get("_hyper", ()):
-            return self._hyper[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    @property
+    def _hyper(self) -> dict[str, Any]:
+        """The rule's hyper-parameters as the attributes are now."""
+        return {name: getattr(self, self._attributes.get(name, name)) for name in self._hyper_names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is compiled."""
+        return {name: value for name, value in self.__dict__.items() if name != "_jitted"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, _jitted=Recent(_KEPT))
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """The arrays that the rule keeps, as MXNet's optimiser arranges them: None, an NDArray, or tuples."""
@@ -304,7 +323,8 @@ class RuleOptimizer(Optimizer):
 
     def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...]) -> Callable[..., Any]:
         """The jitted update of these parameters. decay: those whose weight decay is not 0."""
-        key = (indices, decay, self.clip_gradient)
+        hyper = self._hyper
+        key = (indices, decay, self.clip_gradient, *hyper.values())
         jitted = self._jitted.get(key)
         if jitted is not None:
             return jitted
@@ -315,6 +335,9 @@ class RuleOptimizer(Optimizer):
         ) -> Any:
             results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
+                if len(kept) < len(rule_slots(self.rule, hyper, weight, self.multi_precision)):
+                    problem = f"The state of parameter {names[i]!r} was made before {type(self).__name__} was changed"
+                    raise TrainingError(problem, got=hyper, fix="Set momentum before the first update.")
                 at = Update(
                     name=names[i],
                     lr=lrs[i],
@@ -325,7 +348,7 @@ class RuleOptimizer(Optimizer):
                     t=counts[i],
                     key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
                 )
-                results.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
+                results.append(apply_rule(self.rule, hyper, weight, grad, tuple(kept), at, self.multi_precision))
             return results
 
         jitted = self._jitted[key] = jax.jit(update)
@@ -344,6 +367,8 @@ _FUSED = ("SGD", "NAG", "ccSGD", "LARS")
 for _name in _NAMES:
     _facts = {"rule": RULES[_name.lower()], "draws": _name in _DRAWING}
     _facts |= {"single": _name in _SINGLE, "fused": _name in _FUSED}
+    if "eps" in RULES[_name.lower()].defaults and _name != "LARS":
+        _facts["_attributes"] = {"eps": "float_stable_eps"}
     _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
     globals()[_name] = register(_made)
 
@@ -492,6 +517,21 @@ class Updater:
         self._loaded = {name: value for name, value in loaded.items() if name != _RATE and not name.startswith(_COUNT)}
         for index in self.states:
             self._fill(index)
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """The states as the bytes of an array file; MXNet's are pickled Python. dump_optimizer: with what `save` writes
+        with counts."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "states"
+            self.save(str(path), counts=dump_optimizer)
+            return path.read_bytes()
+
+    def set_states(self, states: bytes) -> None:
+        """Take what `get_states` gave. Raises ParamsFormatError for MXNet's."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "states"
+            write_file(path, states)
+            self.load(str(path))
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

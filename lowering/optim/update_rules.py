@@ -232,7 +232,7 @@ RULES: dict[str, Rule] = {
     "sgd": _SGD,
     "ccsgd": _SGD,
     "nag": Rule(_with_momentum(updates.nag), _momentum_slot, {"momentum": 0.0}),
-    "signum": Rule(_signum, _momentum_slot, {"momentum": 0.9, "wd_lh": 0.0}),
+    "signum": Rule(_signum, _momentum_slot, {"learning_rate": 0.01, "momentum": 0.9, "wd_lh": 0.0}),
     "lars": Rule(
         _lars,
         _momentum_slot,
@@ -269,7 +269,7 @@ RULES: dict[str, Rule] = {
     "ftrl": Rule(
         lambda w, g, slots, at, h: updates.ftrl(w, g, *slots, **at.common, **h),
         zeros(2),
-        {"learning_rate": 0.1, "lamda1": 0.01, "beta": 1.0},
+        {"lamda1": 0.01, "learning_rate": 0.1, "beta": 1.0},
     ),
     "ftml": Rule(
         lambda w, g, slots, at, h: updates.ftml(w, g, *slots, t=at.t, **_only(h, _BETAS), **at.common),

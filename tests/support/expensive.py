@@ -6,8 +6,8 @@ Run by hand on a quiet machine, when the quick selection takes longer than two m
     python -m tests.support.expensive durations.log
 
 A test function counts with all its cases, set-up included. The longest are listed, beside those that are, until the
-rest fit into `SECONDS` of processor time; `tests/conftest.py` leaves the listed ones out of the quick selection. To begin
-anew, empty the list and give `-m "not slow"`.
+rest fit into `SECONDS` of processor time; `tests/conftest.py` leaves the listed ones out of the quick selection. To
+begin anew, empty the list and give `-m "not slow"`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,127 @@
+"""`mx.optimizer`: arguments by position, attributes that may be written, copies, and the states of an updater."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+
+optimizers = mx.optimizer
+
+
+def after(optimizer: Any, updates: int = 5, weight: Any = None) -> np.ndarray:
+    """A weight of ones after some updates by the same gradient."""
+    weight = mx.nd.ones((3,)) if weight is None else weight
+    updater = optimizers.get_updater(optimizer)
+    for _ in range(updates):
+        updater(0, mx.nd.array([1.0, -2.0, 3.0]), weight)
+    return weight.asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "keyword", "value"),
+    [
+        ("SGD", "momentum", "momentum", 0.9),
+        ("NAG", "momentum", "momentum", 0.5),
+        ("Signum", "wd_lh", "wd_lh", 0.1),
+        ("Adam", "epsilon", "epsilon", 1.0),
+        ("Adam", "beta1", "beta1", 0.5),
+        ("RMSProp", "gamma1", "gamma1", 0.5),
+        ("RMSProp", "centered", "centered", True),
+        ("AdaGrad", "float_stable_eps", "eps", 1.0),
+        ("Ftrl", "lamda1", "lamda1", 0.5),
+        ("AdaDelta", "rho", "rho", 0.5),
+        ("LARS", "eta", "eta", 0.1),
+        ("SGD", "wd", "wd", 0.1),
+        ("SGD", "clip_gradient", "clip_gradient", 1.5),
+    ],
+)
+def test_an_attribute_that_is_written_is_the_argument(name: str, attribute: str, keyword: str, value: Any):
+    optimizer, given = getattr(optimizers, name)(), getattr(optimizers, name)(**{keyword: value})
+    setattr(optimizer, attribute, value)
+    assert getattr(given, attribute) == value
+    np.testing.assert_array_equal(after(optimizer), after(given))
+    assert (after(given) != after(getattr(optimizers, name)())).any()
+
+
+def test_an_attribute_that_is_written_between_updates_holds_from_then_on():
+    optimizer, weight = optimizers.SGD(momentum=0.9, learning_rate=0.1), mx.nd.ones((3,))
+    updater, gradient = optimizers.get_updater(optimizer), mx.nd.ones((3,))
+    updater(0, gradient, weight)  # -0.1
+    optimizer.momentum = 0.5
+    updater(0, gradient, weight)  # 0.5 · -0.1 - 0.1
+    optimizer.momentum = 0.0
+    updater(0, gradient, weight)
+    np.testing.assert_allclose(weight.asnumpy(), 1 - 0.1 - 0.15 - 0.1, rtol=1e-6)
+
+
+def test_momentum_after_states_without_it_is_refused():
+    optimizer, weight = optimizers.SGD(), mx.nd.ones((3,))
+    updater = optimizers.get_updater(optimizer)
+    updater(0, weight, weight)
+    optimizer.momentum = 0.9
+    with pytest.raises(mx.MXNetError, match="Set momentum before the first update"):
+        updater(0, weight, weight)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named"),
+    [
+        ("SGD", (0.5,), {"momentum": 0.5}),
+        ("Adam", (3, 0.8), {"learning_rate": 3, "beta1": 0.8}),
+        ("Ftrl", (0.2, 0.3), {"lamda1": 0.2, "learning_rate": 0.3}),
+        ("Signum", (0.3, 0.4), {"learning_rate": 0.3, "momentum": 0.4}),
+        ("RMSProp", (0.1, 0.2, 0.3), {"learning_rate": 0.1, "gamma1": 0.2, "gamma2": 0.3}),
+        ("LAMB", (0.1,), {"learning_rate": 0.1}),
+    ],
+)
+def test_arguments_by_position_are_mxnets(name: str, arguments: tuple[Any, ...], named: dict[str, Any]):
+    np.testing.assert_array_equal(
+        after(getattr(optimizers, name)(*arguments)), after(getattr(optimizers, name)(**named))
+    )
+
+
+def test_an_argument_comes_once():
+    with pytest.raises(TypeError, match="each once"):
+        optimizers.SGD(0.5, momentum=0.3)
+    with pytest.raises(TypeError, match="by position"):
+        optimizers.SGD(0.5, True, 3)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, c in optimizers.Optimizer.opt_registry.items() if issubclass(c, optimizers.RuleOptimizer)]
+)
+def test_copies_go_on_alike(name: str):
+    optimizer = optimizers.create(name, learning_rate=0.1, wd=0.01)
+    weight = mx.nd.ones((3, 2))
+    updater = optimizers.get_updater(optimizer)
+    mx.random.seed(1)
+    updater(0, weight * 2, weight)
+    for made in (copy.deepcopy(updater), pickle.loads(pickle.dumps(updater))):
+        ours, theirs = weight.copy(), weight.copy()
+        mx.random.seed(2)
+        copy.deepcopy(updater)(0, weight * 2, ours)
+        mx.random.seed(2)
+        made(0, weight * 2, theirs)
+        np.testing.assert_array_equal(ours.asnumpy(), theirs.asnumpy())
+        assert made.optimizer.num_update == 2
+
+
+@pytest.mark.parametrize("with_optimizer", [False, True])
+def test_states_as_bytes(with_optimizer: bool):
+    updater, weight = optimizers.get_updater(optimizers.Adam(learning_rate=0.1)), mx.nd.ones((3,))
+    updater(0, weight, weight)
+    states, at = updater.get_states(dump_optimizer=with_optimizer), weight.copy()
+    updater(0, weight, weight)
+    other, again = optimizers.get_updater(optimizers.Adam(learning_rate=0.1)), at.copy()
+    other.set_states(states)
+    other(0, at, again)
+    assert (other.optimizer.num_update == 2) is with_optimizer
+    assert np.allclose(again.asnumpy(), weight.asnumpy()) is with_optimizer  # Adam reads the count
+    with pytest.raises(ValueError, match="pickle"):
+        other.set_states(pickle.dumps({0: None}))
