@@ -283,7 +283,7 @@ def _through(
         like_jax(_zeros_like(output)) if gradient is None else gradient
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
-    if isinstance(call.expression, Function):
+    if isinstance(call.expression, recording.ByPython):
         found = call.expression.backward(*heads)
         for entry, gradient in zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True):
             if entry is not None:
@@ -337,7 +337,7 @@ def _again(value: jax.Array, entry: Any) -> NDArray:
     return array
 
 
-class Function:
+class Function(recording.ByPython):
     """A function of one's own for the tape: a subclass says `forward(self, *arrays)` and `backward(self, *heads)`.
 
     Called like a function; `save_for_backward` keeps arrays as `saved_tensors`.
@@ -350,7 +350,6 @@ class Function:
         self.saved_tensors = arrays
 
     forward: Callable[..., Any]
-    backward: Callable[..., Any]
 
     def __call__(self, *inputs: NDArray) -> Any:
         """Return what `forward` returns, recorded with `backward` as its gradient."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,31 @@ from symjax_nnvm.errors import OpNotRegisteredError, UnknownAttributeError
 from symjax_nnvm.symbol import function_named
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "true_divide": operator.truediv,
+    "modulo": operator.mod,
+    "power": pow,
+    "pow": pow,
+    "maximum": lambda x, y: x if x > y else y,
+    "minimum": lambda x, y: x if x < y else y,
+    "hypot": math.hypot,
+    "equal": lambda x, y: int(x == y),
+    "not_equal": lambda x, y: int(x != y),
+    "greater": lambda x, y: int(x > y),
+    "greater_equal": lambda x, y: int(x >= y),
+    "lesser": lambda x, y: int(x < y),
+    "lesser_equal": lambda x, y: int(x <= y),
+    "logical_and": lambda x, y: int(bool(x and y)),
+    "logical_or": lambda x, y: int(bool(x or y)),
+    "logical_xor": lambda x, y: int(bool(x) ^ bool(y)),
+}
+"""What functions of arrays and numbers, or of symbols and numbers, give for two numbers."""
 
 
 class Wrapped:

@@ -52,11 +52,17 @@ class Leaf:
     fresh: bool = False
 
 
+class ByPython:
+    """What computes its gradients by itself: `backward(*heads)` returns those of its inputs, one or a list."""
+
+    backward: Callable[..., Any]
+
+
 @dataclass(eq=False, slots=True)
 class Call:
     """An operator, or several, that was called while recording.
 
-    expression: what was computed (`eager.Expression`), or what computes its gradients by itself. values: of its
+    expression: what was computed (`eager.Expression`), or a `ByPython`. values: of its
     variables, in their order. entries: where each value came from, None for constants. key: of its random numbers.
     outputs: their values. states: the arrays that it writes, by name. number: which call it was. forgotten: it was
     differentiated, and cannot be again.

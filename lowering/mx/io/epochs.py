@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,15 +27,18 @@ class Epochs(Protocol):
 
 
 class EpochsIter(DataIter):
-    """The epochs of a source, one after the other; a reset begins the next. Names that end in "label" are labels."""
+    """The epochs of a source, one after the other; a reset begins the next.
 
-    def __init__(self, source: Epochs):
+    labels: which names are labels, by default those that end in "label".
+    """
+
+    def __init__(self, source: Epochs, labels: Collection[str] | None = None):
         super().__init__(source.batch_size)
         self._source, self._epoch = source, 0
         self._begin()
         self._first = next(self._batches, None)
         described = {name: (np.shape(value), np.asarray(value).dtype) for name, value in (self._first or {}).items()}
-        self._labels = [name for name in described if name.endswith("label")]
+        self._labels = [name for name in described if (name.endswith("label") if labels is None else name in labels)]
         rows = [DataDesc(name, shape, dtype.type) for name, (shape, dtype) in described.items()]
         self.provide_data = [desc for desc in rows if desc.name not in self._labels]
         self.provide_label = [desc for desc in rows if desc.name in self._labels]
@@ -55,8 +58,11 @@ class EpochsIter(DataIter):
         """The next batch. Raises StopIteration at the end of the epoch."""
         batch = next(self._batches) if self._first is None else self._first
         self._first = None
-        pad = self.batch_size - self._source.rows(self._number)
         self._number += 1
+        return self._as_batch(batch, self._number - 1)
+
+    def _as_batch(self, batch: Mapping[str, Any], number: int) -> DataBatch:
+        pad = self.batch_size - self._source.rows(number)
         return DataBatch(self._arrays(batch, self.provide_data), self._arrays(batch, self.provide_label), pad)
 
     def _arrays(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
@@ -64,24 +70,40 @@ class EpochsIter(DataIter):
 
 
 class FileIter(EpochsIter, MXDataIter):
-    """The epochs of a source that reads files. `iter_next` goes on by a batch, which the other functions then give."""
+    """The epochs of a source that reads files. `getdata` and its kin give the batch that was read last, before the
+    first is taken that one."""
+
+    _batch: DataBatch | None = None
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration at the end of the epoch."""
+        self._batch = super().next()
+        return self._batch
 
     def iter_next(self) -> bool:
         """Go on to the next batch; whether there is one."""
         try:
-            self._batch = self.next()
+            self.next()
         except StopIteration:
             return False
         return True
 
+    def _last(self) -> DataBatch:
+        """The batch that was read last. Raises StopIteration for a source without any."""
+        if self._batch is not None:
+            return self._batch
+        if self._first is None:
+            raise StopIteration
+        return self._as_batch(self._first, 0)
+
     def getdata(self) -> NDArray:
         """The data of the batch."""
-        return self._batch.data[0]
+        return self._last().data[0]
 
     def getlabel(self) -> NDArray:
         """The labels of the batch."""
-        return self._batch.label[0]  # pyright: ignore[reportOptionalSubscript]
+        return self._last().label[0]  # pyright: ignore[reportOptionalSubscript]
 
     def getpad(self) -> int:
         """How many samples at its end fill it up."""
-        return self._batch.pad or 0
+        return self._last().pad or 0

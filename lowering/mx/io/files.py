@@ -19,7 +19,7 @@ def ImageRecordIter(**parameters: Any) -> FileIter:
 
     A keyword that MXNet's does not know either is left out, with a warning: MXNet's iterators over files ignore it.
     """
-    return FileIter(data.ImageRecordIter(**_known(data.ImageRecordIter, parameters, (*AUGMENTS, *IGNORED))))
+    return _iterator(data.ImageRecordIter, parameters, (*AUGMENTS, *IGNORED))
 
 
 ImageRecordIter_v1 = ImageRecordIter
@@ -45,8 +45,7 @@ def ImageDetRecordIter(**parameters: Any) -> FileIter:
 
     A keyword that MXNet's does not know either is left out, with a warning.
     """
-    known = _known(data.ImageDetRecordIter, parameters, (*DETECTION_AUGMENTS, *IGNORED))
-    return FileIter(data.ImageDetRecordIter(**known))
+    return _iterator(data.ImageDetRecordIter, parameters, (*DETECTION_AUGMENTS, *IGNORED))
 
 
 def LibSVMIter(**parameters: Any) -> FileIter:
@@ -54,13 +53,14 @@ def LibSVMIter(**parameters: Any) -> FileIter:
 
     Unknown keywords are left out, with a warning.
     """
-    return FileIter(data.LibSVMIter(**_known(data.LibSVMIter, parameters)))
+    return _iterator(data.LibSVMIter, parameters)
 
 
-def _known(iterator: Callable[..., Any], parameters: dict[str, Any], further: Sequence[str] = ()) -> dict[str, Any]:
-    """The parameters that an iterator takes."""
-    known = {*inspect.signature(iterator).parameters, *further}
+def _iterator(made: Callable[..., Any], parameters: dict[str, Any], further: Sequence[str] = ()) -> FileIter:
+    """An iterator of the parameters that `made` takes, and of further ones."""
+    known = {*inspect.signature(made).parameters, *further}
     unknown = [name for name in parameters if name not in known]
     if unknown:
-        warnings.warn(f"{iterator.__name__} ignores {listed(unknown)}, as MXNet's does", stacklevel=3)
-    return {name: value for name, value in parameters.items() if name in known}
+        warnings.warn(f"{made.__name__} ignores {listed(unknown)}, as MXNet's does", stacklevel=3)
+    source = made(**{name: value for name, value in parameters.items() if name in known})
+    return FileIter(source, labels=[parameters.get("label_name", "softmax_label")])

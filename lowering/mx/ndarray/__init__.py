@@ -6,8 +6,6 @@ later is there, too.
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,7 @@ import jax
 
 import symjax_nnvm.symbol as symbols
 from lowering.mx.cached_op import CachedOp as CachedOp
-from lowering.mx.functions import Internal, Wrapped, like
+from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import contributed, control_flow
 from lowering.mx.ndarray import sparse as sparse_arrays
@@ -75,30 +73,6 @@ _ARITHMETIC = {
 }
 """MXNet's module functions of arrays and numbers in either place."""
 
-_OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "true_divide": operator.truediv,
-    "modulo": operator.mod,
-    "power": pow,
-    "pow": pow,
-    "maximum": lambda x, y: x if x > y else y,
-    "minimum": lambda x, y: x if x < y else y,
-    "hypot": math.hypot,
-    "equal": lambda x, y: int(x == y),
-    "not_equal": lambda x, y: int(x != y),
-    "greater": lambda x, y: int(x > y),
-    "greater_equal": lambda x, y: int(x >= y),
-    "lesser": lambda x, y: int(x < y),
-    "lesser_equal": lambda x, y: int(x <= y),
-    "logical_and": lambda x, y: int(bool(x and y)),
-    "logical_or": lambda x, y: int(bool(x or y)),
-    "logical_xor": lambda x, y: int(bool(x) ^ bool(y)),
-}
-"""The same of two numbers, a number."""
-
 
 def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of symbols as one of arrays, with `out=` and `ctx=`."""
@@ -116,7 +90,7 @@ def _arithmetic(name: str) -> Callable[..., Any]:
     def function(lhs: Any, rhs: Any) -> Any:
         number, other = scalar_number(lhs), scalar_number(rhs)
         if other is not None:
-            return invoke(right, lhs, scalar=other) if number is None else _OF_NUMBERS[name](lhs, rhs)
+            return invoke(right, lhs, scalar=other) if number is None else OF_NUMBERS[name](lhs, rhs)
         return invoke(arrays, lhs, rhs) if number is None else invoke(left, rhs, scalar=number)
 
     function.__name__ = function.__qualname__ = name

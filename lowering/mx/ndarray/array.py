@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NoReturn
 
@@ -242,17 +242,25 @@ class NDArray(Arithmetic, Fluent):
         return self.copyto(self.context)
 
     def copyto(self, other: NDArray | Context) -> NDArray:
-        """Copy into another array of the shape, cast to its dtype, or onto a context. Returns the copy.
+        """Copy into another array of the shape, cast to its dtype, or onto a context. Returns the copy, through which
+        gradients flow back.
 
-        Raises CallError.
+        Raises CallError; GradientError for a write to an array that is on the tape.
         """
+        recorded = recording.is_recording() and self.entry is not None
         if isinstance(other, Context):
-            return like_jax(jax.device_put(self.value, other.device), other)
+            copied = like_jax(jax.device_put(self.value, other.device), other)
+            if recorded:
+                call = recording.Call(_Copied(self.context), [self.value], [self.entry], None, [copied.value])
+                copied.entry = call, 0
+            return copied
         if not isinstance(other, NDArray):
             raise CallError("copyto takes an NDArray or a Context", got=type(other).__name__)
         if other.shape != self.shape:
             raise CallError("copyto needs an array of the same shape", expected=self.shape, got=other.shape)
-        if other is not self:
+        if recorded:
+            other[:] = self
+        elif other is not self:
             other.cell.assign(self.value, cast=True)
         return other
 
@@ -292,6 +300,16 @@ class NDArray(Arithmetic, Fluent):
             return self._in_shape("reshape", True, shape=wanted, **kwargs)
         except InferenceError as error:
             raise ReshapeError(f"Cannot reshape array of size {self.size} into shape {wanted}: {error}") from None
+
+    def broadcast_to(self, shape: Sequence[int], *args: Any, **kwargs: Any) -> NDArray:
+        """The array in a shape to which it broadcasts; axes may come in front. Raises SymbolValueError, a
+        ValueError."""
+        ahead = len(shape) - self.ndim
+        old = (*[1] * ahead, *self.shape)
+        if ahead < 0 or any(a not in (1, b) for a, b in zip(old, shape, strict=True)):
+            problem = "operands could not be broadcast together with remapped shapes[original->remapped]: "
+            raise SymbolValueError(f"{problem}{self.shape} and requested shape {tuple(shape)}")
+        return invoke(function_named("broadcast_to"), self.reshape(old) if ahead else self, shape=tuple(shape))
 
     def _in_shape(self, function: str, inplace: bool, **kwargs: Any) -> NDArray:
         """A function that only changes the shape. inplace: what it returns is a view of this array's memory, unless it
@@ -504,6 +522,24 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
             grad.cell.assign(kept, cast=True)
 
     array.entry = leaf = recording.Leaf(keep, grad_req, lambda: grad.value)
+
+
+class _Copied(recording.ByPython):
+    """The gradient of a copy: it goes back to the context of what was copied."""
+
+    names = ("a0",)
+
+    def __init__(self, context: Context):
+        self._context = context
+
+    @cached_property
+    def symbol(self) -> Symbol:
+        """The copy in a graph."""
+        return function_named("_copy")(Symbol.create_variable("a0"), name="copy")
+
+    def backward(self, head: NDArray) -> NDArray:
+        """The head gradient where the array was."""
+        return head.as_in_context(self._context)
 
 
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:

@@ -31,7 +31,7 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     MXNet has no masks: Python's bools are left out, and arrays and lists of bools are the numbers 0 and 1.
 
     Raises SymbolIndexError, an IndexError, for too many entries and for numbers out of range; SymbolValueError for an
-    NDArray of bools, and for a single bool of NumPy's.
+    NDArray of bools, for a single bool of NumPy's, and for what is no index.
     """
     entries = [entry for entry in (key if isinstance(key, tuple) else (key,)) if not isinstance(entry, bool)]
     entries = [entry if _is_basic(entry) else _index_array(entry) for entry in entries]
@@ -56,6 +56,8 @@ def _is_basic(entry: Any) -> bool:
 
 
 def _index_array(entry: Any) -> np.ndarray:
+    if isinstance(entry, float | np.floating | str | bytes | set | dict):
+        raise SymbolValueError(f"NDArray does not support slicing with key {entry} of type {type(entry)}.")
     indices = np.asarray(entry)
     if indices.dtype == np.bool_ and (indices.ndim == 0 or not isinstance(entry, np.ndarray | list | tuple)):
         problem = "Cannot perform boolean indexing: MXNet has it in its numpy mode, which is not here"

@@ -9,9 +9,10 @@ from typing import Any
 
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
-from lowering.mx.functions import Internal, Wrapped, like
+from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, like
 from lowering.mx.symbol.bound import Symbol as Symbol
 from lowering.mx.symbol.bound import as_symbol as as_symbol
+from symjax_nnvm.symbol.arithmetic import is_scalar
 
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,6 +115,19 @@ _internal = op = Internal(_bindable)
 random = Wrapped(symbols.random, _bindable)
 sparse = Wrapped(symbols.sparse, _bindable)
 image = Wrapped(symbols.image, _bindable)
+
+
+def _or_of_numbers(name: str) -> Callable[..., Any]:
+    """A function of symbols and numbers, also of two numbers."""
+    symbols_, numbers = _bindable(getattr(symbols, name)), OF_NUMBERS[name]
+
+    def function(left: Any, right: Any, **kwargs: Any) -> Any:
+        return numbers(left, right) if is_scalar(left) and is_scalar(right) else symbols_(left, right, **kwargs)
+
+    return like(symbols_, function)
+
+
+power, pow, maximum, minimum, hypot = map(_or_of_numbers, ("power", "pow", "maximum", "minimum", "hypot"))
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -276,3 +276,43 @@ def test_a_mode_inside_a_record_keeps_what_it_does_not_say():
             assert (autograd.is_recording(), autograd.is_training()) == (False, True)
     with autograd.train_mode():
         assert not autograd.is_recording()
+
+
+COPIES: dict[str, Any] = {
+    "copy": lambda x: x.copy(),
+    "copyto a context": lambda x: x.copyto(mx.cpu(1)),
+    "as_in_context": lambda x: x.as_in_context(mx.cpu(1)).as_in_context(mx.cpu(0)),
+    "copyto an array": lambda x: x.copyto(mx.nd.zeros(x.shape)),
+    "copyto an array of another dtype": lambda x: x.copyto(mx.nd.zeros(x.shape, dtype="float16")).astype("float32"),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_gradients_flow_through_copies(name: str):
+    x = mx.nd.array([3.0, 1, 2])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = COPIES[name](x * 2)
+        z = y * y + x
+    z.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), 8 * x.asnumpy() + 1)
+    with mx.autograd.record():
+        symbol = mx.autograd.get_symbol(COPIES[name](x) * 2)
+    assert symbol.list_arguments() == ["var0"]
+
+
+def test_a_copy_onto_an_array_of_the_tape_is_refused():
+    x, marked = mx.nd.ones((2,)), mx.nd.zeros((2,))
+    x.attach_grad()
+    marked.attach_grad()
+    with mx.autograd.record(), pytest.raises(mx.MXNetError, match="already in a computational graph"):
+        x.copyto(marked)
+
+
+def test_a_gradient_through_a_copy_is_recorded():
+    x = mx.nd.array([3.0])
+    x.attach_grad()
+    with mx.autograd.record():
+        (first,) = mx.autograd.grad(x.copy() ** 3, [x], create_graph=True)
+    first.backward()
+    assert x.grad.asscalar() == 18

@@ -59,3 +59,22 @@ def test_an_iterator_over_files_is_an_mxdataiter(tmp_path: Path):
     while images.iter_next():
         found.append((images.getdata().shape, images.getlabel().asnumpy().tolist(), images.getpad()))
     assert found == [((3, 3, 10, 12), LABELS[:3], 0), ((3, 3, 10, 12), [LABELS[3], *LABELS[:2]], 2)]
+
+
+@pytest.mark.parametrize("label_name", ["l", "softmax_label"])
+def test_labels_have_the_name_that_is_given(label_name: str):
+    images = mx.io.ImageRecordIter(**IMAGES, data_name="d", label_name=label_name)
+    (data,), (label,) = images.provide_data, images.provide_label
+    assert (data.name, label.name) == ("d", label_name)
+    (batch,) = images
+    assert [len(batch.data), len(batch.label or ())] == [1, 1]
+
+
+def test_the_batch_of_a_loop_is_the_iterators(tmp_path: Path):
+    (tmp_path / "rows.libsvm").write_text("1 0:1 2:3\n0 1:2\n1 3:4\n")
+    rows = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "rows.libsvm"), data_shape=(4,), batch_size=2)
+    assert rows.getdata().asnumpy().tolist() == [[1, 0, 3, 0], [0, 2, 0, 0]]  # the first, before it is taken
+    for batch in rows:
+        assert rows.getdata() is batch.data[0]
+        assert rows.getlabel() is (batch.label or ())[0]
+        assert rows.getpad() == batch.pad

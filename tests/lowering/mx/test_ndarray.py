@@ -366,6 +366,34 @@ def test_symbols_take_no_bools_as_in_mxnet():
 def test_functions_of_two_numbers_are_numbers(function: str, three_and_two: float, equal_twos: float):
     assert getattr(mx.nd, function)(3, 2) == three_and_two
     assert getattr(mx.nd, function)(2, 2) == equal_twos
+    if function in ("power", "pow", "maximum", "minimum", "hypot"):  # those that mx.sym has, too
+        assert getattr(mx.sym, function)(3, 2) == three_and_two
+        assert isinstance(getattr(mx.sym, function)(mx.sym.var("x"), 2), mx.sym.Symbol)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3), (2, 3), [4, 2, 3]])
+def test_an_array_broadcasts_to_axes_in_front(shape: Any):
+    x = mx.nd.array(np.arange(6).reshape(2, 3))
+    np.testing.assert_array_equal(x.broadcast_to(shape).asnumpy(), np.broadcast_to(x.asnumpy(), shape))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x.broadcast_to(shape)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.full((2, 3), np.prod(shape) / 6))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3,), (2, 0), (4, -1, 3)])
+def test_a_shape_to_which_nothing_broadcasts(shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match="operands could not be broadcast together"):
+        mx.nd.ones((2, 3)).broadcast_to(shape)
+
+
+@pytest.mark.parametrize("key", [1.0, np.float32(1), (0, 1.0), "a", {1}])
+def test_what_is_no_index_is_refused(key: Any):
+    with pytest.raises(ValueError, match="does not support slicing with key"):
+        _ = mx.nd.ones((2, 3))[key]
+    with pytest.raises(ValueError, match="does not support slicing with key"):
+        mx.nd.ones((2, 3))[key] = 1
 
 
 _DTYPES = {
