@@ -361,7 +361,7 @@ class Function(recording.ByPython):
         if recording.is_recording():
             outputs = [output.detach() for output in outputs]
             values = [array.value for array in inputs]
-            call = Call(self, values, [array.entry for array in inputs], None, [out.value for out in outputs])
+            call = Call(self, values, [*map(recording.origin, inputs)], None, [out.value for out in outputs])
             for i, output in enumerate(outputs):
                 output.entry = (call, i)
         return outputs[0] if isinstance(results, NDArray) else outputs

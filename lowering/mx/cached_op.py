@@ -55,7 +55,7 @@ class CachedProgram:
         """The outputs, on the context of the arrays; states are written, and the call is recorded."""
         refuse_without_client()
         is_train = recording.is_training()
-        entries = [array.entry for array in arrays] if recording.is_recording() else []
+        entries = [*map(recording.origin, arrays)] if recording.is_recording() else []
         wanted = tuple(
             name
             for name, entry, array in zip(self.names, entries, arrays, strict=False)

@@ -85,3 +85,10 @@ class Call:
 
 Entry = Leaf | tuple[Call, int]
 """Where an array on the tape came from: a leaf, or an output of a call, by number."""
+
+
+def origin(array: Any) -> Entry | None:
+    """Where an NDArray that is used now came from; None for a constant, and for what was computed by a call that was
+    differentiated: as in MXNet, no gradient flows into the pass before."""
+    entry = array.entry
+    return None if type(entry) is tuple and entry[0].forgotten else entry

@@ -251,7 +251,9 @@ class NDArray(Arithmetic, Fluent):
         if isinstance(other, Context):
             copied = like_jax(jax.device_put(self.value, other.device), other)
             if recorded:
-                call = recording.Call(_Copied(self.context), [self.value], [self.entry], None, [copied.value])
+                call = recording.Call(
+                    _Copied(self.context), [self.value], [recording.origin(self)], None, [copied.value]
+                )
                 copied.entry = call, 0
             return copied
         if not isinstance(other, NDArray):
@@ -396,7 +398,7 @@ class NDArray(Arithmetic, Fluent):
     def _refuse_recorded_write(self, entry: recording.Entry | None) -> None:
         """Raise GradientError for a write under `record` to an array that is on the tape, and for a write of a value on
         the tape to a part. entry: where that value came from."""
-        if self.entry is not None:
+        if recording.origin(self) is not None:
             problem = (
                 "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when "
                 "evaluating gradients"
@@ -776,9 +778,12 @@ def _evaluated(
         results = [NDArray(new_cell(output, None), context) for output in outputs]
     else:
         results = [like_jax(output, context) for output in outputs]
-    if recording.is_recording() and any(array.entry is not None for array in inputs):
+    if recording.is_recording():
+        origins = [*map(recording.origin, inputs)]
+        if not any(origins):
+            return results
         written = {name: arrays[int(name[1:])] for name in states}
-        call = recording.Call(expression, values, [array.entry for array in inputs], key, outputs, written)
+        call = recording.Call(expression, values, origins, key, outputs, written)
         for i, array in enumerate(results):
             array.entry = (call, i)
     return results

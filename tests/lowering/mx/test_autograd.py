@@ -316,3 +316,29 @@ def test_a_gradient_through_a_copy_is_recorded():
         (first,) = mx.autograd.grad(x.copy() ** 3, [x], create_graph=True)
     first.backward()
     assert x.grad.asscalar() == 18
+
+
+def test_what_was_differentiated_is_a_constant_in_what_is_recorded_later():
+    x = leaf(3, 1, 2)
+    with autograd.record():
+        h = x * 2
+        y, never = h * h, h * 5
+    y.backward()
+    with autograd.record():
+        z = h * 3 + h[1] * x + h.copy()
+        h += 1
+        z = z + h * x
+    z.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), 2 + 2 * np.array([3, 1, 2]) + 1)  # pyright: ignore
+    with pytest.raises(mx.MXNetError, match="not in a computational graph any more"):
+        never.backward()
+
+
+def test_a_state_that_is_carried_on_is_cut_off_between_passes():
+    x, state, expected = leaf(0.5), mx.nd.zeros((1,)), 0.0
+    for _ in range(3):
+        with autograd.record():
+            state = mx.nd.tanh(state + x)
+        state.backward()
+        expected = np.tanh(expected + 0.5)
+        np.testing.assert_allclose(x.grad.asnumpy(), 1 - expected**2, rtol=1e-5)  # pyright: ignore
