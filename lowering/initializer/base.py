@@ -63,8 +63,8 @@ class InitDesc(ParameterName):
 RULES = (
     ("", "weight", "_init_weight"),
     ("", "bias", "_init_bias"),
-    ("", "gamma", "_init_one"),
-    ("", "beta", "_init_zero"),
+    ("", "gamma", "_init_gamma"),
+    ("", "beta", "_init_beta"),
     ("", "min", "_init_zero"),
     ("", "max", "_init_one"),
     ("", "weight_quantize", "_init_quantized_weight"),
@@ -77,8 +77,8 @@ LEGACY_RULES = (
     ("stn_loc", "weight", "_init_zero"),
     ("stn_loc", "bias", "_init_loc_bias"),
     ("", "bias", "_init_bias"),
-    ("", "gamma", "_init_one"),
-    ("", "beta", "_init_zero"),
+    ("", "gamma", "_init_gamma"),
+    ("", "beta", "_init_beta"),
     ("", "weight", "_init_weight"),
     ("", "moving_mean", "_init_zero"),
     ("", "moving_var", "_init_one"),
@@ -154,6 +154,16 @@ class Initializer:
     def _init_bias(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return 0.0
 
+    def _init_gamma(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 1.0
+
+    def _init_beta(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 0.0
+
+    def _init_default(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        """A name that no rule knows."""
+        raise _no_rule(desc)
+
     def _init_zero(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return 0.0
 
@@ -195,7 +205,11 @@ def _method(name: str, rules: tuple[tuple[str, str, str], ...]) -> str:
     for beginning, ending, method in rules:
         if name.startswith(beginning) and name.endswith(ending):
             return method
-    raise InitializerError(
+    return "_init_default"
+
+
+def _no_rule(name: str) -> InitializerError:
+    return InitializerError(
         f"Unknown initialization pattern for {name}. Default initialization is now limited to "
         '"weight", "bias", "gamma" (1.0), and "beta" (0.0). Give the variable an initialiser of its own, '
         f"Variable({str(name)!r}, init=lowering.initializer.Zero()), or its value: "

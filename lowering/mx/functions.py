@@ -85,3 +85,9 @@ class Internal:
 def like(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
     """The wrapper, under the name and with the documentation of a function."""
     return functools.update_wrapper(wrapper, function)
+
+
+def overridden(instance: object, cls: type, *methods: str) -> bool:
+    """Whether an object has another method than a class in the place of one of these: its own, or its class's. What
+    does the work of several methods at once gives way to them."""
+    return any(getattr(getattr(instance, name), "__func__", None) is not vars(cls)[name] for name in methods)

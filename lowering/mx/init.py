@@ -24,7 +24,7 @@ from lowering.mx.ndarray.array import NDArray, like_jax
 from symjax_nnvm.errors import did_you_mean
 
 
-class _FillsArrays:
+class FillsArrays:
     """An initialiser that is given an array in the place of a shape fills the array."""
 
     def __init_subclass__(cls) -> None:
@@ -83,12 +83,11 @@ def _by_filling(method: Callable[..., Any]) -> Callable[..., jax.Array]:
 _METHODS = {name: _filling(method) for name, method in vars(initializers.Initializer).items() if name[:6] == "_init_"}
 
 
-class Initializer(_FillsArrays, initializers.Initializer):
+class Initializer(FillsArrays, initializers.Initializer):
     """Base class of initialisers of one's own; see `lowering.initializer.Initializer` and this module."""
 
     for _name, _method in _METHODS.items():
         locals()[_name] = _method
-    _init_gamma, _init_beta = _METHODS["_init_one"], _METHODS["_init_zero"]
 
 
 def create(initializer: Any, **kwargs: Any) -> Any:
@@ -97,7 +96,7 @@ def create(initializer: Any, **kwargs: Any) -> Any:
     Raises InitializerError for unknown names and parameters.
     """
     made = initializers.create(initializer, **kwargs)
-    if isinstance(made, _FillsArrays):
+    if isinstance(made, FillsArrays):
         return made
     name = type(made).__name__
     cls = globals().get(name) or __getattr__(name)
@@ -110,11 +109,8 @@ def __getattr__(name: str) -> Any:
     cls = getattr(initializers, name, None)
     if not isinstance(cls, type):
         raise AttributeError(f"mx.init has no {name!r}. {did_you_mean(name, initializers.__all__)}".rstrip())
-    filling = {method: _filling(getattr(cls, method)) for method in dir(cls) if method[:6] == "_init_"} | {
-        "_init_gamma": _METHODS["_init_one"],
-        "_init_beta": _METHODS["_init_zero"],
-    }
-    base = Initializer if issubclass(cls, initializers.Initializer) else _FillsArrays
+    filling = {method: _filling(getattr(cls, method)) for method in dir(cls) if method[:6] == "_init_"}
+    base = Initializer if issubclass(cls, initializers.Initializer) else FillsArrays
     made = type(name, (base, cls), {"__doc__": cls.__doc__, **filling})
     globals()[name] = made
     return made

@@ -20,6 +20,7 @@ import numpy as np
 
 from lowering.executor.arrays import writing
 from lowering.initializer.base import named_key
+from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
@@ -53,6 +54,12 @@ class _WithCopy(tuple[Any, ...]):
     where `copy_first`."""
 
     copy_first: bool
+
+    @property
+    def parts(self) -> tuple[NDArray, Any]:
+        """The copy and the state."""
+        first, second = self
+        return (first, second) if self.copy_first else (second, first)
 
 
 class Optimizer:
@@ -256,11 +263,18 @@ class RuleOptimizer(Optimizer):
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """The arrays that the rule keeps, as MXNet's optimiser arranges them: None, an NDArray, or tuples."""
         wide = self.multi_precision and weight.dtype == np.float16
+        if overridden(self, RuleOptimizer, "create_state"):
+            if not wide:
+                return self.create_state(index, weight)
+            copy = weight.astype("float32")
+            return self._with_copy(self.create_state(index, copy), copy)
         slots = rule_slots(self.rule, self._hyper, weight.value, self.multi_precision)
         arrays = [like_jax(slot, weight.context) for slot in slots]
         if not wide:
             return self._arranged(arrays)
-        state, copy = self._arranged(arrays[:-1]), arrays[-1]
+        return self._with_copy(self._arranged(arrays[:-1]), arrays[-1])
+
+    def _with_copy(self, state: Any, copy: NDArray) -> _WithCopy:
         made = _WithCopy((state, copy) if self.fused else (copy, state))
         made.copy_first = not self.fused
         return made
@@ -277,19 +291,39 @@ class RuleOptimizer(Optimizer):
             return None, *arrays
         return tuple(arrays)
 
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Update a parameter and what is kept for it in place, or a list of parameters."""
         if isinstance(index, list | tuple):
-            self.update_all(index, weight, grad, state)
+            self._update_together(index, weight, grad, state)
         else:
-            self.update_all([index], [weight], [grad], [state])
+            self._update_together([index], [weight], [grad], [state])
 
-    update = update_multi_precision
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """The same, by the `update` of a subclass that has another: of the copy in float32 where there is one."""
+        if not overridden(self, RuleOptimizer, "update"):
+            self.update(index, weight, grad, state)
+        elif isinstance(index, list | tuple):
+            for each in zip(index, weight, grad, state, strict=True):
+                self.update_multi_precision(*each)
+        elif isinstance(state, _WithCopy):
+            copy, rest = state.parts
+            self.update(index, copy, grad.astype("float32"), rest)
+            weight[:] = copy
+        else:
+            self.update(index, weight, grad, state)
 
     def update_all(
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
-        """Update some parameters, and their slots, in one program."""
+        """Update some parameters and their slots: in one program, or one by one by the methods of a subclass."""
+        if overridden(self, RuleOptimizer, "update", "update_multi_precision"):
+            super().update_all(indices, weights, grads, states)
+        else:
+            self._update_together(indices, weights, grads, states)
+
+    def _update_together(
+        self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
+    ) -> None:
         kept = [slots_of(state) for state in states]
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
@@ -405,7 +439,7 @@ class LBSGD(RuleOptimizer):
         self.num_epochs = num_epochs
         self._sums: dict[Any, tuple[int, Any]] = {}
 
-    def update_all(
+    def _update_together(
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
         """Add up gradients, and update the parameters whose large batch is complete."""
@@ -542,7 +576,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
 def slots_of(state: Any) -> list[NDArray]:
     """The arrays of a rule's state, in the rule's order, the copy of the parameter last."""
     if isinstance(state, _WithCopy):
-        copy, rest = state if state.copy_first else state[::-1]
+        copy, rest = state.parts
         return [*slots_of(rest), copy]
     arrays = state if isinstance(state, list | tuple) else [state]
     return [array for array in arrays if array is not None]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import checkpoints
+from lowering.mx.functions import overridden
 from lowering.mx.io.desc import DataBatch
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
@@ -248,7 +249,10 @@ class BucketingModule(BaseModule):
         self._current.forward(data_batch, is_train)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
-        """Run it in training and compute gradients, as one program."""
+        """Run it in training and compute gradients, as one program; by the methods of a subclass that has others."""
+        if overridden(self, BucketingModule, "forward", "backward"):
+            super().forward_backward(data_batch)
+            return
         self._require()
         self._switch(data_batch)
         self._current.forward_backward(data_batch)

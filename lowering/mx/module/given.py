@@ -11,7 +11,7 @@ import numpy as np
 import lowering.initializer as initializers
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context, as_context
-from lowering.mx.init import in_turn
+from lowering.mx.init import FillsArrays, in_turn
 from lowering.mx.io.desc import DataBatch, DataDesc
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
@@ -27,7 +27,8 @@ def fill(initializer: Any, desc: str, array: NDArray) -> None:
     """Give a parameter its first value, by an initialiser of MXNet's kind or of `lowering.initializer`'s."""
     if isinstance(initializer, str):
         initializer = initializers.create(initializer)
-    if isinstance(initializer, initializers.Initializer | initializers.Load | initializers.Mixed):
+    native = isinstance(initializer, initializers.Initializer | initializers.Load | initializers.Mixed)
+    if native and not isinstance(initializer, FillsArrays):
         array[:] = like_jax(initializer(in_turn(desc), array.shape, array.dtype, next_key()))
     else:
         initializer(desc, array)

@@ -12,6 +12,7 @@ from lowering.mx import checkpoints
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
+from lowering.mx.functions import overridden
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore, KVStoreBase
 from lowering.mx.kv import create as create_kvstore
@@ -395,7 +396,13 @@ class Module(BaseModule):
         self._bound.backward(out_grads)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
-        """Both in training, as one program."""
+        """Both in training, as one program; by the methods of a subclass that has others."""
+        if overridden(self, Module, "forward", "backward"):
+            super().forward_backward(data_batch)
+        else:
+            self._run_both(data_batch)
+
+    def _run_both(self, data_batch: DataBatch) -> None:
         self._require()
         feed = self._feed(data_batch)
         self._bound.forward_backward(**feed)

@@ -117,7 +117,7 @@ class SVRGModule(Module):
 
     def forward_backward(self, data_batch: DataBatch) -> None:
         """Both in training, as one program of each module."""
-        super().forward_backward(data_batch)
+        self._run_both(data_batch)
         self._mod_aux.forward_backward(data_batch)
 
     def update(self) -> None:

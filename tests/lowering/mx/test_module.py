@@ -267,6 +267,48 @@ def test_a_module_for_inference_has_no_gradients():
         module.fit(batches())
 
 
+def test_methods_of_a_subclass_are_called_in_fit():
+    class Doubled(mx.mod.Module):
+        def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+            super().forward(mx.io.DataBatch([data_batch.data[0] * 2], data_batch.label), is_train)
+
+    class Clipped(mx.mod.Module):
+        def backward(self, out_grads: Any = None) -> None:
+            super().backward(out_grads)
+            for arrays in self._exec_group.grad_arrays:
+                for array in arrays:
+                    array[:] = 0
+
+    class Told(mx.mod.BucketingModule):
+        backwards = 0
+
+        def backward(self, out_grads: Any = None) -> None:
+            self.backwards += 1
+            super().backward(out_grads)
+
+    def weight(module: Any, data: np.ndarray = DATA) -> np.ndarray:
+        it = mx.io.NDArrayIter(data, LABEL, 4)
+        module.fit(it, num_epoch=1, initializer=mx.init.One(), optimizer_params={"learning_rate": 0.5})
+        return module.get_params()[0]["fc_weight"].asnumpy()
+
+    np.testing.assert_allclose(weight(Doubled(network())), weight(mx.mod.Module(network()), DATA * 2), rtol=1e-5)
+    np.testing.assert_array_equal(weight(Clipped(network())), np.ones((2, 3)))
+    told = Told(lambda key: (network(), ["data"], ["softmax_label"]), default_bucket_key=3)
+    data = mx.nd.array(DATA[:4])
+    told.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    told.init_params()
+    told.forward_backward(
+        mx.io.DataBatch(
+            [data],
+            [mx.nd.array(LABEL[:4])],
+            bucket_key=3,
+            provide_data=[("data", (4, 3))],
+            provide_label=[("softmax_label", (4,))],
+        )
+    )
+    assert told.backwards == 1
+
+
 def test_schedules_and_metrics_tell_what_they_were_made_with():
     factor, several = mx.lr_scheduler.FactorScheduler(5, 0.5), mx.lr_scheduler.MultiFactorScheduler([5, 7], 0.5)
     told = []

@@ -125,3 +125,32 @@ def test_states_as_bytes(with_optimizer: bool):
     assert np.allclose(again.asnumpy(), weight.asnumpy()) is with_optimizer  # Adam reads the count
     with pytest.raises(ValueError, match="pickle"):
         other.set_states(pickle.dumps({0: None}))
+
+
+def test_methods_of_a_subclass_are_called():
+    calls: list[str] = []
+
+    class Halved(optimizers.Adam):  # pyright: ignore
+        def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+            calls.append(f"update {weight.dtype.__name__}")
+            super().update(index, weight, grad * 0.5, state)
+
+        def create_state(self, index: Any, weight: Any) -> Any:
+            calls.append("create_state")
+            return super().create_state(index, weight)
+
+    class Told(optimizers.SGD):  # pyright: ignore
+        def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+            calls.append("update_multi_precision")
+            super().update_multi_precision(index, weight, grad, state)
+
+    np.testing.assert_array_equal(after(Halved(), 2), after(optimizers.Adam(rescale_grad=0.5), 2))
+    assert calls == ["create_state", "update float32", "update float32"]
+    calls.clear()
+    narrow = [mx.nd.ones((3,), dtype="float16") for _ in range(2)]
+    ours, theirs = after(Halved(multi_precision=True), 3, narrow[0]), after(optimizers.Adam(), 3, narrow[1])
+    np.testing.assert_allclose(ours, theirs, rtol=2e-3)
+    assert calls == ["create_state", *["update float32"] * 3]
+    calls.clear()
+    np.testing.assert_array_equal(after(Told(momentum=0.9)), after(optimizers.SGD(momentum=0.9)))
+    assert calls == ["update_multi_precision"] * 5

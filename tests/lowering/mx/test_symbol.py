@@ -121,6 +121,37 @@ def test_after_a_seed_values_are_the_same_whatever_the_names_are():
     np.testing.assert_array_equal(weight("first"), weight("second"))
 
 
+def test_an_initialisers_methods_are_called_by_the_endings_of_names():
+    class Own(mx.init.Initializer):
+        def _init_weight(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
+            arr[:] = 1
+
+        def _init_gamma(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
+            arr[:] = 2
+
+        def _init_beta(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
+            arr[:] = 3
+
+        def _init_default(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
+            arr[:] = 4
+
+    class Length(mx.init.Initializer):
+        def __call__(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
+            arr[:] = len(name)
+
+    array, found = mx.nd.zeros((1,)), {}
+    for name in ("x_weight", "x_gamma", "x_beta", "x_bias", "x_foo"):
+        Own()(mx.init.InitDesc(name), array)
+        found[name] = array.asscalar()
+    assert found == {"x_weight": 1, "x_gamma": 2, "x_beta": 3, "x_bias": 0, "x_foo": 4}
+    module = mx.mod.Module(dense(), label_names=None)
+    module.bind([("data", (1, 3))])
+    module.init_params(Length())
+    assert module.get_params()[0]["fc_bias"].asnumpy().tolist() == [7, 7]
+    with pytest.raises(ValueError, match="Unknown initialization pattern for x_foo"):
+        mx.init.Xavier()(mx.init.InitDesc("x_foo"), array)
+
+
 def test_an_initialiser_in_mxnets_way():
     class Half(mx.init.Initializer):
         def _init_weight(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
