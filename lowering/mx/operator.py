@@ -94,8 +94,8 @@ class CustomOpProp:
         return []
 
     def infer_storage_type(self, in_stype: Any) -> Any:
-        """(storage types of inputs, of outputs, of states) from the inputs'. Arrays here are dense, so that nothing asks
-        for them. Raises AssertionError for another than "default"."""
+        """(storage types of inputs, of outputs, of states) from the inputs'. Arrays here are dense: nothing asks for
+        these. Raises AssertionError for another than "default"."""
         _check_dense(in_stype, "in_stype")
         return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
 

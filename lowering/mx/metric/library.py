@@ -232,7 +232,7 @@ class MCC(_Summed):
         super().__init__(name, output_names, label_names, average=average)
 
 
-@alias("torch", "caffe")
+@register
 class Loss(_Summed):
     """Mean of all elements of the outputs: for networks whose outputs are losses."""
 
@@ -246,6 +246,7 @@ class Loss(_Summed):
         super().update([], preds)
 
 
+@register
 class Torch(Loss):
     """`Loss` under another name: MXNet's, for networks that Torch's criteria end."""
 
@@ -253,6 +254,7 @@ class Torch(Loss):
         super().__init__(name, output_names, label_names)
 
 
+@register
 class Caffe(Loss):
     """`Loss` under another name: MXNet's, for networks that Caffe's layers end."""
 
