@@ -1,7 +1,8 @@
 """Attributes that scripts read on MXNet's objects; each has MXNet's value and counts where it is written."""
 
 # Attributes of modules are MXNet's private ones.
-# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
+# pyright: reportOptionalSubscript=false
 
 from __future__ import annotations
 
