@@ -71,6 +71,10 @@ class Normal(Initializer):
         return _normal(desc, key, shape, self.sigma)
 
 
+_SAMPLERS = {"uniform": _uniform, "normal": _normal}
+_XAVIER_SAMPLERS = {"uniform": _uniform, "gaussian": _normal}
+
+
 @register
 class Orthogonal(Initializer):
     """`scale` times a matrix (first axis, all others) with orthonormal rows or columns, whichever are fewer.
@@ -81,13 +85,15 @@ class Orthogonal(Initializer):
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
         super().__init__(scale=scale, rand_type=rand_type)
         self.scale = scale
-        self._sampler = _choose("rand_type", rand_type, {"uniform": _uniform, "normal": _normal})
+        self.rand_type = rand_type
+        _choose("rand_type", rand_type, _SAMPLERS)
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         if not shape:
             raise InitializerError("Orthogonal needs an axis", node=desc, got=shape)
         rows, columns = shape[0], math.prod(shape[1:])
-        left, _, right = jnp.linalg.svd(self._sampler(desc, key, (rows, columns), 1.0), full_matrices=False)
+        sampler = _choose("rand_type", self.rand_type, _SAMPLERS)
+        left, _, right = jnp.linalg.svd(sampler(desc, key, (rows, columns), 1.0), full_matrices=False)
         return self.scale * (left if left.shape == (rows, columns) else right).reshape(shape)
 
 
@@ -110,20 +116,22 @@ class Xavier(Initializer):
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
         self.magnitude = float(magnitude)
-        self._sampler = _choose("rnd_type", rnd_type, {"uniform": _uniform, "gaussian": _normal})
-        self._factor = _choose("factor_type", factor_type, _FACTORS)
+        self.rnd_type, self.factor_type = rnd_type, factor_type
+        _choose("rnd_type", rnd_type, _XAVIER_SAMPLERS)
+        _choose("factor_type", factor_type, _FACTORS)
 
     def scale(self, shape: Shape) -> float:
         """Return the bound, or the standard deviation, for a weight of the shape."""
         kernel = math.prod(shape[2:])
-        return math.sqrt(self.magnitude / self._factor(shape[1] * kernel, shape[0] * kernel))
+        factor = _choose("factor_type", self.factor_type, _FACTORS)
+        return math.sqrt(self.magnitude / factor(shape[1] * kernel, shape[0] * kernel))
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         if len(shape) < 2:
             raise InitializerError(
                 f"Xavier initializer cannot be applied to vector {desc}. It requires at least 2D; the shape is {shape}."
             )
-        return self._sampler(desc, key, shape, self.scale(shape))
+        return _choose("rnd_type", self.rnd_type, _XAVIER_SAMPLERS)(desc, key, shape, self.scale(shape))
 
 
 @register

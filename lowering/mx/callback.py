@@ -53,7 +53,7 @@ class Speedometer:
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
         self.batch_size, self.frequent, self.auto_reset = batch_size, frequent, auto_reset
-        self.init, self.tic, self.last_count = False, 0.0, 0
+        self.init, self.tic, self.last_count = False, 0, 0
 
     def __call__(self, param: BatchEndParam) -> None:
         """Report after a batch."""

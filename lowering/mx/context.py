@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 
@@ -29,6 +29,9 @@ class Context:
     device_type: "cpu", "gpu" or "tpu", or another Context. A CPU has any number of contexts, which are one device, as
     in MXNet. Raises UnknownDeviceError, a KeyError, for another type.
     """
+
+    devstr2type = DEVICE_TYPES
+    devtype2str: ClassVar[dict[int, str]] = {code: name for name, code in DEVICE_TYPES.items()}
 
     def __init__(self, device_type: Any, device_id: int = 0):
         if isinstance(device_type, Context):

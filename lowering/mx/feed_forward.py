@@ -15,6 +15,7 @@ from lowering.mx.checkpoints import BatchEndParam, load_checkpoint, save_checkpo
 from lowering.mx.io import DataIter, NDArrayIter, ResizeIter, as_desc
 from lowering.mx.module import BucketingModule, Module
 from lowering.mx.module.base import UNIFORM
+from lowering.mx.module.given import as_contexts
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
@@ -56,7 +57,10 @@ class FeedForward:
             self.symbol, self.sym_gen = None, symbol
         self.arg_params, self.aux_params = arg_params, aux_params
         self.allow_extra_params = allow_extra_params
-        self.ctx, self.num_epoch, self.epoch_size, self.begin_epoch = ctx, num_epoch, epoch_size, begin_epoch
+        self.argument_checked = self.sym_gen is None
+        """MXNet's: a network's names are unlike; networks by key are looked at when they are made."""
+        self.ctx, self.num_epoch = as_contexts(ctx), num_epoch
+        self.epoch_size, self.begin_epoch = epoch_size, begin_epoch
         self.optimizer, self.initializer, self.numpy_batch_size = optimizer, initializer, numpy_batch_size
         self.kwargs = dict(kwargs)
         self._predictor: Module | None = None
@@ -177,8 +181,7 @@ class FeedForward:
         if self._predictor is None or self._predictor.data_names != names:
             args, states = self._known()
             labels = [n for n in self.symbol.list_arguments() if n not in names and n not in self.arg_params]
-            context = self.ctx[0] if isinstance(self.ctx, list | tuple) else self.ctx
-            self._predictor = Module(self.symbol, names, labels, context=context)
+            self._predictor = Module(self.symbol, names, labels, context=self.ctx[0])
             self._predictor.bind(described, for_training=False)
             self._predictor.set_params(args or {}, states or {}, allow_extra=self.allow_extra_params)
         return self._predictor

@@ -93,9 +93,34 @@ class CustomOpProp:
         """The names of the states."""
         return []
 
+    def infer_storage_type(self, in_stype: Any) -> Any:
+        """(storage types of inputs, of outputs, of states) from the inputs'. Arrays here are dense: nothing asks for
+        these. Raises AssertionError for another than "default"."""
+        _check_dense(in_stype, "in_stype")
+        return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
+
+    def infer_storage_type_backward(
+        self, ograd_stype: Any, in_stype: Any, out_stype: Any, igrad_stype: Any, aux_stype: Any
+    ) -> Any:
+        """The same of head gradients, inputs, outputs, gradients and states: all "default", those not known, too.
+        Raises AssertionError for others of gradients."""
+        _check_dense(ograd_stype, "ograd_stype")
+        _check_dense([each for each in igrad_stype if each != "undefined"], "igrad_stype")
+        return tuple(["default"] * len(each) for each in (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype))
+
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        """Which of these numbers of arrays `backward` reads, in MXNet, which does not keep the others; here it has all
+        of them."""
+        return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
+
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
         """Create the CustomOp that computes."""
         return CustomOp()
+
+
+def _check_dense(stypes: Sequence[str], what: str) -> None:
+    for i, stype in enumerate(stypes):
+        assert stype == "default", f"{what}[{i}] is {stype!r}; arrays of an operator in Python are dense"
 
 
 _numbers = itertools.count()

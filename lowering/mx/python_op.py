@@ -68,3 +68,8 @@ class NDArrayOp(PythonOp):
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """The symbol of the operator on symbols."""
         return PythonOp.as_symbol(self, args, kwargs, lambda array: array.copy())
+
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        """Which of these numbers of arrays `backward` reads, in MXNet, which does not keep the others; here it has all
+        of them."""
+        return [*(out_grad if self.need_top_grad() else ()), *in_data, *out_data]

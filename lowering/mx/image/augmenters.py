@@ -50,14 +50,14 @@ __all__ = [
     "SequentialAug",
 ]
 
-_GREY = np.array([0.299, 0.587, 0.114], np.float32)
+_GREY = np.array([[[0.299, 0.587, 0.114]]], np.float32)
 """What red, green and blue are to the eye's grey (ITU-R BT.601)."""
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 """Colours as lightness and two coordinates of hue, and back: NTSC's, rounded as MXNet rounds them."""
 
-_RANDOM_GREY = np.array([0.21, 0.72, 0.07], np.float32)
+_RANDOM_GREY = np.array([[0.21] * 3, [0.72] * 3, [0.07] * 3], np.float32)
 
 MEAN, STD = np.array([123.68, 116.28, 103.53]), np.array([58.395, 57.12, 57.375])
 """Of ImageNet's red, green and blue: what `mean=True` and `std=True` stand for."""
@@ -233,13 +233,13 @@ class ContrastJitterAug(Augmenter):
 
     def __init__(self, contrast: float):
         super().__init__(contrast=contrast)
-        self.contrast = contrast
+        self.contrast, self.coef = contrast, array(_GREY)
 
     def __call__(self, src: Any) -> Any:
         """The image, written."""
         factor = np.float32(1.0 + random.uniform(-self.contrast, self.contrast))
         image = pixels(src)
-        mean = (image @ _GREY).mean(dtype=np.float64)
+        mean = (image @ self.coef.asnumpy().ravel()).mean(dtype=np.float64)
         return _written(src, image * factor + np.float32((1 - factor) * mean))
 
 
@@ -248,13 +248,13 @@ class SaturationJitterAug(Augmenter):
 
     def __init__(self, saturation: float):
         super().__init__(saturation=saturation)
-        self.saturation = saturation
+        self.saturation, self.coef = saturation, array(_GREY)
 
     def __call__(self, src: Any) -> Any:
         """The image, written."""
         factor = np.float32(1.0 + random.uniform(-self.saturation, self.saturation))
         image = pixels(src)
-        return _written(src, image * factor + (image @ _GREY)[..., None] * (1 - factor))
+        return _written(src, image * factor + (image @ self.coef.asnumpy().ravel())[..., None] * (1 - factor))
 
 
 class HueJitterAug(Augmenter):
@@ -262,13 +262,13 @@ class HueJitterAug(Augmenter):
 
     def __init__(self, hue: float):
         super().__init__(hue=hue)
-        self.hue = hue
+        self.hue, self.tyiq, self.ityiq = hue, _TO_YIQ.copy(), _FROM_YIQ.copy()
 
     def __call__(self, src: Any) -> Any:
         """Another image, float32."""
         angle = random.uniform(-self.hue, self.hue) * np.pi
         turn = np.array([[1, 0, 0], [0, np.cos(angle), -np.sin(angle)], [0, np.sin(angle), np.cos(angle)]])
-        matrix = (_FROM_YIQ @ turn @ _TO_YIQ).T.astype(np.float32)
+        matrix = (self.ityiq @ turn @ self.tyiq).T.astype(np.float32)
         return as_image(pixels(src).astype(np.float32) @ matrix, src)
 
 
@@ -320,14 +320,13 @@ class RandomGrayAug(Augmenter):
 
     def __init__(self, p: float):
         super().__init__(p=p)
-        self.p = p
+        self.p, self.mat = p, array(_RANDOM_GREY)
 
     def __call__(self, src: Any) -> Any:
         """The image, or another one, float32."""
         if random.random() >= self.p:
             return src
-        grey = pixels(src).astype(np.float32) @ _RANDOM_GREY
-        return as_image(np.repeat(grey[..., None], 3, axis=2), src)
+        return as_image(pixels(src).astype(np.float32) @ self.mat.asnumpy(), src)
 
 
 class CastAug(Augmenter):

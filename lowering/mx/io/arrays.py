@@ -124,7 +124,7 @@ class NDArrayIter(DataIter):
         if data[0].shape[self._axis] != self.batch_size:
             self._cached = [value.asnumpy() for value in (*data, *label)]
             raise StopIteration
-        return DataBatch(data, label, self.getpad(), None)
+        return DataBatch(data, label, self.getpad(), self.getindex())
 
     def getdata(self) -> list[NDArray]:
         """The data of the batch."""
@@ -138,14 +138,17 @@ class NDArrayIter(DataIter):
         """The rows of the batch; those that waited since the epoch before, first. first: the number of the array."""
         arrays = []
         for i, (_, value) in enumerate(named):
-            rows = np.arange(max(self.cursor, 0), min(self.cursor + self.batch_size, self.num_data))
-            if self.last_batch_handle == "pad":
-                rows = np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data
-            part = value.take(rows, self._axis)
+            part = value.take(self._rows(), self._axis)
             if self.cursor < 0 and self._cached is not None:
                 part = np.concatenate([self._cached[first + i], part], self._axis)
             arrays.append(array(part, dtype=part.dtype))
         return arrays
+
+    def _rows(self) -> np.ndarray:
+        """The numbers of the batch's samples, without those that waited."""
+        if self.last_batch_handle == "pad":
+            return np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data
+        return np.arange(max(self.cursor, 0), min(self.cursor + self.batch_size, self.num_data))
 
     def getpad(self) -> int:
         """How many samples at its end fill it up; of one that rolled over, how many are of the epoch before."""
@@ -172,8 +175,9 @@ def _named(given: Any, name: str) -> list[tuple[str, np.ndarray]]:
 class CSVIter(NDArrayIter, MXDataIter):
     """Batches of a table of numbers in a file, and of another with the labels; without one, labels are zeros.
 
-    data_shape, label_shape: of one sample. The last batch is filled up with the first samples, and its pad says how
-    many, whatever round_batch says: MXNet fills it with older ones where that is False.
+    data_shape, label_shape: of one sample. The pad of the last batch says how many samples fill it up: with round_batch
+    the first ones, and the next epoch begins after them; else those of the batch before. `index` of a batch has the
+    numbers of its samples, uint64.
 
     Raises TrainingError for what is no table of such samples, FileError, OSError, ValueError.
     """
@@ -196,7 +200,33 @@ class CSVIter(NDArrayIter, MXDataIter):
         label = read_csv(str(label_csv), _sizes(label_shape), dtype) if label is None else label
         label = label[:, 0] if label.shape[1:] == (1,) else label
         named = {data_name: array(data, dtype=data.dtype)}, {label_name: array(label, dtype=label.dtype)}
+        self._round, self._overflow = round_batch, 0
         super().__init__(named[0], named[1], batch_size)
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; whether there is one."""
+        if self._overflow:
+            return False
+        more = super().iter_next()
+        self._overflow = self.getpad() if more and self._round else 0
+        return more
+
+    def reset(self) -> None:
+        """Begin anew, after the samples that filled up the last batch."""
+        super().reset()
+        self.cursor += self._overflow
+        self._overflow = 0
+
+    def _rows(self) -> np.ndarray:
+        rows = super()._rows()
+        if self._round or self.cursor < self.batch_size:
+            return rows
+        numbers = np.arange(self.cursor, self.cursor + self.batch_size)
+        return np.where(numbers < self.num_data, numbers, numbers - self.batch_size)
+
+    def getindex(self) -> np.ndarray:
+        """The numbers of the batch's samples."""
+        return self._rows().astype(np.uint64)
 
     def getdata(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The data of the batch, an array, as MXNet's iterators over files give it."""

@@ -25,6 +25,9 @@ class DataDesc(tuple[str, tuple[int, ...]]):
         self.name, self.shape, self.dtype, self.layout = name, tuple(shape), dtype, layout
         return self
 
+    def __getnewargs__(self) -> tuple[Any, ...]:  # a copy and a pickle are made by __new__
+        return self.name, self.shape, self.dtype, self.layout
+
     def __repr__(self) -> str:
         return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
 

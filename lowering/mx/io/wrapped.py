@@ -4,12 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, as_desc
 from symjax_nnvm.errors import CallError
 
 
-class ResizeIter(DataIter):
+class _WholeBatches(DataIter):
+    """An iterator of batches that others made. current_batch: the latest; None, or a list of it, before the first."""
+
+    current_batch: Any = None
+
+    def _make_next(self) -> DataBatch:
+        raise NotImplementedError
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; whether there is one."""
+        try:
+            self.current_batch = self._make_next()
+        except StopIteration:
+            return False
+        return True
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration at the end, and what the iterators raise."""
+        if not self.iter_next():
+            raise StopIteration
+        return self.current_batch
+
+    def getdata(self) -> Any:
+        """The data of the batch."""
+        return self.current_batch.data
+
+    def getlabel(self) -> Any:
+        """The labels of the batch."""
+        return self.current_batch.label
+
+    def getpad(self) -> Any:
+        """How many samples at its end fill it up."""
+        return self.current_batch.pad
+
+    def getindex(self) -> Any:
+        """The numbers of its samples."""
+        return self.current_batch.index
+
+
+class ResizeIter(_WholeBatches):
     """`size` batches an epoch, however many the iterator has; it begins anew where it ends before.
 
     reset_internal: whether a reset resets the iterator, too.
@@ -29,8 +69,7 @@ class ResizeIter(DataIter):
         if self.reset_internal:
             self.data_iter.reset()
 
-    def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration after `size` of them."""
+    def _make_next(self) -> DataBatch:
         if self.cur == self.size:
             raise StopIteration
         self.cur += 1
@@ -41,7 +80,7 @@ class ResizeIter(DataIter):
             return self.data_iter.next()
 
 
-class PrefetchingIter(DataIter):
+class PrefetchingIter(_WholeBatches):
     """Batches of one iterator, or of several side by side, the next one made ready by a thread meanwhile.
 
     rename_data, rename_label: for each iterator, other names by name.
@@ -56,13 +95,15 @@ class PrefetchingIter(DataIter):
         self.iters = [iters] if isinstance(iters, DataIter) else list(iters)
         if not self.iters:
             raise CallError("PrefetchingIter needs an iterator", got="none", fix="mx.io.PrefetchingIter(data_iter)")
-        self._renamed = rename_data, rename_label
+        self.n_iter, self.started = len(self.iters), True
+        self.rename_data, self.rename_label = rename_data, rename_label
+        self.current_batch = [None] * self.n_iter
         super().__init__(self.provide_data[0].shape[0])
         self._pool = ThreadPoolExecutor(1)
         self._next = self._pool.submit(self._make)
 
     def _described(self, what: int) -> list[DataDesc]:
-        names = self._renamed[what] or [{}] * len(self.iters)
+        names = (self.rename_label if what else self.rename_data) or [{}] * self.n_iter
         descs = []
         for source, renamed in zip(self.iters, names, strict=True):
             descs += [
@@ -95,8 +136,7 @@ class PrefetchingIter(DataIter):
             source.reset()
         self._next = self._pool.submit(self._make)
 
-    def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end, and what the iterators raise."""
+    def _make_next(self) -> DataBatch:
         fetched = self._next.result()
         if fetched is None:
             raise StopIteration

@@ -32,13 +32,6 @@ class EvalMetric:
         self._kwargs = kwargs
         self.reset()
 
-    def __getattr__(self, name: str) -> Any:
-        """A parameter that the metric was made with: `top_k`, `axis`, …"""
-        try:
-            return self.__dict__["_kwargs"][name]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
-
     def update(self, labels: Sequence[NDArray], preds: Sequence[NDArray]) -> None:
         """Take a batch into account."""
         raise NotImplementedError(f"{type(self).__name__} does not say update(labels, preds)")

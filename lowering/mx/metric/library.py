@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from lowering.mx.metric.base import EvalMetric, MeanOfBatches, alias, arrays, register
+from lowering.mx.metric.two_classes import TwoClasses
 from lowering.training import metrics
-from symjax_nnvm.errors import TrainingError
+from symjax_nnvm.errors import CallError, TrainingError
 
 
 @lru_cache(64)
@@ -22,11 +23,27 @@ def _compiled(maker: Callable[..., metrics.Metric], *args: Any) -> tuple[metrics
 
 
 class _Summed(EvalMetric):
-    """A metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it."""
+    """A metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it.
 
-    def __init__(self, metric: Any, name: str, output_names: Any, label_names: Any, **config: Any):
-        self._metric, self._update = metric
+    config: what the metric is made with, which are attributes, too: another value counts from the next batch on. The
+    functions are not kept here, so that a metric can be pickled.
+    """
+
+    maker: ClassVar[Any]
+
+    def __init__(self, name: str, output_names: Any, label_names: Any, **config: Any):
+        vars(self).update(config)
+        self._parameters = tuple(config)
+        self._before = self._state = self._metric.init()
         super().__init__(name, output_names, label_names, has_global_stats=True, **config)
+
+    @property
+    def _compiled(self) -> tuple[metrics.Metric, Callable[..., Any]]:
+        return _compiled(type(self).maker, *(getattr(self, name) for name in self._parameters))
+
+    @property
+    def _metric(self) -> metrics.Metric:
+        return self._compiled[0]
 
     def reset(self) -> None:
         """Begin anew."""
@@ -42,27 +59,49 @@ class _Summed(EvalMetric):
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError for shapes that do not fit."""
-        self._state = self._update(self._state, arrays(labels), arrays(preds))
+        _, update = self._compiled
+        self._state = update(self._state, arrays(labels), arrays(preds))
 
     @property
-    def num_inst(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def num_inst(self) -> float:
         """How many the local sums are of."""
         return _count(self._state)
 
+    @num_inst.setter
+    def num_inst(self, value: float) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._set_local(count=value)
+
     @property
-    def global_num_inst(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def global_num_inst(self) -> float:
         """How many were seen since `reset`."""
         return _count(self._all())
 
+    @global_num_inst.setter
+    def global_num_inst(self, value: float) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._before = _with(self._before, count=value - self.num_inst)
+
     @property
-    def sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def sum_metric(self) -> float:
         """The local sum, whose mean is the value."""
         return _sum(self._metric, self._state)
 
+    @sum_metric.setter
+    def sum_metric(self, value: float) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._set_local(sum=value)
+
     @property
-    def global_sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def global_sum_metric(self) -> float:
         """The sum since `reset`."""
         return _sum(self._metric, self._all())
+
+    @global_sum_metric.setter
+    def global_sum_metric(self, value: float) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._before = _with(self._before, sum=value - self.sum_metric)
+
+    def _set_local(self, **values: float) -> None:
+        """Write a local sum, as the `update` of a subclass does; those since `reset` stay."""
+        everything, self._state = self._all(), _with(self._state, **values)
+        self._before = jax.tree.map(lambda a, b: a - np.asarray(b), everything, self._state)
 
     def get(self) -> tuple[Any, Any]:
         """(name, value) of the local sums."""
@@ -73,9 +112,18 @@ class _Summed(EvalMetric):
         return self.name, self._metric.result(self._all())
 
 
-def _count(state: Any) -> int:
+def _with(state: Any, **values: float) -> dict[str, Any]:
+    """A state with another sum or count. Raises CallError for a confusion matrix, which is not of sums."""
+    if not isinstance(state, Mapping):
+        problem = "The sums of a metric that counts both classes cannot be written"
+        raise CallError(problem, fix="Write the metric as a subclass of mx.metric.EvalMetric.")
+    return {**state, **values, **({"lost": 0.0} if "sum" in values else {})}
+
+
+def _count(state: Any) -> float:
     """The number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
-    return int(state["count"] if isinstance(state, Mapping) else np.sum(state))
+    count = float(state["count"] if isinstance(state, Mapping) else np.sum(state))
+    return int(count) if count.is_integer() else count
 
 
 def _sum(metric: metrics.Metric, state: Any) -> float:
@@ -90,42 +138,57 @@ def _sum(metric: metrics.Metric, state: Any) -> float:
 class Accuracy(_Summed):
     """Share of the labels that are the class of the largest output along an axis."""
 
+    maker = staticmethod(metrics.accuracy)
+    axis: int
+
     def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Any = None, label_names: Any = None):
-        super().__init__(_compiled(metrics.accuracy, axis), name, output_names, label_names, axis=axis)
+        super().__init__(name, output_names, label_names, axis=axis)
 
 
 @alias("top_k_accuracy", "top_k_acc")
 class TopKAccuracy(_Summed):
     """Share of the labels that are among the top_k largest outputs."""
 
+    maker = staticmethod(metrics.top_k_accuracy)
+    top_k: int
+
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None, label_names: Any = None):
         if top_k < 2:
             raise TrainingError("TopKAccuracy needs top_k above 1", got=top_k, fix="For 1 there is Accuracy.")
-        metric = _compiled(metrics.top_k_accuracy, top_k)
-        super().__init__(metric, f"{name}_{top_k}", output_names, label_names, top_k=top_k)
+        super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k)
 
 
 @alias("ce")
 class CrossEntropy(_Summed):
     """Mean of -log(p + eps), p being the probability of the label."""
 
+    maker = staticmethod(metrics.cross_entropy)
+    eps: float
+
     def __init__(
         self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Any = None, label_names: Any = None
     ):
-        super().__init__(_compiled(metrics.cross_entropy, eps), name, output_names, label_names, eps=eps)
+        super().__init__(name, output_names, label_names, eps=eps)
 
 
 @alias("nll_loss")
 class NegativeLogLikelihood(_Summed):
     """CrossEntropy under its other name."""
 
+    maker = staticmethod(metrics.nll_loss)
+    eps: float
+
     def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Any = None, label_names: Any = None):
-        super().__init__(_compiled(metrics.nll_loss, eps), name, output_names, label_names, eps=eps)
+        super().__init__(name, output_names, label_names, eps=eps)
 
 
 @register
 class Perplexity(_Summed):
     """exp of the mean of -log p over the labels that are not ignore_label."""
+
+    maker = staticmethod(metrics.perplexity)
+    ignore_label: int | None
+    axis: int
 
     def __init__(
         self,
@@ -135,38 +198,55 @@ class Perplexity(_Summed):
         output_names: Any = None,
         label_names: Any = None,
     ):
-        metric = _compiled(metrics.perplexity, ignore_label, axis)
-        super().__init__(metric, name, output_names, label_names, ignore_label=ignore_label, axis=axis)
+        super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis)
 
 
 @register
 class F1(_Summed):
     """F1 of class 1 against class 0. average "macro": the mean of the batches'; "micro": that of everything."""
 
+    maker = staticmethod(metrics.f1)
+    average: str
+
     def __init__(self, name: str = "f1", output_names: Any = None, label_names: Any = None, average: str = "macro"):
-        super().__init__(_compiled(metrics.f1, average), name, output_names, label_names, average=average)
+        super().__init__(name, output_names, label_names, average=average)
+
+    @property
+    def metrics(self) -> TwoClasses:
+        """The counts of both classes: of "micro" those of the log line and of all since `reset`; of "macro" none, which
+        begins anew at every batch."""
+        if self.average == "macro":
+            return TwoClasses()
+        counts = [int(count) for state in (self._state, self._all()) for count in np.asarray(state)]
+        return TwoClasses(*counts)
 
 
 @register
 class MCC(_Summed):
     """Matthews' correlation coefficient of two classes; average as for F1."""
 
+    maker = staticmethod(metrics.mcc)
+    average: str
+
     def __init__(self, name: str = "mcc", output_names: Any = None, label_names: Any = None, average: str = "macro"):
-        super().__init__(_compiled(metrics.mcc, average), name, output_names, label_names, average=average)
+        super().__init__(name, output_names, label_names, average=average)
 
 
-@alias("torch", "caffe")
+@register
 class Loss(_Summed):
     """Mean of all elements of the outputs: for networks whose outputs are losses."""
 
+    maker = staticmethod(metrics.loss)
+
     def __init__(self, name: str = "loss", output_names: Any = None, label_names: Any = None):
-        super().__init__(_compiled(metrics.loss), name, output_names, label_names)
+        super().__init__(name, output_names, label_names)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account; labels are not looked at."""
         super().update([], preds)
 
 
+@register
 class Torch(Loss):
     """`Loss` under another name: MXNet's, for networks that Torch's criteria end."""
 
@@ -174,6 +254,7 @@ class Torch(Loss):
         super().__init__(name, output_names, label_names)
 
 
+@register
 class Caffe(Loss):
     """`Loss` under another name: MXNet's, for networks that Caffe's layers end."""
 

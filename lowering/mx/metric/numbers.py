@@ -18,7 +18,7 @@ class PearsonCorrelation(MeanOfBatches):
     def __init__(
         self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None, average: str = "macro"
     ):
-        self._average = average
+        self.average = average
         super().__init__(name, output_names, label_names, average=average)
 
     def reset(self) -> None:
@@ -28,14 +28,14 @@ class PearsonCorrelation(MeanOfBatches):
 
     def _value(self, label: Any, pred: Any) -> float:
         truth, predicted = (np.asarray(x, np.float64).ravel() for x in (label, pred))
-        if self._average == "micro":
+        if self.average == "micro":
             self._seen.append((truth, predicted))
             return 0.0
         return float(np.corrcoef(truth, predicted)[0, 1])
 
     def get(self) -> tuple[Any, Any]:
         """(name, value); NaN where nothing was seen."""
-        if self._average != "micro" or not self._seen:
+        if self.average != "micro" or not self._seen:
             return super().get()
         labels, preds = (np.concatenate(part) for part in zip(*self._seen, strict=True))
         return self.name, float(np.corrcoef(labels, preds)[0, 1])
@@ -43,20 +43,34 @@ class PearsonCorrelation(MeanOfBatches):
 
 @register
 class PCC(EvalMetric):
-    """Pearson's correlation of classes, of any number of them, by their confusion matrix: Matthews' for two."""
+    """Pearson's correlation of classes, of any number of them, by their confusion matrix: Matthews' for two.
+
+    lcm, gcm (k, k): how often a class, by its row, was given for another: in this log line, and since `reset`."""
 
     def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None):
+        self.k = 2
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def reset(self) -> None:
         """Begin anew."""
-        self._all = np.zeros((2, 2))
-        super().reset()
+        self.gcm = np.zeros((self.k, self.k))
+        self.global_num_inst = 0.0
+        self.reset_local()
 
     def reset_local(self) -> None:
         """Begin the local counts anew."""
-        super().reset_local()
-        self._local = np.zeros((2, 2))
+        self.num_inst = 0.0
+        self.lcm = np.zeros((self.k, self.k))
+
+    @property
+    def sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The local value as often as batches were seen."""
+        return _correlation(self.lcm) * self.num_inst
+
+    @property
+    def global_sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The same since `reset`."""
+        return _correlation(self.gcm) * self.global_num_inst
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError."""
@@ -65,20 +79,20 @@ class PCC(EvalMetric):
             truth = np.asarray(label).astype(int)
             chosen = np.asarray(pred)
             chosen = (chosen.argmax(1) if chosen.shape != truth.shape else chosen).astype(int)
-            size = int(max(chosen.max(), truth.max(), len(self._all) - 1)) + 1
-            counts = np.zeros((size, size))
+            self.k = int(max(chosen.max(), truth.max(), self.k - 1)) + 1
+            counts = np.zeros((self.k, self.k))
             np.add.at(counts, (chosen.ravel(), truth.ravel()), 1)
-            self._local, self._all = (_grown(seen, size) + counts for seen in (self._local, self._all))
+            self.lcm, self.gcm = (_grown(seen, self.k) + counts for seen in (self.lcm, self.gcm))
         self.num_inst += 1
         self.global_num_inst += 1
 
     def get(self) -> tuple[Any, Any]:
         """(name, value) of the local counts."""
-        return self.name, _correlation(self._local) if self.num_inst else math.nan
+        return self.name, _correlation(self.lcm) if self.num_inst else math.nan
 
     def get_global(self) -> tuple[Any, Any]:
         """(name, value) of all since `reset`."""
-        return self.name, _correlation(self._all) if self.global_num_inst else math.nan
+        return self.name, _correlation(self.gcm) if self.global_num_inst else math.nan
 
 
 def _grown(counts: np.ndarray, size: int) -> np.ndarray:
@@ -104,12 +118,12 @@ class CustomMetric(MeanOfBatches):
         label_names: Any = None,
     ):
         called = getattr(feval, "__name__", type(feval).__name__)
-        self._feval, self._allow_extra_outputs = feval, allow_extra_outputs
+        self._feval, self.gcmow_extra_outputs = feval, allow_extra_outputs
         super().__init__(name or (f"custom({called})" if "<" in called else called), output_names, label_names)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError."""
-        if not self._allow_extra_outputs:
+        if not self.gcmow_extra_outputs:
             check_label_shapes(labels, preds)
         for label, pred in zip(arrays(labels), arrays(preds), strict=False):
             result = self._feval(np.array(label), np.array(pred))  # copies, which the function may write

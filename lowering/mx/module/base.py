@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,20 +35,30 @@ class NotReadyError(TrainingError, AssertionError):
     """A method of a module that was called too early."""
 
 
+def _unsaid(name: str) -> Any:
+    """A method that a subclass says; until then it raises NotImplementedError."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say {name}")
+
+    return method
+
+
 class BaseModule:
     """A network with its arrays and its optimiser. Made by its subclasses, which say the methods that raise here."""
 
     symbol: Symbol
-    bind: Callable[..., None]
-    init_params: Callable[..., None]
-    init_optimizer: Callable[..., None]
-    get_params: Callable[..., tuple[Params, Params]]
-    forward: Callable[..., None]
-    backward: Callable[..., None]
-    update: Callable[[], None]
-    get_outputs: Callable[..., Any]
-    update_metric: Callable[..., None]
-    install_monitor: Callable[[Any], None]
+    bind: Callable[..., None] = _unsaid("bind")
+    init_params: Callable[..., None] = _unsaid("init_params")
+    init_optimizer: Callable[..., None] = _unsaid("init_optimizer")
+    get_params: Callable[..., tuple[Params, Params]] = _unsaid("get_params")
+    forward: Callable[..., None] = _unsaid("forward")
+    backward: Callable[..., None] = _unsaid("backward")
+    update: Callable[[], None] = _unsaid("update")
+    get_outputs: Callable[..., Any] = _unsaid("get_outputs")
+    get_input_grads: Callable[..., Any] = _unsaid("get_input_grads")
+    update_metric: Callable[..., None] = _unsaid("update_metric")
+    install_monitor: Callable[[Any], None] = _unsaid("install_monitor")
 
     def __init__(self, logger: Any = logging):
         self.logger = logger
@@ -95,6 +105,17 @@ class BaseModule:
         """Both, in training."""
         self.forward(data_batch, is_train=True)
         self.backward()
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """The states that the caller sets; here there are none."""
+        self._require()
+        return []
+
+    def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
+        """Nothing: there are no states. Raises AssertionError where some are given."""
+        self._require()
+        assert not states, f"{type(self).__name__} has no states"
+        assert not value, f"{type(self).__name__} has no states"
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
         """Prepare for a batch; this class does nothing."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import checkpoints
+from lowering.mx.context import as_context
 from lowering.mx.functions import overridden
 from lowering.mx.io.desc import DataBatch
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
@@ -51,9 +52,11 @@ class BucketingModule(BaseModule):
         self._options = {
             "logger": logger,
             "context": context,
+            "work_load_list": work_load_list,
             "fixed_param_names": fixed_param_names,
             "state_names": state_names,
             "group2ctxs": group2ctxs,
+            "compression_params": compression_params,
         }
         self._main = self._make_module(default_bucket_key)
         self._current = self._main
@@ -61,16 +64,16 @@ class BucketingModule(BaseModule):
         self._keys: dict[Any, None] = {default_bucket_key: None}
         self._monitor: Any = None
         self._bound_as: dict[str, Any] = {}
+        self._params_dirty = False
+        """MXNet's: nothing is ever to be synchronised."""
 
-    @property
-    def _curr_module(self) -> Module:
-        """The module of the batch that ran last."""
-        return self._current
+    def _call_sym_gen(self, *args: Any, **kwargs: Any) -> Any:
+        """What sym_gen gives, with automatic names that begin anew."""
+        with NameManager():
+            return self._sym_gen(*args, **kwargs)
 
     def _make_module(self, key: Any) -> Module:
-        with NameManager():
-            symbol, data_names, label_names = self._sym_gen(key)
-        return Module(symbol, data_names, label_names, **self._options)
+        return Module(*self._call_sym_gen(key), **self._options)
 
     def _module(self, key: Any) -> Module:
         """The module of a key, made when it is asked for; the default one and those used last are kept."""
@@ -82,15 +85,56 @@ class BucketingModule(BaseModule):
             self._keys[key] = None
         return module
 
+    # -- MXNet's names of what it is -----------------------------------------------------------------------------------
+
     @property
     def _buckets(self) -> dict[Any, Module]:
-        """MXNet's: the modules by key."""
-        return {self._default: self._main, **dict(self._others.items())}
+        """The modules by key; none before `bind`."""
+        return {self._default: self._main, **dict(self._others.items())} if self.binded else {}
 
     @property
     def _default_bucket_key(self) -> Any:
-        """MXNet's: the key of the default one."""
         return self._default
+
+    @property
+    def _curr_module(self) -> Module | None:
+        """The module of the batch that ran last; None before `bind`."""
+        return self._current if self.binded else None
+
+    @property
+    def _curr_bucket_key(self) -> Any:
+        return next((key for key, module in self._buckets.items() if module is self._current), None)
+
+    @property
+    def _context(self) -> Any:
+        """Where it runs, as it was given; the current context where nothing was."""
+        return as_context(None) if self._options["context"] is None else self._options["context"]
+
+    @property
+    def _fixed_param_names(self) -> list[str]:
+        return list(self._options["fixed_param_names"] or ())
+
+    @property
+    def _state_names(self) -> list[str]:
+        return list(self._options["state_names"] or ())
+
+    @property
+    def _group2ctxs(self) -> Any:
+        return self._options["group2ctxs"]
+
+    @property
+    def _compression_params(self) -> Any:
+        return self._options["compression_params"]
+
+    @property
+    def _work_load_list(self) -> Any:
+        return self._options["work_load_list"]
+
+    @property
+    def _grad_req(self) -> Any:
+        return self._bound_as.get("grad_req")
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
 
     @property
     def _modules(self) -> list[Module]:
@@ -168,6 +212,11 @@ class BucketingModule(BaseModule):
         self._bound_as = {"for_training": for_training, "inputs_need_grad": inputs_need_grad, "grad_req": grad_req}
         self._main.bind(data_shapes, label_shapes, force_rebind=force_rebind, **self._bound_as)
         self._current, self.binded = self._main, True
+
+    def _reset_bind(self) -> None:
+        """Be as before `bind`; the next one copies the parameters."""
+        self._main._reset_bind()
+        self._others, self._current, self.binded = Recent(KEPT), self._main, False
 
     def switch_bucket(
         self, bucket_key: Any, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.mx.executor import Executor
@@ -34,13 +34,14 @@ class DataParallelExecutorGroup:
     symbol = _of_module("symbol", "The network.")
     contexts = _of_module("_contexts", "Where it runs.")
     param_names = _of_module("_param_names", "The parameters.")
-    fixed_param_names = _of_module("_fixed", "The parameters that are not updated.")
+    fixed_param_names = _of_module("_fixed_param_names", "The parameters that are not updated.")
     state_names = _of_module("_state_names", "The states that callers set.")
     data_names = _of_module("data_names", "The data.")
     label_names = _of_module("label_names", "The labels.")
     output_names = _of_module("output_names", "The outputs.")
     data_shapes = _of_module("data_shapes", "What was bound for the data.")
     label_shapes = _of_module("label_shapes", "What was bound for the labels.")
+    logger = _of_module("logger", "Where it tells.")
     for_training = _of_module("for_training", "Whether gradients are computed.")
     inputs_need_grad = _of_module("inputs_need_grad", "Whether those of the data are, too.")
 
@@ -73,7 +74,28 @@ class DataParallelExecutorGroup:
     @property
     def workload(self) -> list[Any]:
         """The share of each context."""
-        return list(self._module._loads or [1] * len(self.contexts))
+        return self._module._work_load_list
+
+    @property
+    def group2ctxs(self) -> list[dict[str, Any] | None]:
+        """For each context, where the groups of `ctx_group` run."""
+        return [self._module._groups] * len(self.contexts)
+
+    @property
+    def data_layouts(self) -> list[int]:
+        """The axis of the batch in each of the data."""
+        return [DataDesc.get_batch_axis(desc.layout) for desc in self.data_shapes]
+
+    @property
+    def label_layouts(self) -> list[int] | None:
+        """That in each label that was bound."""
+        labels = self.label_shapes
+        return None if labels is None else [DataDesc.get_batch_axis(desc.layout) for desc in labels]
+
+    @property
+    def output_layouts(self) -> list[int]:
+        """That in each output, by its node's `__layout__`."""
+        return [DataDesc.get_batch_axis(head.attr("__layout__")) for head in self.symbol]
 
     @property
     def slices(self) -> list[slice]:
@@ -123,8 +145,10 @@ class DataParallelExecutorGroup:
         return self._of("aux_dict", self.aux_names)
 
     @property
-    def input_grad_arrays(self) -> Arrays:
-        """The gradients of the data."""
+    def input_grad_arrays(self) -> Arrays | None:
+        """The gradients of the data; None where they were not bound for."""
+        if not self.inputs_need_grad:
+            return None
         return self._of("grad_dict", [desc.name for desc in self.data_shapes])
 
     def install_monitor(self, mon: Any) -> None:
@@ -135,3 +159,26 @@ class DataParallelExecutorGroup:
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
         """As the module's: all outputs, or those from `begin` to `end`."""
         return self._module.get_outputs(merge_multi_context)[begin:end]
+
+    # -- what the module does ------------------------------------------------------------------------------------------
+
+    forward = _of_module("forward", "Run a batch.")
+    backward = _of_module("backward", "Compute gradients.")
+    get_input_grads = _of_module("get_input_grads", "The gradients of the data.")
+    get_states = _of_module("get_states", "The states that callers set.")
+    set_states = _of_module("set_states", "Set them.")
+    update_metric = _of_module("update_metric", "Have a metric take the batch into account.")
+    reshape = _of_module("reshape", "Bind for other shapes.")
+
+    def get_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
+        """Write parameters and states into these arrays."""
+        for targets, found in zip((arg_params, aux_params), self._module.get_params(), strict=True):
+            for name, array in found.items():
+                targets[name][:] = array
+
+    def set_params(
+        self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any], allow_extra: bool = False
+    ) -> None:
+        """Copy values into the parameters and states. Raises as `Executor.copy_params_from` does."""
+        for executor in self.execs:
+            executor.copy_params_from(arg_params, aux_params, allow_extra)

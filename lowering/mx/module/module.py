@@ -61,15 +61,17 @@ class Module(BaseModule):
     ):
         super().__init__(logger)
         self._symbol: Symbol = as_symbol(symbol)
-        self._contexts, self._loads = as_contexts(context), work_load_list
+        self._contexts = as_contexts(context)
+        self._work_load_list: list[Any] = list(work_load_list or [1] * len(self._contexts))
+        self._group2ctxs, self._compression_params = group2ctxs, compression_params
         self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
-        self._state_names, self._fixed = list(state_names or ()), list(fixed_param_names or ())
+        self._state_names, self._fixed_param_names = list(state_names or ()), list(fixed_param_names or ())
         arguments = self._symbol.list_arguments()
         for what, names, needed in (
             ("data", self._data_names, True),
             ("label", self._label_names, False),
             ("state", self._state_names, True),
-            ("fixed_param", self._fixed, True),
+            ("fixed_param", self._fixed_param_names, True),
         ):
             check_names(arguments, names, what, needed)
         fed = {*self._data_names, *self._label_names, *self._state_names}
@@ -85,9 +87,14 @@ class Module(BaseModule):
         self._store: KVStoreBase = KVStore("local")
         self._kvstore: KVStoreBase | None = None
         """MXNet's name of the store, which it has for several contexts."""
-        self._states_file: str | None = None
+        self._preload_opt_states: str | None = None
+        self._update_on_kvstore: bool | None = None
+        """MXNet's: whether the store's updater updates; None before there is an optimiser."""
+        self._params_dirty = False
+        """MXNet's: nothing is ever to be synchronised, as `_arg_params` are the executor's own."""
         self._monitor: Any = None
-        self._data_shapes: list[DataDesc] = []
+        self._grad_req: Any = None
+        self._data_shapes: list[DataDesc] = None  # pyright: ignore[reportAttributeAccessIssue]  # before bind, as MXNet's
         self._label_shapes: list[DataDesc] | None = None
         self._fed_labels: list[str] = []  # what batches bring, those included that the network does not use
 
@@ -154,10 +161,6 @@ class Module(BaseModule):
         return self._symbol.list_auxiliary_states()
 
     @property
-    def _fixed_param_names(self) -> list[str]:
-        return self._fixed
-
-    @property
     def _arg_params(self) -> Params | None:
         """The parameters by name, as they are in the executor: None before `bind`."""
         args = None if self._executor is None else self._executor.arg_dict
@@ -169,10 +172,13 @@ class Module(BaseModule):
         return None if self._executor is None else dict(self._executor.aux_dict)
 
     @property
-    def _exec_group(self) -> DataParallelExecutorGroup:
-        """The executors and their arrays, under MXNet's names."""
-        self._require(params=False)
-        return DataParallelExecutorGroup(self)
+    def _exec_group(self) -> Any:
+        """A DataParallelExecutorGroup, the executors and their arrays under MXNet's names; None before `bind`."""
+        return DataParallelExecutorGroup(self) if self.binded else None
+
+    def _sync_params_from_devices(self) -> None:
+        """MXNet's: nothing, as `_arg_params` are the executor's own."""
+        self._params_dirty = False
 
     # -- binding -----------------------------------------------------------------------------------------------------
 
@@ -212,6 +218,13 @@ class Module(BaseModule):
         if self._monitor is not None:
             self.install_monitor(self._monitor)
 
+    def _reset_bind(self) -> None:
+        """Be as before `bind`; the next one copies the parameters."""
+        if self.binded and self.params_initialized:
+            self._params = self.get_params()
+        self.binded, self._executor, self._label_shapes = False, None, None
+        self._data_shapes = None  # pyright: ignore[reportAttributeAccessIssue]
+
     def _bind_executor(self, described: Sequence[DataDesc], shared: Any) -> Executor | ExecutorGroup:
         """Bind an executor. shared: the executor whose parameters and states are used; it has as many contexts."""
         names = [name for name in self._param_names if shared is not None and name in shared.arg_dict]
@@ -228,7 +241,7 @@ class Module(BaseModule):
             )
 
         if len(self._contexts) > 1:
-            return ExecutorGroup.bound(self._contexts, described, self._loads, shared, bind)
+            return ExecutorGroup.bound(self._contexts, described, self._work_load_list, shared, bind)
         return bind(self._contexts[0], shared, {desc.name: desc.shape for desc in described})
 
     def _described(
@@ -254,7 +267,7 @@ class Module(BaseModule):
         if isinstance(grad_req, list | tuple):
             grad_req = dict(zip(self._symbol.list_arguments(), grad_req, strict=True))
         of = (lambda name: grad_req) if isinstance(grad_req, str) else (lambda name: grad_req.get(name, "write"))
-        requests = {name: "null" if name in self._fixed else of(name) for name in self._param_names}
+        requests = {name: "null" if name in self._fixed_param_names else of(name) for name in self._param_names}
         inputs = {name: of(name) if self.inputs_need_grad else "null" for name in self._data_names}
         return {**dict.fromkeys(self._symbol.list_arguments(), "null"), **requests, **inputs}
 
@@ -483,6 +496,7 @@ class Module(BaseModule):
         )
         self._updater = optimizers.get_updater(self._optimizer)
         self._kvstore = store if len(self._contexts) > 1 else None
+        self._update_on_kvstore = self._kvstore is not None
         if isinstance(self._kvstore, KVStore):
             self._kvstore.set_updater(self._updater)
         if store.num_workers > 1:
@@ -490,9 +504,9 @@ class Module(BaseModule):
             for array, first in zip(held, store.of_first_worker(held), strict=True):
                 array[:] = first
         self.optimizer_initialized = True
-        if self._states_file is not None:
-            self.load_optimizer_states(self._states_file)
-            self._states_file = None
+        if self._preload_opt_states is not None:
+            self.load_optimizer_states(self._preload_opt_states)
+            self._preload_opt_states = None
 
     def _rescale_grad(self, kvstore: Any) -> float:
         """1 / the size of all workers' batches."""
@@ -503,7 +517,8 @@ class Module(BaseModule):
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Update with another module's optimiser, whose states it shares."""
         self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
-        self._store = shared_module._store
+        self._store, self._kvstore = shared_module._store, shared_module._kvstore
+        self._update_on_kvstore = shared_module._update_on_kvstore
         self.optimizer_initialized = True
 
     def update(self) -> None:
@@ -532,7 +547,7 @@ class Module(BaseModule):
         symbol, args, aux = checkpoints.load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         module.take_params(args, aux)
-        module._states_file = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
+        module._preload_opt_states = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
         return module
 
     def save_optimizer_states(self, fname: str) -> None:

@@ -103,7 +103,7 @@ class SVRGModule(Module):
 
     # -- gradients ---------------------------------------------------------------------------------------------------
 
-    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+    def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
         """Run a batch; in training by both modules."""
         super().forward(data_batch, is_train)
         if is_train:

@@ -371,6 +371,15 @@ class NDArray(Arithmetic, Fluent):
             part = invoke(function_named("take"), invoke(function_named("reshape"), self, shape=(-1,)), indices)
         return part if part.shape == shape else invoke(function_named("reshape"), part, shape=shape)
 
+    def slice_assign(self, rhs: NDArray, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any]) -> NDArray:
+        """Write the part of these bounds, one for each axis, and return the array itself."""
+        self[tuple(slice(*bounds) for bounds in zip(begin, end, step, strict=True))] = rhs
+        return self
+
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> NDArray:
+        """`slice_assign` of a number."""
+        return self.slice_assign(value, begin, end, step)  # pyright: ignore[reportArgumentType]
+
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write elements: a number, or an array that broadcasts to the part. Raises ValueError where it does not."""
         array = value.value if isinstance(value, NDArray) else value

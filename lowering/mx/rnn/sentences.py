@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
-from lowering.mx.ndarray import array
+from lowering.mx.ndarray import NDArray, array
 from symjax_nnvm.errors import CallError
 
 
@@ -88,6 +88,26 @@ class BucketSentenceIter(DataIter):
         ]
         self.reset()
 
+    @property
+    def major_axis(self) -> int:
+        """The axis of the sentences in a batch."""
+        return self.layout.find("N")
+
+    @property
+    def nddata(self) -> list[NDArray]:
+        """The sentences (n, length) of each bucket, in the order of this epoch."""
+        return [array(bucket, dtype=self.dtype) for bucket in self.data]
+
+    @property
+    def ndlabel(self) -> list[NDArray]:
+        """Their labels (n, length)."""
+        return [array(self._next_words(bucket), dtype=self.dtype) for bucket in self.data]
+
+    def _next_words(self, sentences: np.ndarray) -> np.ndarray:
+        label = np.full_like(sentences, self.invalid_label)
+        label[:, :-1] = sentences[:, 1:]
+        return label
+
     def _described(self, name: str, length: int) -> list[DataDesc]:
         shape = (self.batch_size, length)
         return [DataDesc(name, shape if self.layout == "NT" else shape[::-1], layout=self.layout)]
@@ -106,8 +126,7 @@ class BucketSentenceIter(DataIter):
         bucket, first = self.idx[self.curr_idx]
         self.curr_idx += 1
         data = self.data[bucket][first : first + self.batch_size]
-        label = np.full_like(data, self.invalid_label)
-        label[:, :-1] = data[:, 1:]
+        label = self._next_words(data)
         if self.layout == "TN":
             data, label = data.T, label.T
         length = self.buckets[bucket]
