@@ -14,6 +14,7 @@ from lowering.messages.mxnet_words import takes_our_words
 from lowering.training.data import Batches
 from symjax_nnvm.errors import TrainingError, cut
 from symjax_nnvm.io.files import StrPath, bounded_lines, open_regular
+from symjax_nnvm.io.guess import require_file
 
 _NUMBERS = ("float32", "float64", "int32", "int64")
 _MOST = 16 << 30
@@ -114,6 +115,7 @@ def _named(
 
 def read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.ndarray:
     """The rows (n, *shape) of a CSV file, float32 without a dtype. Raises TrainingError, FileError, OSError."""
+    require_file(path)
     with open_regular(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("error", "loadtxt: input contained no data")
         try:
@@ -136,6 +138,7 @@ def _read_libsvm(path: StrPath, shape: tuple[int], max_bytes: int) -> tuple[np.n
         raise TrainingError("Wrong shape of rows", expected="(d,), the number of columns", got=shape)
     labels, values = array("d"), array("d")
     rows, columns = array("q"), array("q")
+    require_file(path)
     with open_regular(path) as file:
         for number, line in enumerate(bounded_lines(file, _longest_line(shape[0]), TrainingError), 1):
             fields = line.split()

@@ -20,6 +20,7 @@ from lowering.mx.ndarray.creation import array
 from lowering.mx.recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError
 from symjax_nnvm.io.files import bounded_lines, open_regular, read_bounded
+from symjax_nnvm.io.guess import require_file
 
 __all__ = ["ImageIter"]
 
@@ -264,6 +265,7 @@ def _as_label(numbers: np.ndarray) -> NDArray:
 def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
     """(labels, path) by number, of a list's lines. Raises RecordFormatError, FileError, OSError."""
     found: dict[Any, tuple[np.ndarray, str]] = {}
+    require_file(path)
     with open_regular(path) as file:
         for number, line in enumerate(bounded_lines(file, _LONGEST_LINE, RecordFormatError), 1):
             fields = line.decode("utf-8", "surrogateescape").strip().split("\t")

@@ -36,13 +36,13 @@ class RNNParams:
 class BaseRNNCell:
     """A cell: `cell(input, states)` → (output, new states). prefix: of the names; params: those of another cell."""
 
-    gate_names: Sequence[str] = ()
+    _gate_names: Sequence[str] = ()
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None):
         self._prefix = prefix
-        self.own_params = params is None
+        self._own_params = params is None
         self._params = RNNParams(prefix) if params is None else params
-        self.modified = False
+        self._modified = False
         self.reset()
 
     def reset(self) -> None:
@@ -56,7 +56,7 @@ class BaseRNNCell:
     @property
     def params(self) -> RNNParams:
         """The cell's variables, for another cell to share."""
-        self.own_params = False
+        self._own_params = False
         return self._params
 
     @property
@@ -71,7 +71,7 @@ class BaseRNNCell:
 
     def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> States:
         """The states before the first step: zeros, or what func(name=, shape=, …) makes."""
-        if self.modified:
+        if self._modified:
             problem = "After applying modifier cells the base cell cannot be called directly"
             raise ComposeError(problem, fix="Call the modifier cell instead.")
         make, states = func or sym.zeros, []
@@ -120,10 +120,10 @@ class BaseRNNCell:
 
     def _exchanged(self, args: Mapping[str, NDArray], *, unpack: bool) -> Params:
         exchanged = dict(args)
-        for group in ("i2h", "h2h") if self.gate_names else ():
+        for group in ("i2h", "h2h") if self._gate_names else ():
             for kind in ("weight", "bias"):
                 whole = f"{self._prefix}{group}_{kind}"
-                parts = [f"{self._prefix}{group}{gate}_{kind}" for gate in self.gate_names]
+                parts = [f"{self._prefix}{group}{gate}_{kind}" for gate in self._gate_names]
                 if unpack:
                     value = exchanged.pop(whole)
                     size = value.shape[0] // len(parts)
@@ -158,13 +158,8 @@ class _Gated(BaseRNNCell):
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, **bias: Any):
         super().__init__(prefix, params)
         self._num_hidden = num_hidden
-        self._weights = {
-            group: (
-                self.params.get(f"{group}_weight"),
-                self.params.get(f"{group}_bias", **(bias if group == "i2h" else {})),
-            )
-            for group in ("i2h", "h2h")
-        }
+        self._iW, self._iB = self.params.get("i2h_weight"), self.params.get("i2h_bias", **bias)
+        self._hW, self._hB = self.params.get("h2h_weight"), self.params.get("h2h_bias")
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
@@ -175,20 +170,20 @@ class _Gated(BaseRNNCell):
         """(beginning of the step's names, product with the input, with the state)."""
         self._counter += 1
         name = f"{self._prefix}t{self._counter}_"
-        size = self._num_hidden * len(self.gate_names)
+        size = self._num_hidden * len(self._gate_names)
 
-        def product(group: str, data: Symbol) -> Symbol:
-            weight, bias = self._weights[group]
+        def product(group: str, data: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
             called = f"{name}{separator}{group}"
             return sym.FullyConnected(data=data, weight=weight, bias=bias, num_hidden=size, name=called)
 
-        return name, product("i2h", inputs), product("h2h", state)
+        i2h, h2h = product("i2h", inputs, self._iW, self._iB), product("h2h", state, self._hW, self._hB)
+        return name, i2h, h2h
 
 
 class RNNCell(_Gated):
     """h' = activation(W x + U h + b). activation: a name, or a function of a symbol."""
 
-    gate_names = ("",)
+    _gate_names = ("",)
 
     def __init__(
         self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_", params: RNNParams | None = None
@@ -206,7 +201,7 @@ class RNNCell(_Gated):
 class LSTMCell(_Gated):
     """Long short-term memory; its states are (output, cell). forget_bias: what the forget gate's bias starts with."""
 
-    gate_names = ("_i", "_f", "_c", "_o")
+    _gate_names = ("_i", "_f", "_c", "_o")
 
     def __init__(
         self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0
@@ -234,7 +229,7 @@ class LSTMCell(_Gated):
 class GRUCell(_Gated):
     """Gated recurrent unit, as cuDNN computes it."""
 
-    gate_names = ("_r", "_z", "_o")
+    _gate_names = ("_r", "_z", "_o")
 
     def __init__(self, num_hidden: int, prefix: str = "gru_", params: RNNParams | None = None):
         super().__init__(num_hidden, prefix, params)

@@ -16,50 +16,50 @@ class _Several(BaseRNNCell):
     """Cells whose states come one after the other."""
 
     def __init__(self, params: RNNParams | None):
-        self.cells: list[BaseRNNCell] = []
+        self._cells: list[BaseRNNCell] = []
         super().__init__("", params)
-        self._overrides = params is not None
+        self._override_cell_params = params is not None
 
     def _join(self, cell: BaseRNNCell) -> None:
         """Take a cell in. Raises ComposeError."""
-        if self._overrides and not cell.own_params:
+        if self._override_cell_params and not cell._own_params:
             raise ComposeError("Either specify params for the whole or for the cells in it, not both.")
-        if self._overrides:
+        if self._override_cell_params:
             cell.params._params.update(self.params._params)
         self.params._params.update(cell.params._params)
-        self.cells.append(cell)
+        self._cells.append(cell)
 
     def reset(self) -> None:
         """Begin to count steps anew."""
         super().reset()
-        for cell in self.cells:
+        for cell in self._cells:
             cell.reset()
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
         """The states of all cells."""
-        return [info for cell in self.cells for info in cell.state_info]
+        return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, func: Any = None, **kwargs: Any) -> States:
         """The states of all cells before the first step."""
-        return [state for cell in self.cells for state in cell.begin_state(func, **kwargs)]
+        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
         """Arguments with each gate's weights apart."""
-        for cell in self.cells:
+        for cell in self._cells:
             args = cell.unpack_weights(args)
         return dict(args)
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
         """Arguments with the gates' weights in one."""
-        for cell in self.cells:
+        for cell in self._cells:
             args = cell.pack_weights(args)
         return dict(args)
 
     def _parted(self, states: States) -> list[tuple[BaseRNNCell, States]]:
         """Each cell with its states."""
         pairs, first = [], 0
-        for cell in self.cells:
+        for cell in self._cells:
             count = len(cell.state_info)
             pairs.append((cell, states[first : first + count]))
             first += count
@@ -180,7 +180,7 @@ class ModifierCell(BaseRNNCell):
     def __init__(self, base_cell: BaseRNNCell):
         self.base_cell = base_cell
         super().__init__()
-        base_cell.modified = True
+        base_cell._modified = True
 
     def reset(self) -> None:
         """Begin to count steps anew."""
@@ -190,7 +190,7 @@ class ModifierCell(BaseRNNCell):
     @property
     def params(self) -> RNNParams:
         """The cell's variables."""
-        self.own_params = False
+        self._own_params = False
         return self.base_cell.params
 
     @property
@@ -200,9 +200,9 @@ class ModifierCell(BaseRNNCell):
 
     def begin_state(self, func: Any = None, **kwargs: Any) -> States:
         """The cell's states before the first step."""
-        self.base_cell.modified = False
+        self.base_cell._modified = False
         begin = self.base_cell.begin_state(func, **kwargs)
-        self.base_cell.modified = True
+        self.base_cell._modified = True
         return begin
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
@@ -258,9 +258,9 @@ class ResidualCell(ModifierCell):
     ) -> tuple[Any, States]:
         """Unroll the cell; see `BaseRNNCell.unroll`."""
         self.reset()
-        self.base_cell.modified = False
+        self.base_cell._modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)
-        self.base_cell.modified = True
+        self.base_cell._modified = True
         merge = isinstance(outputs, Symbol) if merge_outputs is None else merge_outputs
         inputs, _ = normalized(length, inputs, layout, merge)
         if merge:

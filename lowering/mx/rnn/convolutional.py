@@ -55,16 +55,10 @@ class BaseConvRNNCell(BaseRNNCell):
         like = sym.Convolution(data, num_filter=num_hidden, layout=conv_layout, **options)
         _, shapes, _ = like.infer_shape(data=tuple(input_shape))
         self._state_shape = (0, *shapes[0][1:])
-        self._weights = {
-            "i2h": (
-                self.params.get("i2h_weight", init=i2h_weight_initializer),
-                self.params.get("i2h_bias", init=i2h_bias_initializer),
-            ),
-            "h2h": (
-                self.params.get("h2h_weight", init=h2h_weight_initializer),
-                self.params.get("h2h_bias", init=h2h_bias_initializer),
-            ),
-        }
+        self._iW = self.params.get("i2h_weight", init=i2h_weight_initializer)
+        self._iB = self.params.get("i2h_bias", init=i2h_bias_initializer)
+        self._hW = self.params.get("h2h_weight", init=h2h_weight_initializer)
+        self._hB = self.params.get("h2h_bias", init=h2h_bias_initializer)
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
@@ -76,29 +70,29 @@ class BaseConvRNNCell(BaseRNNCell):
         self._counter += 1
         name = f"{self._prefix}t{self._counter}_"
 
-        def product(group: str, data: Symbol) -> Symbol:
-            weight, bias = self._weights[group]
+        def product(group: str, data: Symbol, weight: Symbol, bias: Symbol) -> Symbol:
             return sym.Convolution(
                 name=f"{name}{group}",
                 data=data,
                 weight=weight,
                 bias=bias,
-                num_filter=self._num_hidden * len(self.gate_names),
+                num_filter=self._num_hidden * len(self._gate_names),
                 layout=self._conv_layout,
                 **self._convolutions[group],
             )
 
-        return name, product("i2h", inputs), product("h2h", state)
+        i2h, h2h = product("i2h", inputs, self._iW, self._iB), product("h2h", state, self._hW, self._hB)
+        return name, i2h, h2h
 
     def _split(self, product: Symbol, name: str, **axis: int) -> list[Symbol]:
         """A product by gates. axis: of the channels, where it is to be written into the graph."""
-        return list(sym.SliceChannel(product, num_outputs=len(self.gate_names), name=name, **axis))
+        return list(sym.SliceChannel(product, num_outputs=len(self._gate_names), name=name, **axis))
 
 
 class ConvRNNCell(BaseConvRNNCell):
     """h' = activation(W * x + U * h + b), with convolutions."""
 
-    gate_names = ("",)
+    _gate_names = ("",)
     default_prefix = "ConvRNN_"
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
@@ -111,7 +105,7 @@ class ConvRNNCell(BaseConvRNNCell):
 class ConvLSTMCell(BaseConvRNNCell):
     """Long short-term memory with convolutions (Shi et al. 2015); its states are (output, cell)."""
 
-    gate_names = ("_i", "_f", "_c", "_o")
+    _gate_names = ("_i", "_f", "_c", "_o")
     default_prefix = "ConvLSTM_"
 
     @property
@@ -134,7 +128,7 @@ class ConvLSTMCell(BaseConvRNNCell):
 class ConvGRUCell(BaseConvRNNCell):
     """Gated recurrent unit with convolutions."""
 
-    gate_names = ("_r", "_z", "_o")
+    _gate_names = ("_r", "_z", "_o")
     default_prefix = "ConvGRU_"
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:

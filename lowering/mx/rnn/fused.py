@@ -12,7 +12,7 @@ from lowering.mx.rnn.cells import BaseRNNCell, GRUCell, LSTMCell, Params, RNNCel
 from lowering.mx.rnn.composed import BidirectionalCell, DropoutCell, SequentialRNNCell
 from symjax_nnvm.errors import ComposeError
 
-_GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": LSTMCell.gate_names, "gru": GRUCell.gate_names}
+_GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": LSTMCell._gate_names, "gru": GRUCell._gate_names}
 
 
 class FusedRNNCell(BaseRNNCell):

@@ -32,7 +32,7 @@ def test_one_pixel(kind: str):
     kernels = {"h2h_kernel": (1, 1), "i2h_kernel": (1, 1), "i2h_pad": (0, 0)}
     cell = getattr(mx.rnn, kind)((2, 3, 1, 1), 4, activation="tanh", prefix="c_", **kernels)
     plain = PLAIN[kind]()
-    gates = len(plain.gate_names)
+    gates = len(plain._gate_names)
     shapes = {"c_i2h_weight": (4 * gates, 3), "c_h2h_weight": (4 * gates, 4), "c_i2h_bias": (4 * gates,)}
     shapes |= {"c_h2h_bias": (4 * gates,), "x0": (2, 3), "x1": (2, 3)}
     shapes |= {f"c_begin_state_{i}": (2, 4) for i in range(2)}
@@ -53,7 +53,7 @@ def test_shapes_and_names(kind: str):
     assert set(shapes) == {(2, 4, 4, 6)}
     assert set(cell.params._params) == {f"{prefix}{each}" for each in
                                         ("i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias")}  # fmt: skip
-    args = {name: mx.nd.ones((4 * len(cell.gate_names), 1)) for name in cell.params._params}
+    args = {name: mx.nd.ones((4 * len(cell._gate_names), 1)) for name in cell.params._params}
     packed = cell.pack_weights(cell.unpack_weights(args))
     assert {name: value.shape for name, value in packed.items()} == {name: args[name].shape for name in args}
 
