@@ -148,8 +148,11 @@ def _batch(samples: list[Future[Sample]]) -> Sample:
 
 
 def records_of(path: StrPath, index: StrPath | None = None) -> RecordFile:
-    """The records of a file, in the file's order. Raises RecordFormatError, FileError, OSError."""
-    file = RecordFile(path, index or None)
+    """All records of a file, in the file's order, or those of an index that is given.
+
+    Raises RecordFormatError, FileError, OSError.
+    """
+    file = RecordFile(path, index or None, whole=True)
     return file.select(np.argsort(file.offsets, kind="stable"))
 
 

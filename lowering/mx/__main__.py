@@ -1,36 +1,59 @@
 """`python -m lowering.mx script.py args…` runs a script that says `import mxnet` on this namespace.
 
-`-m module args…` runs a module instead of a file, as Python's own -m does.
+`-m module args…`, `-c code args…` and `-`, the standard input, are run as Python itself runs them.
 """
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 from lowering.mx import install
+from lowering.mx.spawned import SCRIPT
 
 
 def main(argv: list[str]) -> int | None:
-    """Run a script or a module as `__main__`, with its arguments. Returns 2 where neither is named, or there is no such
-    script."""
+    """Run a script, a module or code as `__main__`, with its arguments. Returns 2 where none is named, or there is no
+    such script."""
     match argv:
         case ["-m", module, *rest]:
             install()
             sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())
             runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case ["-c", code, *rest]:
+            _run(code, "<string>", ["-c", *rest], "")
+        case ["-", *_]:
+            _run(sys.stdin.read(), "<stdin>", argv, "")
         case [script, *_] if script not in ("-h", "--help"):
-            if not Path(script).exists():
+            path = Path(script)
+            if not path.exists():
                 print(f"There is no script {script}.", file=sys.stderr)
                 return 2
-            install()
-            sys.argv, sys.path[0] = argv, str(Path(script).resolve().parent)
-            runpy.run_path(script, run_name="__main__")
+            if path.suffix in (".py", ".pyw"):
+                _run(path.read_bytes(), script, argv, str(path.resolve().parent))
+            else:  # a folder or an archive with a __main__.py, or a file of another name
+                install()
+                sys.argv, sys.path[0] = argv, str(path.resolve().parent)
+                runpy.run_path(script, run_name="__main__")
         case _:
             print(__doc__, file=sys.stderr)
             return 2
     return None
+
+
+def _run(code: str | bytes, name: str, argv: list[str], folder: str) -> None:
+    """Run code as `__main__`. Processes that `multiprocessing` spawns run a script again by the module of its spec."""
+    install()
+    sys.argv, sys.path[0] = argv, folder
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    if folder:
+        module.__file__, module.__spec__ = name, ModuleSpec("lowering.mx.spawned", None, origin=name)
+        os.environ[SCRIPT] = os.path.abspath(name)
+    exec(compile(code, name, "exec"), module.__dict__)
 
 
 if __name__ == "__main__":

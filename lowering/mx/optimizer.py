@@ -137,13 +137,14 @@ class Optimizer:
         return multipliers[index] if index in multipliers else multipliers.get(self.idx2name.get(index), 1.0)
 
     def _get_lr(self, index: Any) -> float:
-        return self.learning_rate * self._multiplier(index, "lr_mult")
+        return self._get_lrs([index])[0]
 
     def _get_wd(self, index: Any) -> float:
         return self.wd * self._multiplier(index, "wd_mult")
 
     def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
-        return [self._get_lr(index) for index in indices]
+        rate = self.learning_rate  # a scheduler is asked once
+        return [rate * self._multiplier(index, "lr_mult") for index in indices]
 
     def _get_wds(self, indices: Sequence[Any]) -> list[float]:
         return [self._get_wd(index) for index in indices]
@@ -327,7 +328,8 @@ class RuleOptimizer(Optimizer):
         kept = [slots_of(state) for state in states]
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
-            lrs = self._get_lrs(indices)
+            by_one = overridden(self, Optimizer, "_get_lr")
+            lrs = [self._get_lr(index) for index in indices] if by_one else self._get_lrs(indices)
             self._run(indices, weights, [grad.value for grad in grads], kept, lrs)
 
     def _run(

@@ -14,7 +14,7 @@ from symjax_nnvm.errors import RecordFormatError
 from symjax_nnvm.io.files import PositionedFile, StrPath
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.mxnet.images import Decoder, decode_image
-from symjax_nnvm.mxnet.record_index import index_beside, make_index, read_index, save_index
+from symjax_nnvm.mxnet.record_index import index_beside, make_index, read_index, save_index, whole_index
 from symjax_nnvm.mxnet.recordio import IRHeader, read_header, read_record, unpack
 from symjax_nnvm.progress import bar
 
@@ -24,6 +24,7 @@ class RecordFile:
 
     path: the file. index: its index, default `train.idx` beside `train.rec`; a missing one is made, by reading
     the head of each record, and written, if the folder can be written to. progress: a bar on the terminal meanwhile.
+    whole: an index beside the file that is of another file, or of a part of this one, is not used.
 
     Records come in the index's order, as MXNet's `MXIndexedRecordIO.keys` and Gluon's `RecordFileDataset` give them;
     `file[a:b]`, and any other slice, is a RecordFile of those records. Nothing is read before it is asked for: a file
@@ -33,7 +34,7 @@ class RecordFile:
     Raises RecordFormatError for damaged records, with the byte and a remedy; ModelNotFoundError, FileError, OSError.
     """
 
-    def __init__(self, path: StrPath, index: StrPath | None = None, *, progress: bool = True):
+    def __init__(self, path: StrPath, index: StrPath | None = None, *, progress: bool = True, whole: bool = False):
         require_file(path)
         self.source = PositionedFile(path)
         """The file's bytes."""
@@ -42,12 +43,15 @@ class RecordFile:
         self._labels: np.ndarray | None = None
         self.index_path: Path | None = beside
         """Where the index is; None where it was made and could not be written."""
-        if os.path.lexists(beside):
-            self.keys, self.offsets = read_index(beside, self.source)
+        is_there = os.path.lexists(beside)
+        read = whole_index if whole and index is None else read_index
+        found = read(beside, self.source) if is_there else None
+        if found is not None:
+            self.keys, self.offsets = found
         else:
             self.offsets = make_index(self.source, progress)
             self.keys = np.arange(len(self.offsets))
-            if not save_index(beside, self.offsets.tolist()):
+            if is_there or not save_index(beside, self.offsets.tolist()):
                 self.index_path = None
 
     @property

@@ -88,6 +88,19 @@ def make_index(file: PositionedFile, progress: bool = True) -> np.ndarray:
     return np.array(offsets, np.int64)
 
 
+def whole_index(path: StrPath, file: PositionedFile) -> tuple[np.ndarray, np.ndarray] | None:
+    """What `read_index` gives, where the index is one of this file from its first record to its last; else None.
+
+    Raises FileError, OSError.
+    """
+    try:
+        keys, offsets = read_index(path, file)
+        is_whole = len(offsets) and offsets.min() == 0 and end_of_record(file, int(offsets.max())) >= file.size
+        return (keys, offsets) if is_whole else None
+    except RecordFormatError:
+        return None
+
+
 def save_index(path: StrPath, offsets: Iterable[int]) -> bool:
     """Write an index of keys from 0; returns whether that was possible, which needs a folder one may write to."""
     try:

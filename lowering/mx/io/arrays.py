@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -218,6 +219,10 @@ class CSVIter(NDArrayIter, MXDataIter):
         self._overflow = 0
 
     def _rows(self) -> np.ndarray:
+        if self.cursor < 0:  # before the first batch is taken, it is that one
+            begun = copy.copy(self)
+            begun.cursor += self.batch_size
+            return begun._rows()
         rows = super()._rows()
         if self._round or self.cursor < self.batch_size:
             return rows

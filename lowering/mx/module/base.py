@@ -47,7 +47,7 @@ def _unsaid(name: str) -> Any:
 class BaseModule:
     """A network with its arrays and its optimiser. Made by its subclasses, which say the methods that raise here."""
 
-    symbol: Symbol
+    _symbol: Symbol
     bind: Callable[..., None] = _unsaid("bind")
     init_params: Callable[..., None] = _unsaid("init_params")
     init_optimizer: Callable[..., None] = _unsaid("init_optimizer")
@@ -66,6 +66,11 @@ class BaseModule:
         self.params_initialized = self.optimizer_initialized = False
         self._fitting: dict[str, Any] = {}
         """The variables of `fit` while it runs, which callbacks find in `param.locals`."""
+
+    @property
+    def symbol(self) -> Symbol:
+        """The network."""
+        return self._symbol
 
     def _require(self, *, params: bool = True, optimizer: bool = False) -> None:
         """Raises NotReadyError for a method that is called too early."""
@@ -226,12 +231,14 @@ class BaseModule:
         """
         if num_epoch is None:
             raise NotReadyError("please specify number of epochs", fix="module.fit(train_data, num_epoch=10)")
-        self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
+        shapes = {"data_shapes": train_data.provide_data, "label_shapes": train_data.provide_label}
+        self.bind(**shapes, for_training=True, force_rebind=force_rebind)
         if monitor is not None:
             self.install_monitor(monitor)
         if not self.params_initialized or force_init:
-            self.init_params(initializer, arg_params, aux_params, allow_missing, force_init)
-        self.init_optimizer(kvstore, optimizer, optimizer_params)
+            values = {"initializer": initializer, "arg_params": arg_params, "aux_params": aux_params}
+            self.init_params(**values, allow_missing=allow_missing, force_init=force_init)
+        self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
         eval_metric = metrics.create(eval_metric)
         validation_metric = eval_metric if validation_metric is None else validation_metric
         for epoch in range(begin_epoch, num_epoch):

@@ -141,7 +141,7 @@ class BucketingModule(BaseModule):
         return [self._main, *(module for _, module in self._others.items())]
 
     @property
-    def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def symbol(self) -> Symbol:
         """The network of the latest batch."""
         return self._current.symbol
 

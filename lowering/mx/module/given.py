@@ -31,7 +31,8 @@ def fill(initializer: Any, desc: str, array: NDArray) -> None:
     if native and not isinstance(initializer, FillsArrays):
         array[:] = like_jax(initializer(in_turn(desc), array.shape, array.dtype, next_key()))
     else:
-        initializer(desc, array)
+        filling: Any = initializer
+        filling(desc, array)
 
 
 def joined(batches: Sequence[DataBatch], described: Sequence[DataDesc]) -> DataBatch:

@@ -101,11 +101,6 @@ class Module(BaseModule):
     # -- what it is --------------------------------------------------------------------------------------------------
 
     @property
-    def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The network."""
-        return self._symbol
-
-    @property
     def data_names(self) -> list[str]:
         """Which arguments are data."""
         return self._data_names

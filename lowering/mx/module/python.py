@@ -20,7 +20,7 @@ class PythonModule(BaseModule):
     data_names, label_names, output_names: of what it takes and gives; label_names may be None.
     """
 
-    symbol = None  # pyright: ignore[reportAssignmentType]
+    _symbol: Any = None
 
     def __init__(
         self, data_names: Sequence[str], label_names: Sequence[str] | None, output_names: Any, logger: Any = logging

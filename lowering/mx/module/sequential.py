@@ -17,7 +17,7 @@ class SequentialModule(BaseModule):
 
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
-    symbol = None  # pyright: ignore[reportAssignmentType]
+    _symbol: Any = None
 
     def __init__(self, logger: Any = logging):
         super().__init__(logger)

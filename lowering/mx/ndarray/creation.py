@@ -51,9 +51,11 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 
     Raises CallError, a TypeError, for what is no array.
     """
-    if isinstance(source_array, NDArray | jax.Array):
-        value = source_array.value if isinstance(source_array, NDArray) else source_array
-        kept = value if dtype is None else value.astype(_native(dtype))
+    if isinstance(source_array, NDArray):
+        context = as_context(ctx)
+        return (source_array if dtype is None else source_array.astype(_native(dtype))).copyto(context)
+    if isinstance(source_array, jax.Array):
+        kept = source_array if dtype is None else source_array.astype(_native(dtype))
         context = as_context(ctx)
         return like_jax(jax.device_put(kept, context.device), context)
     try:

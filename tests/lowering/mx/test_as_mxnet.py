@@ -86,3 +86,45 @@ def test_installing_twice_is_installing_once(tmp_path: Path):
     )
     ended = run(tmp_path, "script.py")
     assert ended.returncode == 0, ended.stderr
+
+
+SPAWNING = """
+import multiprocessing
+import sys
+
+import mxnet as mx
+
+
+class Job:
+    def __init__(self, size):
+        self.size = size
+
+
+def work(queue, job):
+    queue.put((int(mx.nd.ones((job.size,)).sum().asscalar()), __name__))
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=work, args=(queue, Job(3)))
+    process.start()
+    print(*queue.get(timeout=100), sys.argv, __file__)
+    process.join()
+"""
+
+
+def test_a_script_spawns_processes(tmp_path: Path):
+    (tmp_path / "script.py").write_text(SPAWNING)
+    ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")
+    assert ended.stdout == "3 __mp_main__ ['script.py', 'a'] script.py\n", ended.stderr
+
+
+def test_code_is_run_as_python_runs_it(tmp_path: Path):
+    code = "import mxnet, sys; print(mxnet.nd.ones(2).shape, sys.argv, __name__)"
+    ended = run(tmp_path, "-m", "lowering.mx", "-c", code, "x")
+    assert ended.stdout == "(2,) ['-c', 'x'] __main__\n", ended.stderr
+    command = [sys.executable, "-m", "lowering.mx", "-", "y"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    told = subprocess.run(command, cwd=tmp_path, env=env, input=code, capture_output=True, text=True)
+    assert told.stdout == "(2,) ['-', 'y'] __main__\n", told.stderr

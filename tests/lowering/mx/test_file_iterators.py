@@ -1,5 +1,8 @@
 """`mx.io`'s iterators over record files: of every kind of image and label, by MXNet's names."""
 
+# Every batch has labels here.
+# pyright: reportOptionalSubscript=false
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -76,5 +79,37 @@ def test_the_batch_of_a_loop_is_the_iterators(tmp_path: Path):
     assert rows.getdata().asnumpy().tolist() == [[1, 0, 3, 0], [0, 2, 0, 0]]  # the first, before it is taken
     for batch in rows:
         assert rows.getdata() is batch.data[0]
-        assert rows.getlabel() is (batch.label or ())[0]
+        assert rows.getlabel() is batch.label[0]
         assert rows.getpad() == batch.pad
+
+
+@pytest.mark.parametrize("index", ["half", "of another file", ""])
+def test_all_records_are_read_whatever_index_is_beside_the_file(tmp_path: Path, index: str):
+    path = tmp_path / "images.rec"
+    path.write_bytes(Path(IMAGES["path_imgrec"]).read_bytes())
+    lines = Path(IMAGES["path_imgrec"]).with_suffix(".idx").read_text().splitlines(keepends=True)
+    beside = {"half": "".join(lines[: len(lines) // 2]), "of another file": "0\t0\n1\t12\n", "": ""}[index]
+    (tmp_path / "images.idx").write_text(beside)
+    (batch,) = mx.io.ImageRecordIter(**{**IMAGES, "path_imgrec": str(path)})
+    np.testing.assert_array_equal(batch.label[0].asnumpy(), np.array(LABELS, np.float32))
+    assert (tmp_path / "images.idx").read_text() == beside
+
+
+def test_a_csv_file_has_a_first_batch_before_it_is_taken(tmp_path: Path):
+    (tmp_path / "x.csv").write_text("1,2\n3,4\n5,6\n")
+    rows = mx.io.CSVIter(data_csv=str(tmp_path / "x.csv"), data_shape=(2,), batch_size=2)
+    assert rows.getdata().asnumpy().tolist() == [[1, 2], [3, 4]]
+    assert [batch.data[0].asnumpy().tolist() for batch in rows] == [[[1, 2], [3, 4]], [[5, 6], [1, 2]]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mx.io.CSVIter(data_csv="none.csv", data_shape=(2,)),
+        lambda: mx.io.LibSVMIter(data_libsvm="none", data_shape=(2,), batch_size=1),
+        lambda: mx.image.ImageIter(1, (3, 4, 4), path_imglist="none.lst", path_root="."),
+    ],
+)
+def test_a_file_that_is_not_there_is_an_error_of_mxnets(make: Any):
+    with pytest.raises(mx.MXNetError, match="No such file: none"):
+        make()

@@ -11,7 +11,7 @@ import pytest
 
 from lowering import mx
 
-optimizers = mx.optimizer
+optimizers: Any = mx.optimizer
 
 
 def after(optimizer: Any, updates: int = 5, weight: Any = None) -> np.ndarray:
@@ -130,7 +130,7 @@ def test_states_as_bytes(with_optimizer: bool):
 def test_methods_of_a_subclass_are_called():
     calls: list[str] = []
 
-    class Halved(optimizers.Adam):  # pyright: ignore
+    class Halved(optimizers.Adam):
         def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
             calls.append(f"update {weight.dtype.__name__}")
             super().update(index, weight, grad * 0.5, state)
@@ -139,7 +139,7 @@ def test_methods_of_a_subclass_are_called():
             calls.append("create_state")
             return super().create_state(index, weight)
 
-    class Told(optimizers.SGD):  # pyright: ignore
+    class Told(optimizers.SGD):
         def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
             calls.append("update_multi_precision")
             super().update_multi_precision(index, weight, grad, state)

@@ -1,0 +1,13 @@
+"""The script of `python -m lowering.mx` in a process that `multiprocessing` spawned, as this module."""
+
+import os
+from pathlib import Path
+
+SCRIPT = "_LOWERING_MX_SCRIPT"
+"""The environment variable that tells spawned processes the script's path: Python tells them a module's name alone."""
+
+if __name__ == "__mp_main__":
+    from lowering.mx import install
+
+    install()
+    exec(compile(Path(os.environ[SCRIPT]).read_bytes(), os.environ[SCRIPT], "exec"), globals())
