@@ -53,6 +53,8 @@ def choose(
         return "xla"
     rows = rows_of(platform)
     fused = library and constant
+    if rows and not fused and applies("whole", direction, geometry):
+        return "whole"
     if not rows or (geometry.groups == 1 and geometry.macs <= SMALL):
         return LIBRARY if fused else "xla"
     row = _nearest(direction, geometry, rows)

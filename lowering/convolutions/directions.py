@@ -95,6 +95,7 @@ TRANSFORMED: Mapping[str, Rule] = {
 FORWARD: Mapping[str, Rule] = {
     "xla": xla.forward,
     "product": windows.product,
+    "whole": windows.whole,
     "im2col": windows.im2col,
     "winograd2": partial(_winograd, tile=2),
     "winograd4": partial(_winograd, tile=4),
@@ -142,6 +143,7 @@ def _phase(data: Array, weight: Array, g: Geometry) -> Array:
 DATA: Mapping[str, Rule] = {
     "xla": xla.data_gradient,
     "product": windows.product_data,
+    "whole": windows.whole_data,
     **{name: partial(_as_forward, rule=FORWARD[name]) for name in FORWARD if name.startswith(("im2col", "winograd"))},
     "shifts": _shifted_data,
     "phases": partial(by_phases, forward=_phase),
@@ -181,6 +183,7 @@ def _summed(ograd: Array, data: Array, g: Geometry, *, rule: Rule) -> Array:
 WEIGHT: Mapping[str, Rule] = {
     "xla": xla.weight_gradient,
     "product": windows.product_weight,
+    "whole": windows.whole_weight,
     "turned": windows.turned_weight,
     "im2col": windows.im2col_weight,
     "shifts": _shifted_weight,

@@ -128,6 +128,11 @@ def _by_product(direction: Direction, g: Geometry) -> bool:
     return g.groups == 1 and prod(g.kernel) == 1 and not any(g.pad)
 
 
+def _by_whole(direction: Direction, g: Geometry) -> bool:
+    """One window, which is all of the data."""
+    return g.groups == 1 and prod(g.kernel) > 1 and g.kernel == g.size and not any(g.pad) and set(g.out_size) == {1}
+
+
 def _by_turned(direction: Direction, g: Geometry) -> bool:
     return direction == "weight" and _by_product(direction, g) and _has_stride_1(g)
 
@@ -167,6 +172,7 @@ LIBRARY = "library"
 ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "xla": lambda direction, g: True,
     "product": _by_product,
+    "whole": _by_whole,
     "turned": _by_turned,
     "im2col": _by_im2col,
     "winograd2": _by_winograd,

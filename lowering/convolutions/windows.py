@@ -106,6 +106,26 @@ def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     return found.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 
+def whole(data: Array, weight: Array, g: Geometry) -> Array:
+    """Of one window, which is all of the data: the product of samples with the weight."""
+    return contract(_flat(data), weight.reshape(-1, g.filters), 1, 0).reshape(-1, *g.out_size, g.filters)
+
+
+def whole_data(ograd: Array, weight: Array, g: Geometry) -> Array:
+    """The product of the head gradient with the same weight. XLA's convolution would multiply with the zeros around
+    the head gradient: for a window of 7×7, 49 times as often."""
+    return contract(_flat(ograd), weight.reshape(-1, g.filters), 1, 1).reshape(-1, *g.size, g.channels)
+
+
+def whole_weight(ograd: Array, data: Array, g: Geometry) -> Array:
+    """The product of samples with their head gradients."""
+    return contract(_flat(data), _flat(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
+
+
+def _flat(array: Array) -> Array:
+    return array.reshape(array.shape[0], -1)
+
+
 def turned_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     """The product of the head gradient, laid on its side before, with data: one of many channels is a quarter faster
     than that over the first axes of both. The barrier keeps XLA from making the one of the other."""

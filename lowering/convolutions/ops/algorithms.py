@@ -94,9 +94,9 @@ def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int],
         return XLA
     if p.channel_axis == 1 and is_pointwise(p):
         return "product"
-    if p.num_group == 1:
-        return XLA
     g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
+    if p.num_group == 1:
+        return "whole" if applies("whole", direction, g) else XLA
     if applies("shifts", direction, g):
         return "rows" if applies("rows", direction, g) else "shifts"
     return choose(direction, g, platform)

@@ -18,6 +18,7 @@ from lowering.convolutions import directions, pointwise
 from lowering.convolutions.geometry import XLA, Geometry, geometry_of
 from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.rows import by_rows
+from lowering.convolutions.windows import contract
 from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ops.nn import convolution as ops
 
@@ -74,6 +75,16 @@ def _weight_last(p: ops.ConvolutionGeometry, weight: Array) -> Array:
     return jnp.moveaxis(weight, (p.channel_axis, 0), (-2, -1))
 
 
+def _flat(array: Array) -> Array:
+    """Samples, or filters, as rows."""
+    return array.reshape(array.shape[0], -1)
+
+
+def _one_place(p: ops.ConvolutionGeometry, rows: Array) -> Array:
+    """Rows (n, f) as an output of one place."""
+    return jnp.expand_dims(rows, p.spatial_axes)
+
+
 def _matrix(weight: Array) -> Array:
     """A weight (f, c, 1, …) as (f, c)."""
     return weight.reshape(weight.shape[:2])
@@ -90,6 +101,8 @@ def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, algorithm: 
     """The convolution without bias."""
     if algorithm == "product":
         return pointwise.forward(data, _matrix(weight))
+    if algorithm == "whole":
+        return _one_place(p, contract(_flat(data), _flat(weight), 1, 1))
     if algorithm == "shifts":
         sizes = [
             (data.shape[axis] + 2 * pad - kernel) // stride + 1
@@ -123,6 +136,8 @@ def data_gradient(
     """The gradient of data of a shape, whose convolution has the head gradient ograd."""
     if algorithm == "product":
         return pointwise.data_gradient(ograd, _matrix(weight))
+    if algorithm == "whole":
+        return contract(_flat(ograd), _flat(weight), 1, 0).reshape(shape)
     if algorithm not in (XLA, "shifts"):
         geometry = _geometry(p, shape, ograd.dtype)
         out = directions.data_gradient(_last(p, ograd), _weight_last(p, weight), geometry, algorithm)
@@ -171,6 +186,8 @@ def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, al
     if algorithm == "product":
         found = pointwise.weight_gradient(ograd, data)
         return found.reshape(*found.shape, *p.kernel)
+    if algorithm == "whole":
+        return contract(_flat(ograd), _flat(data), 0, 0).reshape(-1, *data.shape[1:])
     if algorithm == "rows":
         return jnp.expand_dims(jnp.moveaxis(by_rows(ograd, data, _shifts(p)), -1, 0), p.channel_axis)
     if algorithm == "shifts":

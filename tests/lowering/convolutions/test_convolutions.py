@@ -51,6 +51,8 @@ GEOMETRIES = {
     "two groups of many channels": of((6, 5), 8, 10, (3, 3), pad=1, groups=2),
     "two groups of many channels, stride 2": of((6, 5), 8, 10, (3, 2), stride=2, pad=1, groups=2),
     "two groups of too many channels for shifts": of((6, 5), 16, 18, (3, 3), pad=1, groups=2),
+    "3×2, all of the data": of((3, 2), 4, 5, (3, 2)),
+    "1-D, all of the data, stride 2": of((6,), 3, 4, (6,), stride=2),
     "1-D, stride 2": of((12,), 4, 5, (5,), stride=2, pad=2),
     "3-D": of((5, 4, 3), 2, 3, (3, 3, 3), pad=1),
     "3-D, stride 2": of((5, 6, 4), 2, 3, (3, 2, 1), stride=2, pad=(1, 0, 0)),
