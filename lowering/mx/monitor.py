@@ -94,4 +94,4 @@ def _listed(values: Any) -> list[NDArray]:
 
 
 def _statistic_text(value: NDArray) -> str:
-    return f"{value.asscalar() if value.shape == (1,) else value.asnumpy()}\t"
+    return f"{value.asscalar() if value.shape == (1,) else value.asnumpy()!s}\t"

@@ -534,7 +534,9 @@ class Module(BaseModule):
         """Write `prefix-symbol.json` and `prefix-0001.params`, and with save_optimizer_states `prefix-0001.states`."""
         checkpoints.save_checkpoint(prefix, epoch, self._symbol, *self.get_params(), remove_amp_cast)
         if save_optimizer_states:
-            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+            states = f"{prefix}-{epoch:04d}.states"
+            self.save_optimizer_states(states)
+            self.logger.info('Saved optimizer state to "%s"', states)
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.mxnet.params import load_arrays, save_arrays
@@ -15,8 +15,14 @@ from symjax_nnvm.mxnet.sparse import SparseArray
 
 
 def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) -> None:
-    """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them. Raises ParamsFormatError, OSError."""
+    """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them. Raises ParamsFormatError,
+    NotAnArrayError, a TypeError, for other arrays, OSError."""
     arrays = [data] if isinstance(data, NDArray) else data
+    values = arrays.values() if isinstance(arrays, Mapping) else arrays if isinstance(arrays, list | tuple) else ()
+    for value in values:
+        if not isinstance(value, NDArray):
+            problem = "save only accept dict str->NDArray or list of NDArray"
+            raise NotAnArrayError(problem, got=type(value).__name__, fix="mx.nd.array(value) makes one.")
     if isinstance(arrays, Mapping):
         save_arrays(fname, {name: np.asarray(value) for name, value in arrays.items()})
     elif isinstance(arrays, list | tuple):

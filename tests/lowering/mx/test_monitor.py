@@ -42,3 +42,12 @@ def test_inputs_of_gradients_are_mxnets_where_both_read_the_same():
     ours, theirs = told(mx, "mlp, all")[0], list(THEIRS["mlp, all"][0])
     at = theirs.index("fc1_backward_input2")
     assert ours == theirs[: at - 1] + theirs[at + 1 :]
+
+
+def test_a_statistic_is_told_with_the_digits_of_its_dtype():
+    ex = mx.sym.Activation(mx.sym.Variable("data"), act_type="relu", name="act").simple_bind(mx.cpu(), data=(1,))
+    monitor = mx.mon.Monitor(1, stat_func=lambda x: x)
+    monitor.install(ex)
+    monitor.tic()
+    ex.forward(data=mx.nd.array([0.8750305]))
+    assert [(name, text) for _, name, text in monitor.toc()] == [("act_output", "0.8750305\t")]

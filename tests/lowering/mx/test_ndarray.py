@@ -281,6 +281,13 @@ def test_saving_and_loading(tmp_path: Path):
     mx.nd.waitall()
 
 
+@pytest.mark.parametrize("data", [[1, 2], {"a": np.ones(2)}, [np.ones(2)]])
+def test_only_arrays_are_saved(tmp_path: Path, data: Any):
+    with pytest.raises(TypeError, match="save only accept dict str->NDArray or list of NDArray"):
+        mx.nd.save(str(tmp_path / "x"), data)
+    assert not list(tmp_path.iterdir())
+
+
 def test_contexts():
     with mx.Context("cpu", 3):
         assert mx.current_context() == mx.cpu(3)
