@@ -50,4 +50,4 @@ def test_a_statistic_is_told_with_the_digits_of_its_dtype():
     monitor.install(ex)
     monitor.tic()
     ex.forward(data=mx.nd.array([0.8750305]))
-    assert [(name, text) for _, name, text in monitor.toc()] == [("act_output", "0.8750305\t")]
+    assert {name: text for _, name, text in monitor.toc()}["act_output"] == "0.8750305\t"
