@@ -83,7 +83,8 @@ def dtype_name(value: Any) -> DType:
             raise ValueError("unknown dtype code -1")
         return name
     try:
-        name = np.dtype(value).name  # pyright: ignore[reportCallIssue, reportArgumentType]
+        dtype = np.dtype(value)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        name = "bfloat16" if dtype.names == ("bfloat16",) else dtype.name  # MXNet's is a record with one field
     except TypeError:
         name = getattr(value, "__name__", str(value))  # ml_dtypes.bfloat16 without importing ml_dtypes
     if name not in DTYPE_CODES:

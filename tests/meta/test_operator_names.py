@@ -40,7 +40,7 @@ NAMING = {
     "lowering/sharding/ctx_groups.py": f"{_BUILDS}: copies to another device",
     "lowering/mx/ndarray/__init__.py": _API,
     "lowering/mx/ndarray/array.py": f"{_API}: those of Python's operators on arrays",
-    "lowering/mx/contrib/amp/amp.py": f"{_BUILDS}: casts",
+    "lowering/mx/mixed_precision.py": f"{_BUILDS}: casts",
     "symjax_nnvm/surgery/amp_casts.py": "the casts that MXNet takes out of a network that it saves",
     "lowering/mx/gluon/loss.py": _LAYER,
     "lowering/mx/gluon/nn/conv_layers.py": _LAYER,

@@ -21,8 +21,10 @@ from lowering.mx.gluon.errors import (
 from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.structure import _flatten, _regroup, fits, kinds_in
 from lowering.mx.gluon.weights import Parameter
+from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.symbol.bound import as_symbol
 from symjax_nnvm.errors import NNVMError, close_names
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -126,7 +128,10 @@ class HybridBlock(Block):
             problem = f"hybrid_forward of {type(self).__name__} must return symbols when F is mx.sym"
             raise BlockTypeError(problem, got=repr(out)[:80])
         inputs = [each for each in variables if each is not None]
-        self._cached_graph = inputs, outputs[0] if len(outputs) == 1 else sym.Group(outputs)
+        given = (each for each in flat if each is not None)
+        dtypes = {str(variable.name): each.dtype for variable, each in zip(inputs, given, strict=True)}
+        traced = outputs[0] if len(outputs) == 1 else sym.Group(outputs)
+        self._cached_graph = inputs, as_symbol(with_policy(traced, dtypes))
         return self._cached_graph
 
     def traced(self, wanted_by: str) -> tuple[list[Any], Any]:

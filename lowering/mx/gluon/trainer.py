@@ -48,6 +48,8 @@ class Trainer:
         self._optimizer = self._made_optimizer(optimizer, dict(optimizer_params or {}))
         self._updaters = [optimizers.get_updater(self._optimizer) for _ in self._contexts]
         self._scale = self._optimizer.rescale_grad
+        self._amp_loss_scaler: Any = None
+        self._amp_original_scale = self._scale
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._forget_store()
 
@@ -191,8 +193,7 @@ class Trainer:
             self._kvstore.pushpull(key, pushed, out=pulled, priority=-key)
 
     def _update(self, ignore_stale_grad: bool) -> None:
-        scaler = getattr(self, "_amp_loss_scaler", None)
-        if scaler is not None and scaler.has_overflow(self._params):
+        if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
             return
         on_store = self._kvstore is not None and self._update_on_kvstore
         updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
@@ -209,6 +210,13 @@ class Trainer:
         for updater, update in zip(self._updaters, updates, strict=True):
             if update:
                 updater(*map(list, zip(*update, strict=True)))
+
+    def unscale_grads(self) -> None:
+        """Multiply the gradients by the factor of `step`, which is 1 from then on: `amp.unscale` does so."""
+        for param in self._params:
+            for grad in param.list_grad() if param.grad_req != "null" else ():
+                grad[:] *= self._scale
+        self._scale = 1.0
 
     # -- files -------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
+from lowering.mx.mixed_precision import dtypes_of, with_policy
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.told import told_shapes
 from symjax_nnvm.errors import BindError, CallError
@@ -87,19 +88,22 @@ class Symbol(GraphSymbol):
         context = as_context(ctx)
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
-        held = bind(self, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
+        names, states = self.list_arguments(), self.list_auxiliary_states()
+        network = with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states))
+        held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
 
     def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
         """Without the names that the graph does not have, if the others decide all shapes."""
+        network = with_policy(self, given["type_dict"] or {})
         try:
-            return simple_bind(self, **given, **shapes)
+            return simple_bind(network, **given, **shapes)
         except BindError:
             inputs = self.list_inputs()
             read = {name: shape for name, shape in shapes.items() if name in inputs or name in _OPTIONS}
             if len(read) < len(shapes):
                 with suppress(BindError):
-                    return simple_bind(self, **given, **read)
+                    return simple_bind(network, **given, **read)
             raise
 
     def _requests(self, grad_req: Any) -> Any:

@@ -2,12 +2,15 @@
 
 MXNet decides by lists of operators; here the operators' cards do. Parameters, states and outputs stay float32: a
 converted network is bound and trained as it was. Half precision is float16, or bfloat16, which needs no scaled losses.
+After `init`, what is traced or bound is converted by itself.
 """
 
 from __future__ import annotations
 
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.contrib.amp import amp as amp
+from lowering.mx.contrib.amp import loss_scaler as loss_scaler
+from lowering.mx.contrib.amp.amp import bfloat16 as bfloat16
 from lowering.mx.contrib.amp.amp import convert_bucketing_module as convert_bucketing_module
 from lowering.mx.contrib.amp.amp import convert_hybrid_block as convert_hybrid_block
 from lowering.mx.contrib.amp.amp import convert_model as convert_model

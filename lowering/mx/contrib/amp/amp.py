@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from lowering.mx import mixed_precision
+from lowering.mx.contrib.amp.loss_scaler import LossScaler
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
+from lowering.mx.gluon.errors import BlockTypeError, MismatchError
+from lowering.mx.gluon.trainer import Trainer
 from lowering.mx.module import BucketingModule
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.ir.attributes import FLossEquivalent, Precision, TPrecision
-from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op, list_unique_ops
-from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.ir.types import dtype_code
-from symjax_nnvm.passes.reduce_precision import precision_of, reduce_precision
+from symjax_nnvm.ir.types import dtype_name
+from symjax_nnvm.passes.reduce_precision import precision_of
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
-_CAST = Op.get("amp_cast")
+bfloat16 = np.dtype([("bfloat16", np.uint16)])
+"""MXNet's name of the dtype for NumPy; functions of `mx` take it for "bfloat16"."""
 
 _amp_initialized = False
-"""MXNet's word for whether `init` was called, which libraries read: here it switches nothing on."""
+"""MXNet's word for whether `init` was called, which libraries read."""
 
 Names = Sequence[str] | None
 Conditions = Sequence[tuple[str, str, Sequence[str]]] | None
@@ -37,9 +40,40 @@ def init(
     conditional_fp32_ops: Conditions = None,
     fp32_ops: Names = None,
 ) -> None:
-    """Nothing but a warning: a network is converted by `convert_symbol`, not by a switch for all that is built."""
-    way = "Convert networks by mx.contrib.amp.convert_symbol or convert_model."
-    warnings.warn(f"mx.contrib.amp.init switches nothing on here. {way}", UserWarning, stacklevel=2)
+    """Run in half precision what is hybridised and traced, or bound, from now on: float16 or bfloat16.
+
+    Parameters, states, gradients and outputs stay float32, and so do eager calls: hybridise a block. The first call
+    counts. The lists are those of `convert_symbol`. Raises MismatchError, an AssertionError, for another dtype, and
+    OpNotRegisteredError.
+    """
+    global _amp_initialized
+    if _amp_initialized:
+        return
+    policy = _policy(target_dtype, target_precision_ops, fp32_ops, conditional_fp32_ops)
+    if policy.dtype not in ("float16", "bfloat16"):
+        problem = "AMP currently supports only float16 or bfloat16 as a target_dtype"
+        raise MismatchError(problem, got=target_dtype)
+    _amp_initialized = True
+    logging.info("Using AMP")
+    mixed_precision.switch_on(policy)
+
+
+def _policy(
+    dtype: Any, half_ops: Names, fp32_ops: Names, conditional_fp32_ops: Conditions, excluded: Names = None
+) -> mixed_precision.Policy:
+    half, single = _operators(half_ops), _operators(fp32_ops)
+    conditions = [
+        (Op.get(name), key, {str(value) for value in values}) for name, key, values in conditional_fp32_ops or ()
+    ]
+    names = set(excluded or ())
+
+    def precision(node: Node) -> Precision:
+        in_single = node.name in names or node.op in single
+        if in_single or any(node.op is op and node.attrs.dict.get(key) in values for op, key, values in conditions):
+            return "float32"
+        return "half" if node.op in half else precision_of(node)
+
+    return mixed_precision.Policy(dtype if isinstance(dtype, str) else dtype_name(dtype), precision)
 
 
 def convert_symbol(
@@ -58,25 +92,8 @@ def convert_symbol(
     conditional_fp32_ops: those that do so for some values of a parameter. excluded_sym_names: nodes that stay float32.
     data_names, cast_optional_params: MXNet's; variables stay float32. Raises PassError for another dtype.
     """
-    half, single = _operators(target_dtype_ops), _operators(fp32_ops)
-    conditions = [
-        (Op.get(name), key, {str(value) for value in values}) for name, key, values in conditional_fp32_ops or ()
-    ]
-    excluded = set(excluded_sym_names or ())
-
-    def precision(node: Node) -> Precision:
-        in_single = node.name in excluded or node.op in single
-        if in_single or any(node.op is op and node.attrs.dict.get(key) in values for op, key, values in conditions):
-            return "float32"
-        return "half" if node.op in half else precision_of(node)
-
-    graph = reduce_precision(Graph(sym.outputs), _name(target_dtype), precision=precision)
-    converted = GraphSymbol(graph.outputs).copy()
-    for node in post_order(converted.outputs):  # what a cast reads has no dtype that follows from what it gives
-        for each in (entry.node for entry in node.inputs if node.op is _CAST and entry.node.is_variable):
-            if "__dtype__" not in each.attrs.dict:
-                GraphSymbol([NodeEntry(each)]).set_attrs({"__dtype__": str(dtype_code("float32"))})
-    return as_symbol(converted)
+    policy = _policy(target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
+    return as_symbol(mixed_precision.with_casts(sym, policy))
 
 
 def convert_model(
@@ -133,29 +150,48 @@ def convert_hybrid_block(
 
 
 def init_trainer(optimizer_or_trainer: Any) -> None:
-    """Nothing: gradients need no scaled losses, as what is not converted runs in float32, and bfloat16 has its range.
+    """Give a `gluon.Trainer` a scale of losses that changes with the gradients: `scale_loss` uses it, and a step whose
+    gradients overflow is left out.
 
-    MXNet's trainers get a scale that changes with the gradients.
+    Raises MismatchError, an AssertionError, before `init`, and BlockTypeError, a TypeError, for what is no Trainer.
     """
+    if not _amp_initialized:
+        raise MismatchError("AMP not initialized, did you forget to call amp.init()?")
+    _refuse_others(optimizer_or_trainer)
+    optimizer_or_trainer._amp_loss_scaler = LossScaler()
+    optimizer_or_trainer._amp_original_scale = optimizer_or_trainer._scale
 
 
 @contextmanager
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
-    """A block with the loss, or losses, as they are; see `init_trainer`."""
-    yield loss
+    """A block with the loss, or a list of the losses, multiplied by the scale of a Trainer, whose steps divide by it.
+
+    Raises MismatchError, an AssertionError, without `init_trainer`.
+    """
+    scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
+    if scaler is None:
+        raise MismatchError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
+    optimizer_or_trainer._scale = optimizer_or_trainer._amp_original_scale / scaler.loss_scale
+    yield [each * scaler.loss_scale for each in loss] if isinstance(loss, list | tuple) else loss * scaler.loss_scale
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Nothing: gradients are not scaled; see `init_trainer`."""
+    """Divide the gradients of a Trainer by its scale before `step`, for who reads them, as clipping does.
+
+    Raises BlockTypeError, a TypeError, for what is no Trainer.
+    """
+    _refuse_others(optimizer_or_trainer)
+    optimizer_or_trainer.unscale_grads()
+
+
+def _refuse_others(trainer: Any) -> None:
+    if not isinstance(trainer, Trainer):
+        raise BlockTypeError("AMP is only compatible with a Gluon Trainer", got=type(trainer).__name__)
 
 
 def _operators(names: Names) -> set[Op]:
     """Operators by name. Raises OpNotRegisteredError."""
     return {Op.get(name) for name in names or ()}
-
-
-def _name(dtype: Any) -> str:
-    return dtype if isinstance(dtype, str) else np.dtype(dtype).name
 
 
 # -- which operators run how -------------------------------------------------------------------------------------------

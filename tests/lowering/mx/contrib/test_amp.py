@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx import mixed_precision
 
 amp = mx.contrib.amp
 RNG = np.random.default_rng(6)
@@ -93,16 +98,20 @@ def test_lists():
     assert "SoftmaxOutput" in amp.list_loss_output_functions("float16")
     assert amp.list_lp16_use_fp32_params("float16") is None
     assert amp.amp.convert_symbol is amp.convert_symbol
-    with pytest.warns(UserWarning, match="amp.init switches nothing on here. Convert networks by"):
-        amp.init()
 
 
-def test_a_block_is_converted_and_its_losses_need_no_scale():
+def block() -> Any:
+    """Two layers, hybridised."""
     net = mx.gluon.nn.HybridSequential(prefix="net_")
     with net.name_scope():
         net.add(mx.gluon.nn.Dense(4, activation="relu"), mx.gluon.nn.Dense(2))
     net.initialize(mx.init.Xavier())
     net.hybridize()
+    return net
+
+
+def test_a_block_is_converted():
+    net = block()
     x = mx.nd.array(np.linspace(-1, 1, 12).reshape(2, 6))
     with pytest.raises(RuntimeError, match=r"first call block.hybridize\(\)"):
         amp.convert_hybrid_block(net)
@@ -112,12 +121,113 @@ def test_a_block_is_converted_and_its_losses_need_no_scale():
     found = half(x).asnumpy()
     assert found.dtype == np.float32
     assert 0 < np.abs(found - expected).max() < 0.02
-    trainer = mx.gluon.Trainer(half.collect_params(), "sgd", {"learning_rate": 0.1})
+
+
+@pytest.fixture
+def switched_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`amp.init` may be called; after the test it has not been."""
+    monkeypatch.setattr(amp.amp, "_amp_initialized", False)
+    yield
+    mixed_precision.switch_on(None)
+
+
+@pytest.mark.usefixtures("switched_off")
+@pytest.mark.parametrize("dtype", ["float16", np.float16, "bfloat16", amp.bfloat16])
+def test_after_init_what_is_traced_or_bound_has_casts(dtype: Any, caplog: pytest.LogCaptureFixture):
+    x = mx.nd.array(np.linspace(-1, 1, 12).reshape(2, 6))
+    net, before = block(), block()
+    expected, old = net(x), before(x)
+    with caplog.at_level("INFO"):
+        amp.init(dtype)
+        amp.init("float64")  # only the first call counts
+    assert caplog.messages == ["Using AMP"]
+    assert (before(x) == old).asnumpy().all()  # traced before
+    net.hybridize()
+    found = net(x)
+    assert found.dtype == np.float32
+    assert 0 < np.abs((found - expected).asnumpy()).max() < 0.02
+    _, symbol = net.traced("show")
+    assert any(name.endswith("16_output") for name in symbol.get_internals().list_outputs())
+    data, weight = mx.sym.var("data"), RNG.standard_normal((3, 6)).astype("float32")
+    product = mx.sym.FullyConnected(data, num_hidden=3, no_bias=True, name="fc")
+    exact = x.asnumpy() @ weight.T
+    bound = product.bind(mx.cpu(), {"data": x, "fc_weight": mx.nd.array(weight)}, grad_req="null")
+    simple = product.simple_bind(mx.cpu(), data=(2, 6), grad_req="null")
+    simple.copy_params_from({"fc_weight": mx.nd.array(weight)})
+    for output in (bound.forward()[0], simple.forward(data=x)[0]):
+        assert output.dtype == np.float32
+        assert 1e-6 < np.abs(output.asnumpy() - exact).max() < 0.05
+    with jax.enable_x64(True):
+        args = {"data": mx.nd.array(x, dtype="float64"), "fc_weight": mx.nd.array(weight, dtype="float64")}
+        whole = product.bind(mx.cpu(), args).forward()[0]
+        assert whole.dtype == np.float64
+        np.testing.assert_allclose(whole.asnumpy(), exact, rtol=1e-6)  # what is no float32 is not cast
+
+
+@pytest.mark.usefixtures("switched_off")
+def test_a_scaled_loss_trains_as_an_exact_one_does(tmp_path: Path):
+    x = mx.nd.array(np.linspace(-1, 1, 12).reshape(2, 6))
+    exact, half = block(), block()
+    exact(x)
+    exact.save_parameters(str(tmp_path / "values"))
+    half.load_parameters(str(tmp_path / "values"))
+    amp.init()
+    trained = []
+    for net in (exact, half):
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, update_on_kvstore=False)
+        if net is half:
+            amp.init_trainer(trainer)
+        for _ in range(3):
+            with mx.autograd.record():
+                loss = ((net(x) - 1) ** 2).mean() * 1e-6  # its gradients are below what float16 holds
+                loss = loss if net is exact else [loss]
+                with nullcontext([loss]) if net is exact else amp.scale_loss(loss, trainer) as scaled:
+                    mx.autograd.backward(scaled)
+            if net is half:
+                amp.unscale(trainer)
+            trainer.step(1e-6)
+        trained.append([param.data().asnumpy() for param in net.collect_params().values()])
+    for found, expected in zip(*trained, strict=True):
+        np.testing.assert_allclose(found, expected, atol=5e-3)
+    assert any(np.abs(found - expected).max() > 0 for found, expected in zip(*trained, strict=True))
+
+
+@pytest.mark.usefixtures("switched_off")
+def test_a_step_that_overflows_is_left_out(caplog: pytest.LogCaptureFixture):
+    amp.init()
+    net, x = block(), mx.nd.ones((2, 6))
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     amp.init_trainer(trainer)
-    with mx.autograd.record():
-        loss = (half(x) ** 2).sum()
-        with amp.scale_loss(loss, trainer) as scaled:
-            scaled.backward()
-    amp.unscale(trainer)
-    trainer.step(1)
-    assert float((half(x) ** 2).sum().asscalar()) < float(loss.asscalar())
+    scaler = trainer._amp_loss_scaler
+    before = None
+    scales = []
+    for factor in (0.01, 1e38, 0.01, 0.01):
+        with mx.autograd.record():
+            loss = net(x).mean() * factor
+            with amp.scale_loss(loss, trainer) as scaled:
+                scaled.backward()
+        before = net[0].weight.data().asnumpy()
+        with caplog.at_level("INFO"):
+            trainer.step(1)
+        assert (net[0].weight.data().asnumpy() == before).all() == (factor > 1)
+        scales.append(scaler.loss_scale)
+    assert scales == [2.0**16, 2.0**16, 2.0**15, 2.0**15]  # the next step has the smaller one
+    assert "AMP: decreasing loss scale to 32768.000000" in caplog.messages
+    scaler._unskipped = 1999
+    assert not scaler.has_overflow(net.collect_params().values())
+    assert not scaler.has_overflow(net.collect_params().values())
+    assert scaler.loss_scale == 2.0**16
+
+
+@pytest.mark.usefixtures("switched_off")
+def test_errors_of_init():
+    trainer = mx.gluon.Trainer(block().collect_params(), "sgd")
+    with pytest.raises(AssertionError, match="did you forget to call amp.init()"):
+        amp.init_trainer(trainer)
+    with pytest.raises(AssertionError, match="AMP currently supports only float16 or bfloat16"):
+        amp.init("float64")
+    amp.init()
+    with pytest.raises(TypeError, match="only compatible with a Gluon Trainer"):
+        amp.init_trainer(mx.optimizer.create("sgd"))
+    with pytest.raises(AssertionError, match="did you forget to call amp.init_trainer()"), amp.scale_loss(1, trainer):
+        pass
