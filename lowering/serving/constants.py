@@ -16,6 +16,7 @@ from lowering.core.program import Program
 from lowering.sharding.placement import Placement, put
 from lowering.xla.options import jit
 from symjax_nnvm import __version__
+from symjax_nnvm.io.files import release_pages
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape
@@ -24,6 +25,10 @@ from symjax_nnvm.pipeline import Options
 __all__ = ["ConstantStore", "Wanted"]
 
 Arrays = Mapping[str, Any]
+
+
+_AT_ONCE = 1 << 28
+"""Bytes of values that one program computes: it reads as many, and keeps as many on the way."""
 
 
 class Wanted(NamedTuple):
@@ -74,21 +79,20 @@ class ConstantStore:
         addresses: dict[str, str] = {}
         if values is not None:
             addresses = dict(zip(values.attrs["names"], self._addresses(values), strict=True))
-        held = self._on_device([n for n in (*program.arg_names, *program.aux_names) if n in self.constants])
+        held = [n for n in (*program.arg_names, *program.aux_names) if n in self.constants]
         names = {address: name for name, address in addresses.items()}
         arrays = {address: array for address in names if (array := self._computed.get(address)) is not None}
         arrays |= self._of_saved(programs, options, {a: name for a, name in names.items() if a not in arrays})
-        missing = [address for address in names if address not in arrays]
-        avals, compute = self._compiling(programs.precompute(options, [names[a] for a in missing]), missing)
+        avals, compute = self._compiling(programs, options, {a: name for a, name in names.items() if a not in arrays})
         avals |= {address: _aval(array) for address, array in arrays.items()}
 
         def make() -> dict[str, jax.Array]:
             values = arrays | compute()
             self._computed.update(values)
-            return held | {name: values[address] for name, address in addresses.items()}
+            return self._on_device(held) | {name: values[address] for name, address in addresses.items()}
 
-        wanted = {name: _aval(array) for name, array in held.items()}
-        return Wanted(wanted | {name: avals[address] for name, address in addresses.items()}, make)
+        wanted = self._avals(held) | {name: avals[address] for name, address in addresses.items()}
+        return Wanted(wanted, make)
 
     def _of_saved(self, programs: Programs, options: Options, names: Mapping[str, str]) -> dict[str, jax.Array]:
         """The saved values that equal what this process would compute, by address. names: by address."""
@@ -96,23 +100,51 @@ class ConstantStore:
         once = programs.precompute(options, [names[address] for address in saved])
         if once is None:
             return {}
-        dtypes = self.dtypes
-        avals = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
         arrays = {}
-        for address, aval in zip(saved, jax.eval_shape(_computing(once), avals), strict=True):
+        for address, aval in zip(saved, jax.eval_shape(_computing(once), self._avals(once.arg_names)), strict=True):
             array = self.saved[address]
             if (array.shape, array.dtype) == (aval.shape, aval.dtype):
                 arrays[address] = put(array, self.placement.of())
         return arrays
 
     def _compiling(
-        self, once: Program | None, addresses: Sequence[str]
+        self, programs: Programs, options: Options, names: Mapping[str, str]
+    ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
+        """Shapes and dtypes of values by their addresses, and a function that computes them, some after the others.
+        names: by address."""
+        avals: dict[str, jax.ShapeDtypeStruct] = {}
+        calls: list[Callable[[], dict[str, jax.Array]]] = []
+        for addresses in self._portions(programs, options, names):
+            once = programs.precompute(options, [names[address] for address in addresses])
+            assert once is not None
+            part, call = self._compiling_part(once, addresses)
+            avals |= part
+            calls.append(call)
+        return avals, lambda: {address: array for call in calls for address, array in call().items()}
+
+    def _portions(self, programs: Programs, options: Options, names: Mapping[str, str]) -> list[list[str]]:
+        """The addresses by the programs that compute them: one, unless the constants are many bytes."""
+        portions: list[list[str]] = []
+        once = programs.precompute(options, [*names.values()])
+        if once is None:
+            return portions
+        if sum(self.constants[name].nbytes for name in once.arg_names) <= _AT_ONCE:
+            return [[*names]]
+        left = 0
+        for address, aval in zip(names, jax.eval_shape(_computing(once), self._avals(once.arg_names)), strict=True):
+            size = aval.size * aval.dtype.itemsize
+            if size > left or not portions:
+                portions.append([])
+                left = _AT_ONCE
+            portions[-1].append(address)
+            left -= size
+        return portions
+
+    def _compiling_part(
+        self, once: Program, addresses: Sequence[str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
         """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
-        if once is None:
-            return {}, dict
-        arguments = self._on_device(once.arg_names)
-        lowered = jit(_computing(once), platform=self._platform, once=True).lower(arguments)
+        lowered = jit(_computing(once), platform=self._platform, once=True).lower(self._avals(once.arg_names))
         if self.placement.mesh is None:
             compiled, where = lowered.compile, [self.placement.of()] * len(addresses)
         else:  # XLA says where on the mesh the results are stored
@@ -120,17 +152,28 @@ class ConstantStore:
             compiled, where = lambda: executable, executable.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
         avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=sharding) for out, sharding in pairs]
-        return dict(zip(addresses, avals, strict=True)), lambda: dict(
-            zip(addresses, compiled()(arguments), strict=True)
-        )
+
+        def compute() -> dict[str, jax.Array]:
+            values = jax.block_until_ready(compiled()(self._on_device(once.arg_names)))  # which frees its arguments
+            return dict(zip(addresses, values, strict=True))
+
+        return dict(zip(addresses, avals, strict=True)), compute
+
+    def _avals(self, names: Sequence[str]) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes and dtypes of constants, as they are on the device."""
+        dtypes = self.dtypes
+        return {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n], sharding=self._shardings[n]) for n in names}
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        """Constants on the device, each once for as long as it is held."""
+        """Constants on the device, each once for as long as it is held; what was read of their files is dropped."""
         arrays = {}
         for name in names:
             array = self._placed.get(name)
             if array is None:
-                array = self._placed[name] = put(self.constants[name], self._shardings[name])
+                constant = self.constants[name]
+                array = self._placed[name] = put(constant, self._shardings[name])
+                if isinstance(constant, np.ndarray):
+                    release_pages(constant)
             arrays[name] = array
         return arrays
 

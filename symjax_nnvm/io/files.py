@@ -20,6 +20,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError
 
 try:
@@ -318,15 +320,35 @@ def bounded_lines(file: BinaryIO, limit: int, error: type[NNVMError] = FileError
         yield line
 
 
+class _ReadOnlyMap(mmap.mmap):
+    """A file in memory that nothing writes: its pages hold what the file holds."""
+
+
 def map_file(file: BinaryIO) -> mmap.mmap:
     """An open file's bytes, read when they are used. The file may be replaced meanwhile, but not changed in its place.
 
     Raises FileError for an empty file and one that the system does not map.
     """
     try:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return _ReadOnlyMap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (ValueError, OSError) as error:
         raise FileError(f"{file.name} cannot be mapped into memory: {error}.") from None
+
+
+def release_pages(array: np.ndarray) -> None:
+    """Give the memory of an array that `map_file` mapped back to the system, which reads the file again when the array
+    is used. Other arrays keep theirs."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapped = base.obj if isinstance(base, memoryview) else base
+    if not (isinstance(mapped, _ReadOnlyMap) and array.flags.c_contiguous and hasattr(mmap, "MADV_DONTNEED")):
+        return
+    start = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if first < last:  # the pages at both ends are others', too
+        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 class PositionedFile:

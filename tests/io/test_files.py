@@ -495,3 +495,42 @@ def test_the_command_neither_waits_for_pipes_nor_writes_halves(tmp_path: Path, c
     assert "File too large (nothing was changed)" in line
     assert out.read_bytes() == before
     assert not leftovers(tmp_path)
+
+
+# -- memory of what is mapped ------------------------------------------------------------------------------------------
+
+
+def _resident_pages(array: np.ndarray) -> int:
+    """The pages of an array's memory that are the process's now, by Linux."""
+    first, last = array.ctypes.data, array.ctypes.data + array.nbytes
+    for text in Path("/proc/self/smaps").read_text().split("\n"):
+        head = text.split(" ", 1)[0]
+        if head.count("-") == 1 and all(part and set(part) <= set("0123456789abcdef") for part in head.split("-")):
+            begin, end = (int(part, 16) for part in head.split("-"))
+        elif text.startswith("Rss:") and begin <= first and last <= end:
+            return int(text.split()[1]) * 1024 // mmap.PAGESIZE
+    raise AssertionError("the array's memory is not mapped")
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="smaps is Linux's")
+def test_pages_of_a_mapped_array_are_given_back_and_read_again(tmp_path: Path):
+    values = np.random.default_rng(0).random((3, 1 << 18), np.float32)
+    nn.save_arrays(tmp_path / "w.params", dict(zip("abc", values, strict=True)))
+    arrays: Any = nn.load_arrays(tmp_path / "w.params")
+    assert [float(array.sum()) for array in arrays.values()] == [float(row.sum()) for row in values]
+    read = _resident_pages(arrays["b"])
+    files.release_pages(arrays["b"])
+    released = read - _resident_pages(arrays["b"])
+    assert values[1].nbytes // mmap.PAGESIZE - 1 <= released <= values[1].nbytes // mmap.PAGESIZE
+    assert all((array == row).all() for array, row in zip(arrays.values(), values, strict=True))
+
+
+def test_pages_that_may_have_been_written_are_kept(tmp_path: Path):
+    path = tmp_path / "w.bin"
+    path.write_bytes(bytes(1 << 16))
+    array = np.memmap(path, np.float32, mode="c")
+    array[:] = 1
+    files.release_pages(array)
+    files.release_pages(np.asarray(array)[::2])
+    files.release_pages(np.ones(1 << 16))
+    assert (array == 1).all()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import tempfile
 import threading
 import weakref
 from pathlib import Path
@@ -345,3 +348,57 @@ def test_what_is_amiss_is_told():
     ):
         with pytest.raises(error, match=told):
             call()
+
+
+def test_large_constants_are_computed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    programs: list[int] = []
+    compute = constants._computing
+
+    def counting(once):
+        programs.append(len(once.arg_names))
+        return compute(once)
+
+    monkeypatch.setattr(constants, "_computing", counting)
+    whole = lowering.Predictor(NET, ARGS, AUX)(data=X)[0]
+    assert len(programs) == 1
+    monkeypatch.setattr(constants, "_AT_ONCE", 64)
+    parts = lowering.Predictor(NET, ARGS, AUX)(data=X)[0]
+    assert len(programs) > 3  # one finds the sizes
+    assert (np.asarray(whole) == np.asarray(parts)).all()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the process's memory is read from Linux")
+def test_loading_keeps_one_copy_of_the_parameters():
+    """In a process of its own, whose peak is below twice the file: by hand the file and the arrays are there."""
+    code = """
+import sys, numpy as np, symjax_nnvm as nn, lowering, lowering.serving.constants
+from symjax_nnvm import symbol as sym
+
+def memory(key):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key + ":")) / 1024
+
+net = sym.Variable("data")
+for i in range(12):
+    net = sym.BatchNorm(sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=1024, name=f"c{i}"), name=f"b{i}")
+shapes, _, states = net.infer_shape(data=(1, 1024, 2, 2))
+args = {n: np.full(s, 0.001, np.float32) for n, s in zip(net.list_arguments(), shapes) if n != "data"}
+aux = {n: np.ones(s, np.float32) for n, s in zip(net.list_auxiliary_states(), states)}
+if sys.argv[1] == "save":
+    nn.save_checkpoint(sys.argv[2], 0, net, args, aux)
+else:
+    lowering.serving.constants._AT_ONCE = 1 << 26
+    size = sum(array.nbytes for array in args.values()) / 2**20
+    del args
+    net, args, aux = nn.load_checkpoint(sys.argv[2], 0)
+    before = memory("VmRSS")
+    predict = lowering.Predictor(net, args, aux)
+    predict(data=np.ones((1, 1024, 2, 2), np.float32))
+    print((memory("VmRSS") - before) / size, (memory("VmHWM") - before) / size)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        for word in ("save", "load"):
+            command = [sys.executable, "-c", code, word, f"{folder}/net"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kept, peak = map(float, done.stdout.split())
+    assert kept < 1.3
+    assert peak < 2
