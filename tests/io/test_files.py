@@ -503,6 +503,7 @@ def test_the_command_neither_waits_for_pipes_nor_writes_halves(tmp_path: Path, c
 def _resident_pages(array: np.ndarray) -> int:
     """The pages of an array's memory that are the process's now, by Linux."""
     first, last = array.ctypes.data, array.ctypes.data + array.nbytes
+    begin = end = 0
     for text in Path("/proc/self/smaps").read_text().split("\n"):
         head = text.split(" ", 1)[0]
         if head.count("-") == 1 and all(part and set(part) <= set("0123456789abcdef") for part in head.split("-")):
