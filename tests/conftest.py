@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from symjax_nnvm.io.files import cache_folder
 
 COMPILED_FAST = {
     "xla_backend_optimization_level": "0",
@@ -36,6 +41,21 @@ def _starts_with(flags: list[str]) -> bool:
 
 if "XLA_FLAGS" not in os.environ:
     os.environ["XLA_FLAGS"] = _flags()  # pytest-xdist's workers have it from here
+
+
+def _cache_without_tables() -> tempfile.TemporaryDirectory[str] | None:
+    """The user's answers of what native code can do without the user's timings of algorithms, which would decide what
+    tests compute; None where there are none."""
+    folder = cache_folder()
+    if not any(folder.glob("algorithms_*.json")):
+        return None
+    copied = tempfile.TemporaryDirectory()
+    shutil.copytree(folder, Path(copied.name) / folder.name, ignore=shutil.ignore_patterns("algorithms_*.json"))
+    return copied
+
+
+if (_cache := _cache_without_tables()) is not None:
+    os.environ["XDG_CACHE_HOME"] = _cache.name  # for child processes and workers, too
 
 import jax
 import pytest

@@ -37,8 +37,16 @@ def _checked(new: Arrays, old: Arrays) -> tuple[Array, ...]:
     return tuple(new)
 
 
+def _results(
+    p: ops.ForeachParams | ops.WhileLoopParams, heads: Arrays, states: Arrays
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """The new states of a step, and what is stacked of it: outputs, then inner values. heads: of the body."""
+    outputs, new, kept = heads[: p.num_out_data], heads[p.num_out_data : p.num_outputs], heads[p.num_outputs :]
+    return _checked(new, states), (*outputs, *kept)
+
+
 def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program) -> list[Array]:
-    """Stacked outputs, final states, and the states before each step."""
+    """Stacked outputs, final states, the states before each step, and the inner values that are kept of each."""
     mask, inputs = inputs[: p.masked], inputs[p.masked :]
     data, states = inputs[: len(p.in_data_locs)], inputs[len(p.in_data_locs) :][: p.num_states]
     rest = inputs[len(data) + len(states) :]
@@ -53,8 +61,7 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
         values: list[Array | None] = [None] * len(locs)
         for loc, value in zip(locs, (*slices, *states, *rest), strict=True):
             values[loc] = value
-        outputs = body.call(values, _step_key(key, number))
-        return _checked(outputs[p.num_out_data :], states), tuple(outputs[: p.num_out_data])
+        return _results(p, body.call(values, _step_key(key, number)), states)
 
     def step(states: tuple[Array, ...], x: tuple[Array, ...]):
         number, *slices = x
@@ -69,7 +76,7 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
 
     numbers = jnp.arange(stacked[0].shape[0])
     final, (outputs, history) = flow.scan(step, tuple(states), (numbers, *stacked), reverse=p.reverse)
-    return [*outputs, *final, *history]
+    return [*outputs[: p.num_out_data], *final, *history, *outputs[p.num_out_data :]]
 
 
 @lowers("_foreach", needs=("key", "programs"))
@@ -86,7 +93,8 @@ def _foreach_history(p: ops.ForeachParams, *inputs: Array, key: Array | None, pr
 def _bounded(
     p: ops.WhileLoopParams, inputs: Arrays, key: Array | None, programs: tuple[Program, ...], reversible: bool
 ) -> list[Array]:
-    """Stacked outputs, final variables, the variables before each step, and which steps ran."""
+    """Stacked outputs, final variables, the variables before each step, which steps ran, and the inner values that are
+    kept of each."""
     test, body = programs
     flow = flow_for(programs, inputs, key)
     first = tuple(inputs[i] for i in p.var_inputs)
@@ -100,8 +108,7 @@ def _bounded(
         values = [inputs[i] for i in p.func_input_locs]
         for loc, value in zip(p.func_var_locs, variables, strict=True):
             values[loc] = value
-        outputs = body.call(values, _step_key(key, number))
-        return _checked(outputs[p.num_out_data :], variables), tuple(outputs[: p.num_out_data])
+        return _results(p, body.call(values, _step_key(key, number)), variables)
 
     shapes = flow.shapes(lambda: run(jnp.zeros((), jnp.int32), first)[1])
     nothing = tuple(jnp.zeros(s.shape, s.dtype) for s in shapes)
@@ -115,7 +122,7 @@ def _bounded(
 
         start = (jnp.ones((), bool), first)
         (_, final), (outputs, history, ran) = lax.scan(scanned, start, jnp.arange(p.max_iterations))
-        return [*outputs, *final, *history, ran]
+        return [*outputs[: p.num_out_data], *final, *history, ran, *outputs[p.num_out_data :]]
 
     def stacked(value: Array) -> Array:
         return jnp.zeros((p.max_iterations, *value.shape), value.dtype)
@@ -134,7 +141,8 @@ def _bounded(
     start = (jnp.zeros((), jnp.int32), first, tuple(map(stacked, (*nothing, *first))))
     steps, final, stacks = flow.while_loop(going, advance, start)
     ran = (jnp.arange(p.max_iterations) < steps).astype(jnp.int32)
-    return [*stacks[: len(nothing)], *final, *stacks[len(nothing) :], ran]
+    outputs, history = stacks[: len(nothing)], stacks[len(nothing) :]
+    return [*outputs[: p.num_out_data], *final, *history, ran, *outputs[p.num_out_data :]]
 
 
 @lowers("_while_loop", needs=("key", "programs", "reversible"))

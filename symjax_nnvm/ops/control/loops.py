@@ -1,23 +1,26 @@
 """Loops over subgraphs: `_foreach`, `_while_loop`, and the loops that their gradients are.
 
 The gradient of a loop is a loop: it runs the gradient of the body from the last step to the first, on the values that
-the states had before each step. Those are outputs of `_backward_foreach_history` and `_backward_while_loop_history`,
-which stand in for the loops they are the history of. Loops that gradients are made of keep their own history, so that
-any order of differentiation follows. A step's inner values are computed again, not stored.
+the states had before each step, and on those inner values of a step that its gradient reads. They are outputs of
+`_backward_foreach_history` and `_backward_while_loop_history`, which stand in for the loops they are the history of.
+Loops that gradients are made of keep their own history, so that any order of differentiation follows; their inner
+values are computed again, not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from symjax_nnvm.ir.attributes import FIgnoreInputs, TRecompute, TSupersedes
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.listing import subgraph_variables
+from symjax_nnvm.ir.listing import subgraph, subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, altered, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ops.control.subgraph import (
     Head,
     Inference,
@@ -43,6 +46,11 @@ class ForeachParams(Params):
         return len(self.in_state_locs)
 
     @property
+    def kept(self) -> int:
+        """How many inner values of each step are outputs, too."""
+        return 0
+
+    @property
     def masked(self) -> bool:
         """Whether the first input says, for each step, whether it runs."""
         return False
@@ -62,6 +70,14 @@ class ForeachParams(Params):
         if self.num_args != 1 + self.masked + len(locs):
             return f"num_args must be 1 + {self.masked + len(locs)} inputs, not {self.num_args}"
         return None
+
+
+class ForeachHistoryParams(ForeachParams):
+    num_kept: int = param(0, ge=0, le=MAX_COUNT, doc="number of inner values of the body that are stacked, too")
+
+    @property
+    def kept(self) -> int:
+        return self.num_kept
 
 
 class BackwardForeachParams(ForeachParams):
@@ -100,30 +116,45 @@ class WhileLoopParams(Params):
         return None
 
     @property
+    def kept(self) -> int:
+        """How many inner values of each step are outputs, too."""
+        return 0
+
+    @property
     def var_inputs(self) -> tuple[int, ...]:
         """Which inputs are the initial loop variables."""
         return tuple(self.func_input_locs[loc] for loc in self.func_var_locs)
+
+
+class WhileLoopHistoryParams(WhileLoopParams):
+    num_kept: int = param(0, ge=0, le=MAX_COUNT, doc="number of inner values of the body that are stacked, too")
+
+    @property
+    def kept(self) -> int:
+        return self.num_kept
 
 
 # -- inference -------------------------------------------------------------------------------------------------------
 
 
 def _foreach_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
-    """(mask (t,)), data (t, …), states, rest → outputs (t, …), states, and the states before each step (t, …)."""
+    """(mask (t,)), data (t, …), states, rest → outputs (t, …), states, and of each step (t, …): the states before it,
+    inner values."""
     p: ForeachParams = attrs.parsed
     body = attrs.subgraphs[0]
     mask, inputs = list(ins[: p.masked]), list(ins[p.masked :])
     data, states, rest = _split(inputs, len(p.in_data_locs), p.num_states)
-    stacked, final, history = _split(list(outs), p.num_out_data, p.num_states)
-    length = known(*(infer.length(value) for value in (*mask, *data, *stacked, *history) if value is not None))
+    stacked, final, history, kept = _split(list(outs), p.num_out_data, p.num_states, len(outs) - p.num_outputs - p.kept)
+    length = known(*(infer.length(value) for value in (*mask, *data, *stacked, *history, *kept) if value is not None))
     states = [infer.merge(*pair) for pair in zip(states, final, strict=True)]
     variables = _variables(infer, p, data, states, rest)
-    variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states])
+    variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states, *map(infer.slice, kept)])
+    heads, inner = heads[: p.num_outputs], heads[p.num_outputs :]
     states = [infer.merge(variables[k], head) for k, head in zip(p.in_state_locs, heads[p.num_out_data :], strict=True)]
     data = [_completed(infer, length, value, variables[loc]) for value, loc in zip(data, p.in_data_locs, strict=True)]
     stacked = [infer.stack(length, head) for head in heads[: p.num_out_data]]
-    history = [infer.stack(length, state) for state in states][: len(history)]
-    return [*mask, *data, *states, *(variables[loc] for loc in p.remain_locs)], [*stacked, *states, *history]
+    hidden = [infer.stack(length, value) for value in (*states[: len(history)], *inner)]
+    return [*mask, *data, *states, *(variables[loc] for loc in p.remain_locs)], [*stacked, *states, *hidden]
 
 
 def _completed(infer: Inference, length: int | None, value: Any, slice_value: Any) -> Any:
@@ -135,16 +166,19 @@ def _completed(infer: Inference, length: int | None, value: Any, slice_value: An
 
 
 def _while_loop_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
-    """Inputs → outputs (max_iterations, …), loop variables; then their values before each step, and which steps ran."""
+    """Inputs → outputs (max_iterations, …), loop variables; then their values before each step, which steps ran, and
+    inner values."""
     p: WhileLoopParams = attrs.parsed
     test, body = attrs.subgraphs
     inputs = list(ins)
     stacked, final, hidden = _split(list(outs), p.num_out_data, len(p.func_var_locs))
+    kept = hidden[len(hidden) - p.kept :]
     for i, value in zip(p.var_inputs, final, strict=True):
         inputs[i] = infer.merge(inputs[i], value)
     variables = [inputs[i] for i in p.func_input_locs]
     states = [variables[loc] for loc in p.func_var_locs]
-    variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states])
+    variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states, *map(infer.slice, kept)])
+    heads, inner = heads[: p.num_outputs], heads[p.num_outputs :]
     for i, value in zip(p.func_input_locs, variables, strict=True):
         inputs[i] = infer.merge(inputs[i], value)
     for i, head in zip(p.var_inputs, heads[p.num_out_data :], strict=True):
@@ -156,7 +190,8 @@ def _while_loop_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], out
     stacked = [infer.stack(p.max_iterations, head) for head in heads[: p.num_out_data]]
     if hidden:
         history = [infer.stack(p.max_iterations, value) for value in final]
-        hidden = [*history, (p.max_iterations,) if infer.name == "shape" else "int32"]
+        kept = [infer.stack(p.max_iterations, value) for value in inner]
+        hidden = [*history, (p.max_iterations,) if infer.name == "shape" else "int32", *kept]
     return inputs, [*stacked, *final, *hidden]
 
 
@@ -178,12 +213,12 @@ def _variables(infer: Inference, p: ForeachParams, data: list[Any], states: list
 
 def _foreach_sizes(p: ForeachParams) -> list[tuple[int, int]]:
     """Variables and heads of the body."""
-    return [(len(p.in_data_locs) + p.num_states + len(p.remain_locs), p.num_outputs)]
+    return [(len(p.in_data_locs) + p.num_states + len(p.remain_locs), p.num_outputs + p.kept)]
 
 
 def _while_loop_sizes(p: WhileLoopParams) -> list[tuple[int, int]]:
     """Variables and heads of the condition and of the body."""
-    return [(len(p.cond_input_locs), 1), (len(p.func_input_locs), p.num_outputs)]
+    return [(len(p.cond_input_locs), 1), (len(p.func_input_locs), p.num_outputs + p.kept)]
 
 
 def _foreach_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
@@ -239,22 +274,29 @@ def _while_loop_workspace(attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[A
 class _Loop:
     """A loop as its gradient sees it: what feeds the body's variables at each step, and the direction.
 
-    data: stacked values by variable. states: variables that carry values from step to step, and history, their stacked
-    values before each step. rest: values that stay, by variable. mask: which steps run.
+    stacked: the outputs of which a step is a head of the body, by that head. data: stacked values by variable. states:
+    variables that carry values from step to step, and history, their stacked values before each step. rest: values that
+    stay, by variable. mask: which steps run. keep: inner value of the body → its stacked values; None where no further
+    ones are kept.
     """
 
     node: Node
     body: Subgraph
-    num_out_data: int
+    stacked: Mapping[NodeEntry, NodeEntry]
     data: dict[int, NodeEntry]
     states: tuple[int, ...]
     history: Sequence[NodeEntry]
     rest: dict[int, NodeEntry]
     mask: NodeEntry | None
     reverse: bool
+    keep: Callable[[NodeEntry], NodeEntry] | None
 
     def gradient(
-        self, ograds: Sequence[NodeEntry], final_grads: Sequence[NodeEntry], history_grads: Sequence[NodeEntry]
+        self,
+        ograds: Sequence[NodeEntry],
+        final_grads: Sequence[NodeEntry],
+        history_grads: Sequence[NodeEntry],
+        kept_grads: Sequence[NodeEntry],
     ) -> dict[int, NodeEntry | None]:
         """The gradient of what feeds each variable of the body; of a state, that of its first value."""
         name, variables = self.node.name, subgraph_variables(self.body)
@@ -262,7 +304,8 @@ class _Loop:
         carried = [
             Head(NodeEntry(create_variable_node(f"{name}_state{i}_grad"), 0, 0)) for i in range(len(self.states))
         ]
-        inner = gradient_inside(self.body, [*heads, *carried])
+        kept = [Head.of_gradient(grad, f"{name}_kept{i}_grad") for i, grad in enumerate(kept_grads)]
+        inner = gradient_inside(self.body, [*heads, *carried, *kept])
         extra = [Head.of_gradient(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
         # One step of the backward loop: gradients of the slices are stacked, those of the states are carried on, those
         # of what stays add up.
@@ -278,7 +321,10 @@ class _Loop:
         # What feeds the variables of that step.
         stacked: dict[Node, NodeEntry] = {variables[loc]: entry for loc, entry in self.data.items()}
         stacked |= {variables[loc]: entry for loc, entry in zip(self.states, self.history, strict=True)}
-        for head, grad in [*zip(heads, ograds, strict=True), *zip(extra, history_grads, strict=True)]:
+        outputs, read = self._reading_what_is_kept(outputs)
+        stacked |= read
+        pairs = ((heads, ograds), (extra, history_grads), (kept, kept_grads))
+        for head, grad in (pair for pairing in pairs for pair in zip(*pairing, strict=True)):
             if head.variable is not None:
                 stacked[head.variable.node] = grad
         starts: dict[Node, NodeEntry] = {}
@@ -286,8 +332,8 @@ class _Loop:
             assert head.variable is not None
             starts[head.variable.node] = grad
         starts |= {sums[loc].node: apply("zeros_like", self.rest[loc]) for loc in summed}
-        kept = {variables[loc]: entry for loc, entry in self.rest.items()}
-        gradient = self._backward(Graph(outputs), len(data_outputs), stacked, starts, kept)
+        rest = {variables[loc]: entry for loc, entry in self.rest.items()}
+        gradient = self._backward(Graph(outputs), len(data_outputs), stacked, starts, rest)
         grads: dict[int, NodeEntry | None] = dict.fromkeys((*self.data, *self.states, *self.rest))
         # The slices of a vector have one axis: their stacked gradients take the vector's shape.
         for i, loc in enumerate(data_outputs):
@@ -296,30 +342,63 @@ class _Loop:
             grads[loc] = NodeEntry(gradient, i, 0)
         return grads
 
+    def _reading_what_is_kept(self, outputs: Sequence[NodeEntry]) -> tuple[list[NodeEntry], dict[Node, NodeEntry]]:
+        """The outputs of a step's gradient with variables in place of inner values of the step that its nodes read, and
+        what feeds these. Nodes that look at a shape alone keep nothing, and results of code that is asked again for its
+        gradient are not kept. The nodes of the gradient are changed."""
+        forward = set(post_order(self.body.outputs))
+        nodes = post_order(outputs)
+        forward.update(n for n in nodes if TSupersedes.get(n.op) and n.control_deps[0] in forward)
+        backward = [node for node in nodes if node not in forward]
+        variables: dict[NodeEntry, NodeEntry] = {}
+        feeds: dict[Node, NodeEntry] = {}
+
+        def read(entry: NodeEntry) -> None:
+            if entry.node not in forward or entry.node.is_variable or entry in variables or _is_asked_again(entry.node):
+                return
+            stacked = self.stacked.get(entry)
+            if stacked is None and self.keep is not None:
+                stacked = self.keep(entry)
+            if stacked is not None:
+                variable = create_variable_node(f"{self.node.name}_value{len(variables)}")
+                variables[entry], feeds[variable] = NodeEntry(variable, 0, 0), stacked
+
+        for node in backward:
+            ignores = FIgnoreInputs.get(node.op)
+            ignored = () if ignores is None else tuple(ignores(node.attrs))
+            for i, entry in enumerate(node.inputs):
+                if i not in ignored:
+                    read(entry)
+        for entry in outputs:
+            read(entry)
+        for node in backward:
+            node.inputs = [variables.get(entry, entry) for entry in node.inputs]
+        return [variables.get(entry, entry) for entry in outputs], feeds
+
     def _backward(
         self,
         body: Graph,
         num_out_data: int,
         stacked: dict[Node, NodeEntry],
         starts: dict[Node, NodeEntry],
-        kept: dict[Node, NodeEntry],
+        rest: dict[Node, NodeEntry],
     ) -> Node:
         variables = subgraph_variables(body)
         position = {node: i for i, node in enumerate(variables)}
         stacked = {node: entry for node, entry in stacked.items() if node in position}
-        kept = {node: entry for node, entry in kept.items() if node in position}
+        rest = {node: entry for node, entry in rest.items() if node in position}
         mask = [] if self.mask is None else [self.mask]
         return subgraph_node(
             "_backward_foreach",
             f"{self.node.name}_backward",
             [body],
-            [*mask, *stacked.values(), *starts.values(), *kept.values()],
+            [*mask, *stacked.values(), *starts.values(), *rest.values()],
             self.node,
             num_outputs=len(body.outputs),
             num_out_data=num_out_data,
             in_data_locs=[position[node] for node in stacked],
             in_state_locs=[position[node] for node in starts],
-            remain_locs=[position[node] for node in kept],
+            remain_locs=[position[node] for node in rest],
             backwards=not self.reverse,
             has_mask=bool(mask),
         )
@@ -329,48 +408,102 @@ def _outputs(node: Node, start: int, count: int) -> list[NodeEntry]:
     return [NodeEntry(node, i, 0) for i in range(start, start + count)]
 
 
+def _is_asked_again(node: Node) -> bool:
+    """Whether a node, or one in its subgraphs, runs a user's code, which computes its gradient by what it did last."""
+    return TRecompute.get(node.op) == "never" or any(
+        _is_asked_again(inner) for body in node.attrs.subgraphs for inner in post_order(body.outputs)
+    )
+
+
+class _History:
+    """The node that keeps a loop's history, and a body whose inner values it keeps as they are asked for.
+
+    number: of the body among the subgraphs. first: the number of the first output that is an inner value.
+    """
+
+    def __init__(self, loop: Node, op: str, number: int, first: int):
+        self.node = superseding(loop, op)
+        self.is_new = self.node is not loop
+        self._number, self._first = number, first
+        self._kept: list[NodeEntry] = []
+
+    def keep(self, entry: NodeEntry) -> NodeEntry:
+        """The stacked values of an inner value of the body, which `close` makes outputs."""
+        self._kept.append(entry)
+        return NodeEntry(self.node, self._first + len(self._kept) - 1, 0)
+
+    def close(self) -> None:
+        """Have the body give what is kept."""
+        attrs = self.node.attrs
+        graphs = list(attrs.subgraphs)
+        body = graphs[self._number]
+        graphs[self._number] = subgraph([*body.outputs, *self._kept], subgraph_variables(body))
+        attrs.subgraphs, attrs.dict["num_kept"] = graphs, str(len(self._kept))
+        attrs.parse()
+
+
 def _foreach_gradient(node: Node, ograds: list[NodeEntry]):
     """A loop in the other direction over the gradient of the body."""
     p: ForeachParams = node.attrs.parsed
-    kept = node if isinstance(p, BackwardForeachParams) else superseding(node, "_backward_foreach_history")
+    first = p.num_outputs + p.num_states
+    history = None if isinstance(p, BackwardForeachParams) else _History(node, "_backward_foreach_history", 0, first)
+    kept = node if history is None else history.node
     mask, inputs = node.inputs[: p.masked], node.inputs[p.masked :]
     data, _, rest = _split(inputs, len(p.in_data_locs), p.num_states)
-    out_grads, final_grads, history_grads = _split(ograds, p.num_out_data, p.num_states)
+    out_grads, final_grads, history_grads, kept_grads = _split(ograds, p.num_out_data, p.num_states, p.num_states)
+    body = node.attrs.subgraphs[0]
     loop = _Loop(
         node=node,
-        body=node.attrs.subgraphs[0],
-        num_out_data=p.num_out_data,
+        body=body,
+        stacked=_stacked_heads(kept, body, p.num_out_data, p.num_outputs, first),
         data=dict(zip(p.in_data_locs, data, strict=True)),
         states=p.in_state_locs,
         history=_outputs(kept, p.num_outputs, p.num_states),
         rest=dict(zip(p.remain_locs, rest, strict=True)),
         mask=mask[0] if mask else None,
         reverse=p.reverse,
+        keep=history.keep if history is not None and history.is_new else None,
     )
     history_grads = history_grads or [apply("zeros_like", entry) for entry in loop.history]
-    grads = loop.gradient(out_grads, final_grads, history_grads)
+    grads = loop.gradient(out_grads, final_grads, history_grads, kept_grads)
+    if history is not None and history.is_new:
+        history.close()
     return [*([None] * len(mask)), *(grads[loc] for loc in (*p.in_data_locs, *p.in_state_locs, *p.remain_locs))]
+
+
+def _stacked_heads(
+    node: Node, body: Subgraph, num_out_data: int, num_outputs: int, first: int
+) -> dict[NodeEntry, NodeEntry]:
+    """The stacked outputs of a loop by the heads of its body. first: the number of the first inner value's."""
+    heads = body.outputs
+    found = dict(zip(heads[num_outputs:], _outputs(node, first, len(heads) - num_outputs), strict=True))
+    return found | dict(zip(heads[:num_out_data], _outputs(node, 0, num_out_data), strict=True))
 
 
 def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
     """A loop backwards over the steps that ran, over the gradient of the body; the condition has no gradient."""
     p: WhileLoopParams = node.attrs.parsed
-    kept = superseding(node, "_backward_while_loop_history")
     count = len(p.func_var_locs)
-    out_grads, final_grads, history_grads = _split(ograds, p.num_out_data, count)
+    first = p.num_outputs + count + 1
+    history = _History(node, "_backward_while_loop_history", 1, first)
+    kept, body = history.node, node.attrs.subgraphs[1]
+    out_grads, final_grads, history_grads, _, kept_grads = _split(ograds, p.num_out_data, count, count, 1)
     loop = _Loop(
         node=node,
-        body=node.attrs.subgraphs[1],
-        num_out_data=p.num_out_data,
+        body=body,
+        stacked=_stacked_heads(kept, body, p.num_out_data, p.num_outputs, first),
         data={},
         states=p.func_var_locs,
         history=_outputs(kept, p.num_outputs, count),
         rest={j: node.inputs[i] for j, i in enumerate(p.func_input_locs) if j not in p.func_var_locs},
         mask=NodeEntry(kept, p.num_outputs + count, 0),
         reverse=False,
+        keep=history.keep if history.is_new else None,
     )
-    history_grads = history_grads[:count] or [apply("zeros_like", entry) for entry in loop.history]
-    grads = loop.gradient(out_grads, final_grads, history_grads)
+    history_grads = history_grads or [apply("zeros_like", entry) for entry in loop.history]
+    grads = loop.gradient(out_grads, final_grads, history_grads, kept_grads)
+    if history.is_new:
+        history.close()
     igrads: list[NodeEntry | None] = [None] * len(node.inputs)
     for j, i in enumerate(p.func_input_locs):
         grad, before = grads[j], igrads[i]
@@ -394,7 +527,6 @@ _WHILE_LOOP: dict[str, Any] = {
     "graphs": ("cond", "func"),
     "rule": _while_loop_rule,
     "sizes": _while_loop_sizes,
-    "params": WhileLoopParams,
     "gradient": _while_loop_gradient,
     "FSubgraphRuns": _while_loop_runs,
     "FSubgraphInvariants": _while_loop_invariants,
@@ -419,9 +551,9 @@ _register_loop(
 )
 _register_loop(
     "_backward_foreach_history",
-    lambda p: p.num_states,
-    params=ForeachParams,
-    doc="`_foreach`, and its states before each step.",
+    lambda p: p.num_states + p.kept,
+    params=ForeachHistoryParams,
+    doc="`_foreach`, its states before each step, and inner values of each step.",
     TIsBackward=True,
     TSupersedes=True,
     **_FOREACH,
@@ -436,6 +568,7 @@ _register_loop(
 )
 _register_loop(
     "_while_loop",
+    params=WhileLoopParams,
     deviation="stacked outputs are zero after the last step; MXNet leaves them undefined",
     doc="Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the last "
     "step (MXNet leaves them undefined).",
@@ -443,8 +576,9 @@ _register_loop(
 )
 _register_loop(
     "_backward_while_loop_history",
-    lambda p: len(p.func_var_locs) + 1,
-    doc="`_while_loop`, its variables before each step, and which steps ran.",
+    lambda p: len(p.func_var_locs) + 1 + p.kept,
+    params=WhileLoopHistoryParams,
+    doc="`_while_loop`, its variables before each step, which steps ran, and inner values of each step.",
     TIsBackward=True,
     TSupersedes=True,
     **_WHILE_LOOP,
