@@ -401,8 +401,6 @@ class NDArray(Arithmetic, Fluent):
             full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, array))
-        if not recording.is_recording() and not isinstance(self.entry, recording.Leaf):
-            self.entry = None
 
     def _refuse_recorded_write(self, entry: recording.Entry | None) -> None:
         """Raise GradientError for a write under `record` to an array that is on the tape, and for a write of a value on
