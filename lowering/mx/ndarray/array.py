@@ -61,6 +61,10 @@ class ReshapeError(InferenceError, ValueError):
     """A shape that an array cannot have. MXNet raises a ValueError."""
 
 
+_DENSE = "Arrays are dense here: numpy.nonzero(x.asnumpy()) gives the places of what is not zero."
+_OF_SPARSE_ARRAYS = dict.fromkeys(("indices", "indptr", "data", "asscipy", "check_format"), _DENSE)
+
+
 class NDArray(Arithmetic, Fluent):
     """An array that is written in place: `x[:] = 1`, `x += y`, views that write through. Its memory is a jax.Array,
     which never changes: a write replaces it.
@@ -70,6 +74,7 @@ class NDArray(Arithmetic, Fluent):
 
     __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
 
+    _elsewhere = _OF_SPARSE_ARRAYS
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
     __array_priority__ = 1000.0
 

@@ -350,3 +350,18 @@ def test_a_matrix_of_scipy_is_an_array():
     with pytest.warns(storage.DenseWarning, match="Arrays are dense"):
         array = mx.nd.array(sparse.csr_matrix(np.eye(3, dtype=np.float32)))
     np.testing.assert_array_equal(array.asnumpy(), np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda: vars(mx.nd)["ones"](2).indices, "'NDArray' object has no attribute 'indices'. Arrays are dense here"),
+        (lambda: mx.nd.ones(2).as_np_ndarray(), "NDArray.as_np_ndarray: operators are those of the classic dialect"),
+        (lambda: mx.nd.contrib.nothing, "mx.nd.contrib has no function 'nothing'"),
+        (lambda: mx.sym.linalg.gemm3, "mx.sym.linalg has no function 'gemm3'. Did you mean mx.sym.linalg.gemm"),
+    ],
+)
+def test_errors_have_the_names_that_a_script_has(asked: Any, said: str):
+    with pytest.raises((AttributeError, NotImplementedError, mx.MXNetError)) as told:
+        asked()
+    assert str(told.value).startswith(said)
