@@ -381,3 +381,13 @@ def test_a_function_that_returns_too_few_gradients_is_told():
         y = Product()(x, x)
     with pytest.raises(nn.GradientError, match=r"Product.backward must return one gradient .*2 arrays; got 1"):
         y.backward()
+
+
+def test_deviation_gradients_are_of_the_values_that_were_recorded():
+    x = leaf(1, 2)
+    with autograd.record():
+        y = x * x
+    x[:] = 5
+    y.backward()
+    assert x.grad is not None
+    assert x.grad.asnumpy().tolist() == [2, 4]
