@@ -181,7 +181,7 @@ class Model:
         files, row = _files(os.fsdecode(path), epoch, format)
         files = files if self.args or self.aux else files[:1]
         with atomic_writes(*reversed(files)) as streams:
-            streams[-1].write(self.net.tojson().encode())
+            streams[-1].write(Symbol.tojson(self.net).encode())
             if len(files) > 1:
                 row(streams[0], with_kinds(self.args, self.aux))
         return files

@@ -251,9 +251,9 @@ def alias(*names: str) -> Callable[[Class], Class]:
     return register_under
 
 
-def create(initializer: Any, **kwargs: Any) -> Initializer:
+def create(initializer: Any, *args: Any, **kwargs: Any) -> Initializer:
     """Return an initialiser from what MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or its
-    text.
+    text. Further arguments are the parameters of a name.
 
     Raises InitializerError for unknown parameters; UnknownInitializerError, an AssertionError, for an unknown name.
     """
@@ -272,7 +272,7 @@ def create(initializer: Any, **kwargs: Any) -> Initializer:
     if cls is None:
         raise UnknownInitializerError(_unknown(initializer))
     try:
-        return cls(**kwargs)
+        return cls(*args, **kwargs)
     except TypeError as error:
         raise InitializerError(f"Initialiser {initializer!r} does not take these parameters: {error}.") from None
 

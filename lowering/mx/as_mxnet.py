@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from lowering.messages.mxnet_words import word_for
+from lowering.mx.context import quiet_jax
 from symjax_nnvm.errors import CallError
 
 _NAME, _OURS = "mxnet", "lowering.mx"
@@ -52,8 +52,7 @@ _SUBMODULES = {
 def install() -> None:
     """Have `import mxnet`, and imports of its submodules, give this namespace in this process.
 
-    The logger "jax" is set to warnings where it has no level: scripts begin with `logging.basicConfig(level=DEBUG)`,
-    and JAX would tell of each compilation. Does nothing where this was called before. Raises CallError where a real
+    Does nothing where this was called before. Raises CallError where a real
     MXNet is installed or imported.
     """
     present = sys.modules.get(_NAME)
@@ -67,8 +66,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _Finder())
     sys.modules[_NAME] = sys.modules[_OURS]
-    if logging.getLogger("jax").level == logging.NOTSET:
-        logging.getLogger("jax").setLevel(logging.WARNING)
+    quiet_jax()
 
 
 def name_submodules() -> None:

@@ -89,6 +89,9 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     summed: set[Leaf] = set()
     request = lambda leaf: leaf.grad_req  # noqa: E731
     found = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
+    if not found:
+        problem = "There are no inputs in computation graph that require gradients"
+        raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
     for leaf, gradient in found.items():
         leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
 
@@ -284,8 +287,11 @@ def _through(
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, recording.ByPython):
-        found = call.expression.backward(*heads)
-        for entry, gradient in zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True):
+        found = _listed(call.expression.backward(*heads))
+        if len(found) != len(call.entries):
+            problem = f"{type(call.expression).__name__}.backward must return one gradient for each input"
+            raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(found))
+        for entry, gradient in zip(call.entries, found, strict=True):
             if entry is not None:
                 yield entry, gradient, False
         return

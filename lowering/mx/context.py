@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
 import warnings
 from typing import Any, ClassVar, Self
@@ -17,6 +19,16 @@ DEVICE_TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5, "tpu": 7}
 
 _PLATFORMS = {"cpu_pinned": "cpu", "cpu_shared": "cpu"}
 _scopes = threading.local()
+
+
+@functools.cache
+def quiet_jax() -> None:
+    """Set the logger "jax" to warnings where it has no level, once, before `mx` first computes.
+
+    Scripts begin with `logging.basicConfig(level=DEBUG)`, and JAX would tell of each compilation.
+    """
+    if logging.getLogger("jax").level == logging.NOTSET:
+        logging.getLogger("jax").setLevel(logging.WARNING)
 
 
 class UnknownDeviceError(CallError, KeyError):
@@ -55,6 +67,7 @@ class Context:
     @property
     def device(self) -> Place:
         """The JAX device; None for the one that JAX takes by itself. Raises CallError where there is no such device."""
+        quiet_jax()
         if self.platform == "cpu":
             return None if jax.default_backend() == "cpu" else jax.devices("cpu")[0]
         devices = _devices(self.platform)

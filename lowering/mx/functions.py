@@ -42,18 +42,22 @@ OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 class Wrapped:
     """A group of operator functions, such as `contrib`, each of them wrapped.
 
-    functions: those that are other ones here. What is registered later is wrapped when it is first asked for.
+    owner: the module that has the group, `mx.nd`. functions: those that are other ones here. What is registered later
+    is wrapped when it is first asked for.
     """
 
-    def __init__(self, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
-        self.__name__ = group.__name__
+    def __init__(self, owner: str, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
+        self.__name__, self._owner = group.__name__, owner
         self._group, self._wrap = group, wrap
         self.__dict__.update(functions)
         for name in {*dir(group)} - functions.keys():
             getattr(self, name)  # libraries ask whether `__dict__` has a function
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = self._wrap(getattr(self._group, name))
+        try:
+            function = self._wrap(getattr(self._group, name))
+        except AttributeError as error:
+            raise AttributeError(str(error).replace("symbol.", f"{self._owner}."), name=name) from None
         setattr(self, name, function)
         return function
 

@@ -90,12 +90,12 @@ class Initializer(FillsArrays, initializers.Initializer):
         locals()[_name] = _method
 
 
-def create(initializer: Any, **kwargs: Any) -> Any:
-    """An initialiser from what MXNet takes for one: an object, a name, or JSON of [name, parameters].
+def create(initializer: Any, *args: Any, **kwargs: Any) -> Any:
+    """An initialiser from what MXNet takes for one: an object, a name with parameters, or JSON of both.
 
     Raises InitializerError for unknown names and parameters.
     """
-    made = initializers.create(initializer, **kwargs)
+    made = initializers.create(initializer, *args, **kwargs)
     if isinstance(made, FillsArrays):
         return made
     name = type(made).__name__

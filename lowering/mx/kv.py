@@ -6,7 +6,7 @@ sum of their gradients alone, and update by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -207,12 +207,18 @@ def _devices_by_process() -> list[list[Any]]:
 
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
-    return list(zip(key, value, strict=True)) if isinstance(key, list | tuple) else [(key, value)]
+    return [(key, value)] if _is_key(key) else list(zip(key, value, strict=True))
+
+
+def _is_key(key: Any) -> bool:
+    """Whether this is one key: several are a list, or anything else that gives them."""
+    return isinstance(key, str) or not isinstance(key, Iterable)
 
 
 def _with_rows(key: Any, out: Any, row_ids: Any) -> Iterator[tuple[Any, list[NDArray], list[NDArray]]]:
     """Each key with its arrays and the numbers of their rows."""
-    several = isinstance(key, list | tuple)
+    several = not _is_key(key)
+    key = list(key) if several else key
     numbers = row_ids if several and isinstance(row_ids, list | tuple) and len(row_ids) == len(key) else None
     for i, (name, arrays) in enumerate(_pairs(key, out)):
         arrays = list(arrays) if isinstance(arrays, list | tuple) else [arrays]

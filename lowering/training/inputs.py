@@ -41,6 +41,14 @@ class Inputs:
         """
         if isinstance(item, Mapping):
             return {name: _array(name, value) for name, value in item.items()}
+        if hasattr(item, "data") and hasattr(item, "label"):
+            names = ", ".join(f"{name!r}: ..." for name in self.names[:3])
+            raise TrainingError(
+                "A batch of an iterator of mx.io",
+                expected="a dict by argument name, (data, label), or an array",
+                got=type(item).__name__,
+                fix=f"mx.mod.Module.fit takes the iterator; Trainer.fit lowering.Batches({{{names}}}, batch_size=32).",
+            )
         groups = (item,) if not isinstance(item, (tuple, list)) else item
         names = (self.data, self.labels)
         if len(groups) > 2:

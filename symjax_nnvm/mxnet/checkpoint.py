@@ -74,7 +74,7 @@ def save_checkpoint(
     expect_symbol(symbol, "save_checkpoint")
     named = _named(args, aux)
     with atomic_writes(_params_path(prefix, epoch), f"{os.fspath(prefix)}-symbol.json") as (params, graph):
-        graph.write(symbol.tojson().encode())
+        graph.write(Symbol.tojson(symbol).encode())
         write_list(params, named)
 
 

@@ -36,7 +36,7 @@ def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
     """A method of MXNet that symbols lack: it raises an error with the replacement."""
 
     def refuse(self: Fluent, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedForSymbol(f"Symbol.{method}: {reason}")
+        raise NotImplementedForSymbol(f"{type(self).__name__}.{method}: {reason}")
 
     refuse.__name__ = refuse.__qualname__ = method
     refuse.__doc__ = f"Not here: {reason}"
@@ -62,6 +62,7 @@ class Fluent:
     __slots__ = ()
 
     _operator_function: ClassVar[Callable[..., Callable[..., Any]]]
+    _elsewhere = _ELSEWHERE
 
     # shape and order
     reshape = _method("reshape")
@@ -177,5 +178,5 @@ class Fluent:
 
         def __getattr__(self, name: str) -> Any:
             """Raise the error for a missing attribute, which proposes a replacement or close names."""
-            fix = "" if name.startswith("_") else _ELSEWHERE.get(name) or did_you_mean(name, dir(type(self)))
+            fix = "" if name.startswith("_") else self._elsewhere.get(name) or did_you_mean(name, dir(type(self)))
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix and '. '}{fix}")

@@ -35,7 +35,7 @@ def _described(block: Any, numbers: Iterator[int]) -> dict[str, Any]:
         facts["hybridized"] = bool(graph)
     if graph:
         facts |= {"in_format": block._in_format, "out_format": block._out_format}
-        facts |= {"inputs": [each.tojson() for each in graph[0]], "symbol": graph[1].tojson()}
+        facts |= {"inputs": [each.tojson(False) for each in graph[0]], "symbol": graph[1].tojson(False)}
     facts["children"] = {child.name: name for name, child in block._children.items()}
     for child in block._children.values():
         facts |= _described(child, numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -11,18 +11,23 @@ from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError
 
 
-class DataDesc(tuple[str, tuple[int, ...]]):
-    """(name, shape) of an array, with its dtype and layout."""
+class _NameAndShape(NamedTuple):
+    """The pair that a description is."""
 
     name: str
     shape: tuple[int, ...]
+
+
+class DataDesc(_NameAndShape):
+    """(name, shape) of an array, with its dtype and layout."""
+
     dtype: Any
     layout: str
 
     def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str = "NCHW") -> Self:
         """The description. layout: a letter for each axis; N is the batch."""
-        self = super().__new__(cls, (name, tuple(shape)))
-        self.name, self.shape, self.dtype, self.layout = name, tuple(shape), dtype, layout
+        self = super().__new__(cls, name, tuple(shape))
+        self.dtype, self.layout = dtype, layout
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:  # a copy and a pickle are made by __new__
@@ -30,6 +35,10 @@ class DataDesc(tuple[str, tuple[int, ...]]):
 
     def __repr__(self) -> str:
         return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    # a pair's own would forget dtype and layout
+    def _replace(self, **changed: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return type(self)(**{**self._asdict(), "dtype": self.dtype, "layout": self.layout, **changed})
 
     def of_shape(self, shape: Sequence[int]) -> DataDesc:
         """The same for another shape."""

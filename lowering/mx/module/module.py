@@ -197,8 +197,9 @@ class Module(BaseModule):
         if self.binded and self.params_initialized:
             self._params = self.get_params()
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
+        label_shapes = list(label_shapes or ())
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
-        self._fed_labels = [as_desc(each).name for each in label_shapes or ()]
+        self._fed_labels = [as_desc(each).name for each in label_shapes]
         described = [*self._data_shapes, *(self._label_shapes or ())]
         self._executor = self._bind_executor(described, None if shared_module is None else shared_module._bound)
         self._executors = Recent(KEPT)
@@ -276,6 +277,7 @@ class Module(BaseModule):
         Raises BindError for shapes that parameters or states do not fit.
         """
         self._require(params=False)
+        label_shapes = list(label_shapes or ())
         data, labels = self._described(data_shapes, label_shapes)
         described = [*data, *(labels or ())]
         key = self._shapes_key(described)
@@ -285,7 +287,7 @@ class Module(BaseModule):
             if self._monitor is not None:
                 self._watch(executor)
         self._executor, self._data_shapes, self._label_shapes = executor, data, labels
-        self._fed_labels = [as_desc(each).name for each in label_shapes or ()]
+        self._fed_labels = [as_desc(each).name for each in label_shapes]
 
     def _reshaped(self, shapes: Mapping[str, tuple[int, ...]]) -> Executor | ExecutorGroup:
         executor = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)

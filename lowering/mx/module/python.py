@@ -73,6 +73,7 @@ class PythonModule(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         assert grad_req == "write", "Python module only support write gradient"
+        data_shapes, label_shapes = list(data_shapes), None if label_shapes is None else list(label_shapes)
         assert [as_desc(each).name for each in data_shapes] == self._data_names, "data_shapes are not of data_names"
         if label_shapes is not None:
             names = [as_desc(each).name for each in label_shapes]

@@ -84,6 +84,7 @@ class SequentialModule(BaseModule):
         assert self._modules, "Attempting to bind an empty SequentialModule"
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         given: Any = data_shapes
+        label_shapes = None if label_shapes is None else list(label_shapes)
         for i, (module, meta) in enumerate(zip(self._modules, self._metas, strict=True)):
             if meta.get(self.META_AUTO_WIRING):
                 pairs = zip(module.data_names, given, strict=True)

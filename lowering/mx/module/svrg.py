@@ -62,6 +62,7 @@ class SVRGModule(Module):
         grad_req: Any = "write",
     ) -> None:
         """Bind both modules, the second one for training."""
+        data_shapes, label_shapes = list(data_shapes), list(label_shapes or ())
         given = data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind, shared_module, grad_req
         super().bind(*given)
         if for_training and (force_rebind or not self._mod_aux.binded):
@@ -69,6 +70,7 @@ class SVRGModule(Module):
 
     def reshape(self, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None) -> None:
         """Bind both for other shapes."""
+        data_shapes, label_shapes = list(data_shapes), list(label_shapes or ())
         super().reshape(data_shapes, label_shapes)
         if self._mod_aux.binded:
             self._mod_aux.reshape(data_shapes, label_shapes)

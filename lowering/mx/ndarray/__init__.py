@@ -105,6 +105,7 @@ def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype
 
 
 contrib = Wrapped(
+    "mx.nd",
     symbols.contrib,
     _eager,
     foreach=control_flow.foreach,
@@ -121,10 +122,11 @@ contrib = Wrapped(
     multi_lamb_update=contributed.multi_lamb_update,
     multi_mp_lamb_update=contributed.multi_mp_lamb_update,
 )
-linalg = Wrapped(symbols.linalg, _eager)
+linalg = Wrapped("mx.nd", symbols.linalg, _eager)
 _internal = op = Internal(_eager)
-random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
+random = Wrapped("mx.nd", symbols.random, _eager, multinomial=_multinomial, seed=seed)
 sparse = Wrapped(
+    "mx.nd",
     symbols.sparse,
     _eager,
     csr_matrix=sparse_arrays.csr_matrix,
@@ -139,7 +141,7 @@ sparse = Wrapped(
     gs_retain=_eager(symbols.sparse.retain),
     **{name: _arithmetic(name) for name in ("add", "subtract", "multiply", "divide")},
 )
-image = Wrapped(symbols.image, _eager)
+image = Wrapped("mx.nd", symbols.image, _eager)
 
 
 def waitall() -> None:

@@ -61,6 +61,10 @@ class ReshapeError(InferenceError, ValueError):
     """A shape that an array cannot have. MXNet raises a ValueError."""
 
 
+_DENSE = "Arrays are dense here: numpy.nonzero(x.asnumpy()) gives the places of what is not zero."
+_OF_SPARSE_ARRAYS = dict.fromkeys(("indices", "indptr", "data", "asscipy", "check_format"), _DENSE)
+
+
 class NDArray(Arithmetic, Fluent):
     """An array that is written in place: `x[:] = 1`, `x += y`, views that write through. Its memory is a jax.Array,
     which never changes: a write replaces it.
@@ -70,6 +74,7 @@ class NDArray(Arithmetic, Fluent):
 
     __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
 
+    _elsewhere = _OF_SPARSE_ARRAYS
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
     __array_priority__ = 1000.0
 
@@ -401,8 +406,6 @@ class NDArray(Arithmetic, Fluent):
             full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, array))
-        if not recording.is_recording() and not isinstance(self.entry, recording.Leaf):
-            self.entry = None
 
     def _refuse_recorded_write(self, entry: recording.Entry | None) -> None:
         """Raise GradientError for a write under `record` to an array that is on the tape, and for a write of a value on

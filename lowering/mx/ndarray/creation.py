@@ -13,7 +13,7 @@ import numpy as np
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NDArray, invoke, like_jax
 from lowering.mx.ndarray.cells import SharedCell
-from lowering.mx.ndarray.storage import check_storage
+from lowering.mx.ndarray.storage import check_storage, warn_once
 from symjax_nnvm.errors import CallError, NarrowedDtypeWarning, NNVMError
 from symjax_nnvm.symbol import function_named
 
@@ -58,6 +58,9 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         kept = source_array if dtype is None else source_array.astype(_native(dtype))
         context = as_context(ctx)
         return like_jax(jax.device_put(kept, context.device), context)
+    if hasattr(source_array, "toarray"):  # SciPy's sparse matrices
+        warn_once()
+        source_array, dtype = source_array.toarray(), source_array.dtype if dtype is None else dtype
     try:
         source = np.asarray(source_array)
         if (source.dtype == object and source.ndim == 0) or (source.dtype.kind == "c" and source is not source_array):

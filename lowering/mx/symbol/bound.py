@@ -21,6 +21,7 @@ from symjax_nnvm.ir.types import shape_from_legacy, shape_to_legacy
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
+from symjax_nnvm.symbol.symbol import load_json
 
 Given = Sequence[Any] | Mapping[str, Any] | None
 
@@ -41,8 +42,7 @@ class Symbol(GraphSymbol):
         return as_symbol(super()._operator(op, symbols, params, hint))
 
     def __reduce__(self) -> Any:
-        made, given = super().__reduce__()[:2]
-        return _unpickled, (made, given)
+        return _unpickled, (GraphSymbol.tojson(self),)
 
     def simple_bind(
         self,
@@ -124,7 +124,11 @@ class Symbol(GraphSymbol):
 
     def save(self, fname: str | Path, remove_amp_cast: bool = True) -> None:
         """Write the network to a file. remove_amp_cast: without the casts of AMP. Raises FileError, OSError."""
-        write_file(fname, (without_amp_casts(self) if remove_amp_cast else self).tojson())
+        write_file(fname, self.tojson(remove_amp_cast))
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The network as MXNet's JSON. remove_amp_cast: without the casts of AMP."""
+        return GraphSymbol.tojson(without_amp_casts(self) if remove_amp_cast else self)
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for arrays by name."""
@@ -135,8 +139,8 @@ class Symbol(GraphSymbol):
         return as_symbol(self.gradient(list(wrt)))
 
 
-def _unpickled(make: Any, given: Any) -> Symbol:
-    return as_symbol(make(*given))
+def _unpickled(text: str) -> Symbol:
+    return as_symbol(load_json(text))
 
 
 def as_symbol(symbol: Any) -> Any:

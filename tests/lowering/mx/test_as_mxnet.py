@@ -62,6 +62,16 @@ def test_a_script_that_imports_mxnet_runs(tmp_path: Path):
     assert (missing.returncode, missing.stderr) == (2, "There is no script skript.py.\n")
 
 
+def test_jax_tells_of_no_compilation_where_a_script_logs_everything(tmp_path: Path):
+    computes = "from lowering import mx\n(mx.nd.ones((2, 3)) + 1).asnumpy()"
+    everything = "import logging\nlogging.basicConfig(level=logging.DEBUG)"
+    quiet = run(tmp_path, "-c", f"{everything}\n{computes}")
+    assert quiet.returncode == 0, quiet.stderr
+    assert "compil" not in quiet.stderr.lower()
+    asked = f"{everything}\nlogging.getLogger('jax').setLevel(logging.DEBUG)\n{computes}"
+    assert "compil" in run(tmp_path, "-c", asked).stderr.lower()
+
+
 def test_the_scripts_own_error_ends_it(tmp_path: Path):
     (tmp_path / "script.py").write_text("import mxnet as mx\nmx.nd.ones((2, 3)).reshape((4, 4))\n")
     ended = run(tmp_path, "-m", "lowering.mx", "script.py")

@@ -342,3 +342,52 @@ def test_a_state_that_is_carried_on_is_cut_off_between_passes():
         state.backward()
         expected = np.tanh(expected + 0.5)
         np.testing.assert_allclose(x.grad.asnumpy(), 1 - expected**2, rtol=1e-5)  # pyright: ignore
+
+
+@pytest.mark.parametrize("part", [slice(None), 0, (0, 1)])
+def test_a_write_outside_of_record_leaves_an_array_on_the_tape(part: Any):
+    x: Any = mx.nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+        with autograd.pause():
+            y[part] = 7
+        z = y * y
+    y[part] = 9
+    autograd.backward([y, z])
+    np.testing.assert_array_equal(x.grad.asnumpy(), 2 + 4 * z.asnumpy() ** 0.5)
+    assert y.asnumpy().max() == 9
+
+
+def test_nothing_that_wants_a_gradient_is_told():
+    x = leaf(1, 2)
+    x.attach_grad("null")
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(nn.GradientError, match="There are no inputs in computation graph that require gradients"):
+        y.backward()
+
+
+def test_a_function_that_returns_too_few_gradients_is_told():
+    class Product(autograd.Function):
+        def forward(self, a: Any, b: Any) -> Any:
+            return a * b
+
+        def backward(self, head: Any) -> Any:
+            return head
+
+    x = leaf(1, 2)
+    with autograd.record():
+        y = Product()(x, x)
+    with pytest.raises(nn.GradientError, match=r"Product.backward must return one gradient .*2 arrays; got 1"):
+        y.backward()
+
+
+def test_deviation_gradients_are_of_the_values_that_were_recorded():
+    x = leaf(1, 2)
+    with autograd.record():
+        y = x * x
+    x[:] = 5
+    y.backward()
+    assert x.grad is not None
+    assert x.grad.asnumpy().tolist() == [2, 4]

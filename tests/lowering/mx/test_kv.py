@@ -104,3 +104,18 @@ def test_a_class_of_ones_own_sums_a_modules_gradients(monkeypatch: pytest.Monkey
     for missing in ("set_optimizer", "load_optimizer_states"):
         with pytest.raises(NotImplementedError):
             getattr(mx.kv.create("teststore"), missing)("")
+
+
+def test_several_keys_come_from_anything_that_gives_them() -> None:
+    store, held = mx.kv.create(), {"a": ones(), "b": 2 * ones()}
+    store.init(held.keys(), held.values())
+    store.push((key for key in held), [ones(), 5 * ones()])
+    out = [mx.nd.zeros(SHAPE), mx.nd.zeros(SHAPE)]
+    store.pull(iter(held), out)
+    assert [array.asnumpy()[0, 0] for array in out] == [1, 5]
+    store.row_sparse_pull(held.keys(), out=out, row_ids=[mx.nd.array([0]), mx.nd.array([0, 1])])
+    assert [array.asnumpy()[:, 0].tolist() for array in out] == [[1, 0, 0, 0], [5, 5, 0, 0]]
+    numbered = mx.kv.create()
+    numbered.init(range(2), [ones(), 3 * ones()])
+    numbered.pull(1, out[0])
+    assert out[0].asnumpy()[0, 0] == 3

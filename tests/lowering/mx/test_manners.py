@@ -326,3 +326,42 @@ def test_a_state_of_dcasgd_is_a_momentum_and_the_weight_before(momentum: float):
     np.testing.assert_allclose(weight.asnumpy(), [0.9, 1.9], rtol=1e-6)
     if kept is not None:
         np.testing.assert_allclose(kept.asnumpy(), [-0.1, -0.1], rtol=1e-6)
+
+
+def test_an_initializer_is_made_of_a_name_and_its_parameters():
+    array: Any = mx.nd.zeros(2)
+    mx.init.create("constant", 2)(mx.init.InitDesc("w_weight"), array)
+    assert array.asnumpy().tolist() == [2, 2]
+
+
+def test_descriptions_are_named_tuples_that_keep_their_dtype():
+    desc = mx.io.DataDesc("data", (2, 3), "int32", "TN")
+    changed = desc._replace(shape=(4, 3))
+    assert desc._fields == ("name", "shape")
+    assert desc._asdict() == {"name": "data", "shape": (2, 3)}
+    assert (changed, changed.dtype, changed.layout) == (("data", (4, 3)), "int32", "TN")
+    same = pickle.loads(pickle.dumps(changed))
+    assert (same, same.dtype, same.layout) == (changed, "int32", "TN")
+
+
+def test_a_matrix_of_scipy_is_an_array():
+    sparse = pytest.importorskip("scipy.sparse")
+    storage.warn_once.cache_clear()
+    with pytest.warns(storage.DenseWarning, match="Arrays are dense"):
+        array = mx.nd.array(sparse.csr_matrix(np.eye(3, dtype=np.float32)))
+    np.testing.assert_array_equal(array.asnumpy(), np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda: vars(mx.nd)["ones"](2).indices, "'NDArray' object has no attribute 'indices'. Arrays are dense here"),
+        (lambda: mx.nd.ones(2).as_np_ndarray(), "NDArray.as_np_ndarray: operators are those of the classic dialect"),
+        (lambda: mx.nd.contrib.nothing, "mx.nd.contrib has no function 'nothing'"),
+        (lambda: mx.sym.linalg.gemm3, "mx.sym.linalg has no function 'gemm3'. Did you mean mx.sym.linalg.gemm"),
+    ],
+)
+def test_errors_have_the_names_that_a_script_has(asked: Any, said: str):
+    with pytest.raises((AttributeError, NotImplementedError, mx.MXNetError)) as told:
+        asked()
+    assert str(told.value).startswith(said)

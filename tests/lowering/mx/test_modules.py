@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -222,3 +222,24 @@ def test_set_params_is_of_every_module():
     module.set_params(parameters(), {})
     assert module.get_params()[0]["fc1_bias"].shape == (5,)
     assert mx.mod.BaseModule.set_params is mx.mod.Module.set_params is mx.mod.BucketingModule.set_params
+
+
+@pytest.mark.parametrize("kind", ["Module", "BucketingModule", "SequentialModule", "PythonLossModule"])
+def test_shapes_and_names_come_from_iterators(kind: str):
+    net = head(mx.sym.Variable("data"))
+    label, names = ["softmax_label"], lambda *names: cast(Any, iter(names))
+    made: dict[str, Any] = {
+        "Module": lambda: mx.mod.Module(net, names("data"), names(*label)),
+        "BucketingModule": lambda: mx.mod.BucketingModule(lambda key: (net, ["data"], label), 1),
+        "SequentialModule": lambda: mx.mod.SequentialModule().add(
+            mx.mod.Module(net, ["data"], label), take_labels=True
+        ),
+        "PythonLossModule": lambda: mx.mod.PythonLossModule(data_names=["data"], label_names=label),
+    }
+    module = made[kind]()
+    module.bind(zip(["data"], [(4, 5)], strict=True), zip(label, [(4,)], strict=True))
+    module.init_params(mx.init.One())
+    described = {"provide_data": [("data", (4, 5))], "provide_label": [(label[0], (4,))]}
+    module.forward(mx.io.DataBatch([mx.nd.ones((4, 5))], [mx.nd.zeros(4)], bucket_key=1, **described), is_train=True)
+    assert module.get_outputs()[0].shape[0] == 4
+    assert [name for name, _ in module.label_shapes] == label

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -246,3 +248,13 @@ def test_attributes_of_operators_may_be_numbers_and_initializers():
 def test_functions_that_make_values_write_their_defaults_as_mxnets_do(symbol: Any, written: dict[str, str]):
     assert json.loads(symbol().tojson())["nodes"][0]["attrs"] == written
     assert np.isfinite(symbol().eval()[0].asnumpy()).all()
+
+
+def test_the_text_of_a_network_has_the_casts_of_amp_where_it_is_asked_to():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    half = mx.contrib.amp.convert_symbol(net)
+    assert half.tojson(True) == half.tojson()
+    assert half.tojson().count('"amp_cast"') < half.tojson(remove_amp_cast=False).count('"amp_cast"')
+    for same in (pickle.loads(pickle.dumps(half)), copy.deepcopy(half)):
+        assert same.tojson(False) == half.tojson(False)
+    assert net.tojson(False) == net.tojson()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symjax_nnvm as nn
-from lowering import Batches, Trainer
+from lowering import Batches, Trainer, mx
 from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.history import EpochRecord, History, StepEvent
 from symjax_nnvm import symbol as sym
@@ -168,3 +168,11 @@ def test_epochs_count_from_zero_everywhere(capsys: pytest.CaptureFixture[str]):
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("  ")[0] for line in lines] == ["epoch 1 (2 of 3)", "epoch 2 (3 of 3)"]
     assert str(History([EpochRecord(0, 1, 0.0, {"loss": 1.0})])) == "epoch 0: loss 1"
+
+
+def test_a_batch_of_mx_is_told():
+    batch: Any = mx.io.DataBatch([mx.nd.ones((8, 3))], [mx.nd.zeros(8)])
+    trainer = trained(classifier())
+    for use in (trainer.step, lambda batch: trainer.fit([batch], 1, progress=False)):
+        with pytest.raises(TrainingError, match=r"A batch of an iterator of mx.io; .*mx.mod.Module.fit takes"):
+            use(batch)
