@@ -399,10 +399,10 @@ class Executor:
                 argument = self._cell_of_argument[call.value]
                 value = zeros(argument.shape, argument.dtype)
             else:
-                number, of_input, place = call.value
-                value = seen[2 * number + (not of_input)][place]
-            for name in call.names if value is not None else ():
-                callback(name, value)
+                value = call.value.in_(seen)
+            if value is not None:
+                for name in call.names:
+                    callback(name, value)
 
     def debug_str(self) -> str:
         """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is

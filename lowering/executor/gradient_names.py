@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lowering.core.gradient_program import GradientProgram
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, FMutateInputs, TUnlistedInputs
@@ -25,6 +25,10 @@ class Place(NamedTuple):
     number: int
     of_input: bool
     place: int
+
+    def in_(self, seen: Sequence[Sequence[Any]]) -> Any:
+        """The value among what `ExecutorFunctions` reports of a monitored run."""
+        return seen[2 * self.number + (not self.of_input)][self.place]
 
 
 class Call(NamedTuple):

@@ -7,7 +7,7 @@ a call of the whole block as one call, which computes its gradients from residua
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
@@ -39,9 +39,14 @@ _PATIENCE = 64
 """Calls in inference with unchanged parameters, before a Predictor is made again of parameters that had changed."""
 
 
+OpHook = tuple[Callable[[str, str, NDArray], Any], bool]
+"""(what is called with the names of a value and of its operator, and the value; whether inputs are told, too)."""
+
+
 class CachedProgram:
     """A symbol as a function of NDArrays, in the order of `list_inputs()`; what runs is compiled at the first call of
-    its kind. data_names: the inputs that every call gives; the others are parameters."""
+    its kind. data_names: the inputs that every call gives; the others are parameters. op_hook: is told of the
+    operators of each forward pass."""
 
     def __init__(self, symbol: Symbol, data_names: Collection[str]):
         self.symbol, self.names = symbol, symbol.list_inputs()
@@ -50,6 +55,7 @@ class CachedProgram:
         self._programs = Programs(symbol)
         self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
         self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
+        self.op_hook: OpHook | None = None
 
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
         """The outputs, on the context of the arrays; states are written, and the call is recorded."""
@@ -61,7 +67,8 @@ class CachedProgram:
             for name, entry, array in zip(self.names, entries, arrays, strict=False)
             if entry is not None and name not in self._states and jnp.issubdtype(array.cell.dtype, jnp.number)
         )
-        if not wanted and not is_train:
+        hook = self.op_hook
+        if not wanted and not is_train and hook is None:
             outputs = self._serving.outputs([array.value for array in arrays], context)
             if outputs is not None:
                 return [like_jax(output, context) for output in outputs]
@@ -77,16 +84,19 @@ class CachedProgram:
         with nullcontext() if functions.calls_python else writing(*(cell for _, cell in written)):
             values = [array.value for array in arrays]
             args, aux = self._listed(functions, values)
-            if wanted:
-                run = functions.forward_keeping(is_train)
-                outputs, states, residuals, _ = run(args, aux, randomness)
+            seen = []
+            if wanted or hook is not None:
+                run = functions.forward_keeping(is_train, monitored=hook is not None)
+                outputs, states, residuals, seen = run(args, aux, randomness)
             else:
                 (outputs, states), residuals = functions.forward(is_train)(args, aux, randomness), None
             for i, cell in written:
                 cell.assign(states[i])
         results = [like_jax(output, context) for output in outputs]
+        if hook is not None:
+            _tell(hook, functions, seen, context)
         if wanted:
-            call = _RecordedCall(self, functions, is_train, residuals, randomness)
+            call = _RecordedCall(self, functions, is_train, hook is not None, residuals, randomness)
             kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
             key = None if randomness is None else randomness[0]
             origins = [entry if name in wanted else None for name, entry in zip(self.names, entries, strict=True)]
@@ -107,6 +117,19 @@ class CachedProgram:
         """Arguments and states in the order of the functions."""
         named = dict(zip(self.names, values, strict=True))
         return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
+
+
+def _tell(hook: OpHook, functions: ExecutorFunctions, seen: Sequence[Any], context: Context) -> None:
+    """Call a hook for the operators of a monitored forward pass, in the order in which they ran."""
+    callback, monitor_all = hook
+    program = functions.program(True, monitored=True)
+    for call in functions.calls(forward=True):
+        if isinstance(call.value, str) or (call.of_input and not monitor_all):
+            continue
+        value = call.value.in_(seen)
+        operator = program.program.index.nodes[program.forward_steps[call.value.number].nid].source.op
+        if value is not None and operator is not None:
+            callback(call.names[-1], operator.name, like_jax(value, context))
 
 
 class CachedOp:
@@ -133,10 +156,16 @@ class _RecordedCall:
     """What a call of a program was on the tape: it computes its gradients from the residuals of its forward pass."""
 
     def __init__(
-        self, program: CachedProgram, functions: ExecutorFunctions, is_train: bool, residuals: Any, drawn: Randomness
+        self,
+        program: CachedProgram,
+        functions: ExecutorFunctions,
+        is_train: bool,
+        monitored: bool,
+        residuals: Any,
+        drawn: Randomness,
     ):
         self.names, self.symbol = program.names, program.symbol
-        self._program, self._functions, self._is_train = program, functions, is_train
+        self._program, self._functions, self._is_train, self._monitored = program, functions, is_train, monitored
         self._residuals, self._drawn = residuals, drawn
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
@@ -160,7 +189,9 @@ class _RecordedCall:
         if functions.calls_python:
             aux = [states[name] for name in functions.aux_names]
         arguments = args, outputs, self._residuals, self._drawn, needed, [None] * len(functions.wrt)
-        gradients, written, _ = functions.backward(self._is_train)(*arguments, aux if functions.calls_python else [])
+        gradients, written, _ = functions.backward(self._is_train, monitored=self._monitored)(
+            *arguments, aux if functions.calls_python else []
+        )
         named = dict(zip(functions.wrt, gradients, strict=True))
         return {name: named[name] for name in wrt}, written
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -97,10 +98,18 @@ def pytest_pycollect_makeitem(obj: object) -> None:
         given.setUpClass, given.tearDownClass = given.setupClass, given.teardownClass
 
 
+def _compiled_once() -> None:
+    """Have equal programs compiled once in a file of tests: many tests bind one network again and again."""
+    jax.config.update("jax_compilation_cache_dir", str(Path(os.environ["PEER_RESULTS"]).with_name("compiled")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def pytest_configure() -> None:
     """Have `import mxnet` be ours before any test file is read, and arrays of 64 bits, which the tests ask for."""
     _nose()
     restore(["numpy"])
     jax.config.update("jax_enable_x64", True)
+    _compiled_once()
     lowering.mx.install()
     _imported_alone()

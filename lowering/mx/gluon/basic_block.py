@@ -7,10 +7,10 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from lowering.mx import init as initializers
-from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError, NotInitializedError
+from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError
 from lowering.mx.gluon.model_files import load_tree, save_tree
 from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.summary import print_summary
@@ -291,12 +291,10 @@ class Block:
         """Have `hook(block, input, output)` called after `forward`; the handle takes it away."""
         return _attached(self._forward_hooks, hook)
 
-    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> NoReturn:
-        """Refuse: a block runs as one program, in which no operator is called by itself."""
-        raise NotInitializedError(
-            "A compiled block calls nothing at its operators",
-            fix="mx.mon.Monitor watches a Module of the exported network; register_forward_hook watches blocks.",
-        )
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Have the hybrid blocks within call `callback(name, operator, array)`: see theirs."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
 
     def summary(self, *inputs: Any) -> None:
         """Print each layer's output shape and number of parameters, for a network that is not hybridised."""

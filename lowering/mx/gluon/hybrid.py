@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
-from lowering.mx.cached_op import CachedProgram
+from lowering.mx.cached_op import CachedProgram, OpHook
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.errors import (
     BlockTypeError,
@@ -44,6 +44,7 @@ class HybridBlock(Block):
         self._out_format: Any = None
         self._in_format: Any = None
         self._active = False
+        self._op_hook: OpHook | None = None
         self._flags: list[tuple[str, Any]] = []
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -215,6 +216,15 @@ class HybridBlock(Block):
 
     # -- running -----------------------------------------------------------------------------------------------------
 
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Have `callback(name, operator, array)` called for every operator's outputs when the block runs hybridised.
+
+        Calls come after the forward pass, in its order; gradients are not told. monitor_all: an operator's inputs
+        before its outputs. Every value is kept in memory then.
+        """
+        super().register_op_hook(callback, monitor_all)
+        self._op_hook = callback, monitor_all
+
     def _call_cached_op(self, ctx: Any, *args: Any) -> Any:
         if self._cached_op is None:
             self._build_cache(*args)
@@ -228,6 +238,7 @@ class HybridBlock(Block):
                 fix="Call hybridize() again for arguments of another structure.",
             )
         given = [each for each in flat if each is not None]
+        self._cached_op.op_hook = self._op_hook
         arrays = [given[each] if is_data else each.data(ctx) for is_data, each in self._cached_op_args]
         return _regroup(self._cached_op(arrays, ctx), self._out_format)
 

@@ -94,7 +94,12 @@ class Trainer:
         """Make the store, if one is needed: several contexts, several processes, or an object that was given."""
         wanted, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
         named = isinstance(wanted, str)
-        if wanted is None or (named and len(self._contexts) == 1 and "dist" not in wanted):
+        sparse = any(param._stype != "default" for param in self._params)
+        sparse_grads = any(param._grad_stype != "default" for param in self._params)
+        if sparse and update is False:
+            problem = "Cannot set update_on_kvstore=False when sparse weights are present."
+            raise BlockValueError(problem, fix="Leave update_on_kvstore out, or make the parameters without stype.")
+        if wanted is None or (named and len(self._contexts) == 1 and "dist" not in wanted and not sparse):
             store = None
         else:
             store = kv.create(wanted) if named else wanted
@@ -104,7 +109,8 @@ class Trainer:
             problem = f"{type(store).__name__} does not update parameters"
             raise BlockValueError(problem, fix="Please set update_on_kvstore=False.")
         self._kvstore = store
-        self._update_on_kvstore = None if store is None else bool(capable if update is None else update)
+        preferred = capable and (sparse or not sparse_grads)
+        self._update_on_kvstore = None if store is None else bool(preferred if update is None else update)
         if store is not None and self._update_on_kvstore:
             store.set_optimizer(self._optimizer)
         self._kv_initialized = True

@@ -31,7 +31,8 @@ class Parameter:
 
     grad_req: "write", "add" or "null", as of `attach_grad`. shape: 0 for sizes that the first forward pass says, if
     allow_deferred_init. init: comes before the initialiser of the network. lr_mult, wd_mult: read by the trainer at
-    every step. stype, grad_stype: arrays are dense here, whatever these say. Raises MismatchError.
+    every step. stype, grad_stype: arrays are dense here, whatever these say; row_sparse_data is for stype="row_sparse"
+    alone, as in MXNet. Raises MismatchError.
     """
 
     def __init__(
@@ -128,6 +129,9 @@ class Parameter:
         return self._var
 
     def _set_trainer(self, trainer: Any) -> None:
+        if self._stype != "default" and trainer is not None and self._trainer not in (None, trainer):
+            problem = f"Parameter '{self.name}' has a trainer, and one of stype '{self._stype}' has no second"
+            raise NotInitializedError(problem, fix="Make the parameter without stype.")
         self._trainer = trainer
 
     # -- first values ------------------------------------------------------------------------------------------------
@@ -339,11 +343,21 @@ class Parameter:
         copies = [each.copyto(cpu()) for each in self.list_data()]
         return copies[0] if len(copies) == 1 else add_n(*copies) / len(copies)
 
-    def row_sparse_data(self, row_id: Any) -> NDArray:
-        """Refuse: arrays are dense here; `data()` has all rows."""
-        raise NotInitializedError(f"Parameter '{self.name}' has no sparse rows: arrays are dense", fix="Use data().")
+    def row_sparse_data(self, row_id: NDArray) -> NDArray:
+        """The array on the context of row_id, dense: the rows that row_id names are in it, and all others, too. Raises
+        NotInitializedError where the parameter was not made with stype="row_sparse"."""
+        self._refuse_rows_of_dense()
+        return self.data(row_id.context)
 
-    list_row_sparse_data = row_sparse_data
+    def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
+        """The arrays on all contexts likewise."""
+        self._refuse_rows_of_dense()
+        return self.list_data()
+
+    def _refuse_rows_of_dense(self) -> None:
+        if self._stype != "row_sparse":
+            problem = f"Parameter '{self.name}' has no sparse rows: its stype is '{self._stype}'"
+            raise NotInitializedError(problem, fix="Use data().")
 
 
 class Constant(Parameter):

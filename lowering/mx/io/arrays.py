@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,16 +43,25 @@ class NDArrayIter(DataIter):
             raise CallError("No such last_batch_handle", expected=f"one of {_HANDLES}", got=repr(last_batch_handle))
         self._data, self._label = _named(data, data_name), _named(label, label_name)
         self._axis = layout.find("N")
-        lengths = {name: rows.shape[self._axis] for name, rows in (*self._data, *self._label)}
-        if len(set(lengths.values())) != 1:
-            problem = "Arrays of an iterator have different numbers of samples" if lengths else "No data was given"
-            raise CallError(problem, expected="as many samples in each", got=lengths)
-        self.num_data = next(iter(lengths.values()))
+        self.num_data = self._samples()
         self.idx = np.arange(self.num_data)
         self.shuffle, self.last_batch_handle, self.layout = shuffle, last_batch_handle, layout
         self.cursor = -batch_size
         self._cached: list[np.ndarray] | None = None
         self.reset()
+
+    def _samples(self) -> int:
+        """The number of samples in the first of the data. Raises CallError where another array has fewer."""
+        lengths = {name: rows.shape[self._axis] for name, rows in (*self._data, *self._label)}
+        if not self._data:
+            raise CallError("No data was given", expected="as many samples in each", got=lengths)
+        samples = self._data[0][1].shape[self._axis]
+        problem = "Arrays of an iterator have different numbers of samples"
+        if min(lengths.values()) < samples:
+            raise CallError(problem, expected=f"{samples} in each", got=lengths)
+        if max(lengths.values()) > samples:
+            warnings.warn(f"{problem}, {lengths}: the first {samples} of each are used.", stacklevel=3)
+        return samples
 
     @property
     def data(self) -> list[tuple[str, NDArray]]:

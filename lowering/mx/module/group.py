@@ -43,12 +43,19 @@ class ExecutorGroup:
     normalises a part of the batch by itself. It runs as one `Executor` does, over whole batches.
 
     axes: the batch axis of each input, -1 where every executor takes the whole of it. loads: how much of a batch each
-    executor takes.
+    executor takes. states: arguments that each executor has its own part of, along their first axis, and keeps.
     """
 
-    def __init__(self, executors: Sequence[Executor], contexts: Sequence[Context], axes: dict[str, int], loads: Any):
+    def __init__(
+        self,
+        executors: Sequence[Executor],
+        contexts: Sequence[Context],
+        axes: dict[str, int],
+        loads: Any,
+        states: Sequence[str] = (),
+    ):
         self.executors, self._contexts = list(executors), list(contexts)
-        self._axes, self._loads = axes, list(loads or [1] * len(contexts))
+        self._axes, self._loads, self._states = axes, list(loads or [1] * len(contexts)), list(states)
         self._given: list[dict[str, jax.Array]] = [{} for _ in executors]
 
     @classmethod
@@ -57,12 +64,13 @@ class ExecutorGroup:
         contexts: Sequence[Context],
         described: Sequence[DataDesc],
         loads: Any,
+        states: Sequence[str],
         shared: ExecutorGroup | None,
         bind: Bind,
     ) -> ExecutorGroup:
         """Bind an executor for each context. Raises CallError for loads that do not fit, TrainingError for batches."""
         axes = {desc.name: DataDesc.get_batch_axis(desc.layout) for desc in described}
-        group = cls([], contexts, axes, loads)
+        group = cls([], contexts, axes, loads, states)
         if len(group._loads) != len(contexts):
             expected = f"a number for each of {len(contexts)} contexts"
             raise CallError("Loads that are not the contexts'", param="work_load_list", expected=expected, got=loads)
@@ -107,13 +115,17 @@ class ExecutorGroup:
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
-        """The parameters, and the first executor's inputs."""
+        """The parameters, and the first executor's inputs and set states."""
         return self.executors[0].arg_dict
 
     @property
     def aux_dict(self) -> dict[str, NDArray]:
         """The first executor's states; `share_states` gives what is written here to all."""
         return self.executors[0].aux_dict
+
+    def joined(self, name: str) -> NDArray:
+        """A set state for the whole batch."""
+        return self._joined([executor.arg_dict[name] for executor in self.executors], 0)
 
     @property
     def mean_states(self) -> dict[str, NDArray]:
@@ -170,9 +182,10 @@ class ExecutorGroup:
 
     def _share_parameters(self) -> None:
         """Give the others the first one's parameters, where they have changed: on one device, no copies."""
+        own = {*self._axes, *self._states}
         for executor, context, given in list(zip(self.executors, self._contexts, self._given, strict=True))[1:]:
             for name, array in self.arg_dict.items():
-                if name not in self._axes and given.get(name) is not array.value:
+                if name not in own and given.get(name) is not array.value:
                     given[name] = array.value
                     executor.arg_dict[name].cell.assign(_on(context, array.value))
 
@@ -204,7 +217,7 @@ class ExecutorGroup:
         """Run `Executor.reshape` on every context."""
         pairs = zip(self.executors, self._shapes(shapes), strict=True)
         executors = [e.reshape(partial_shaping, allow_up_sizing, **part) for e, part in pairs]
-        return ExecutorGroup(executors, self._contexts, self._axes, self._loads)
+        return ExecutorGroup(executors, self._contexts, self._axes, self._loads, self._states)
 
 
 def _on(context: Context, value: jax.Array) -> jax.Array:

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from lowering.initializer.parameters import parameter_names
 from lowering.mx import checkpoints
 from lowering.mx import optimizer as optimizers
@@ -43,7 +45,7 @@ class Module(BaseModule):
     sets; the others are parameters, those in fixed_param_names not trained. context: where it runs; each of several
     takes a part of every batch, work_load_list says how much, and normalises it by itself (BatchNorm). group2ctxs: a
     context for each `ctx_group`; one device runs all. compression_params: nothing to do here. Raises CallError for
-    names that are not there, and for states on several contexts.
+    names that are not there.
     """
 
     def __init__(
@@ -77,8 +79,6 @@ class Module(BaseModule):
         fed = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in fed]
         self._groups = group2ctxs[0] if isinstance(group2ctxs, list | tuple) else group2ctxs
-        if len(self._contexts) > 1 and self._state_names:
-            raise CallError("States cannot be split over contexts", got=self._state_names, fix="context=mx.gpu(0)")
         self._params: tuple[Params, Params] | None = None  # before there is an executor to hold them
         self._executor: Executor | ExecutorGroup | None = None
         self._executors: Recent[Any, Executor | ExecutorGroup] = Recent(KEPT)
@@ -237,7 +237,8 @@ class Module(BaseModule):
             )
 
         if len(self._contexts) > 1:
-            return ExecutorGroup.bound(self._contexts, described, self._work_load_list, shared, bind)
+            loads, states = self._work_load_list, self._state_names
+            return ExecutorGroup.bound(self._contexts, described, loads, states, shared, bind)
         return bind(self._contexts[0], shared, {desc.name: desc.shape for desc in described})
 
     def _described(
@@ -438,16 +439,19 @@ class Module(BaseModule):
         return gradients if merge_multi_context else [[gradient] for gradient in gradients]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
-        """The states that the caller sets."""
-        states = [self._bound.arg_dict[name] for name in self._state_names]
-        return states if merge_multi_context else [[state] for state in states]
+        """The states that the caller sets; merge_multi_context=False: of each a list, by contexts."""
+        bound = self._bound
+        if isinstance(bound, ExecutorGroup) and merge_multi_context:
+            return [bound.joined(name) for name in self._state_names]
+        states = [[executor.arg_dict[name] for executor in executors_of(bound)] for name in self._state_names]
+        return [parts[0] for parts in states] if merge_multi_context else states
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
-        """Set them: to arrays, or all to one number."""
-        targets = self.get_states()
-        values = [value] * len(targets) if states is None else states
-        for target, state in zip(targets, values, strict=True):
-            target[:] = state[0] if isinstance(state, list | tuple) else state
+        """Set them: to arrays, each whole or a list by contexts, or all to one number."""
+        targets = self.get_states(merge_multi_context=False)
+        for parts, state in zip(targets, [value] * len(targets) if states is None else states, strict=True):
+            for part, own in zip(parts, _by_context(state, [part.shape[0] for part in parts]), strict=True):
+                part[:] = own
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Have a metric take the batch into account."""
@@ -563,3 +567,13 @@ class Module(BaseModule):
         args, grads = self._bound.arg_dict, self._bound.grad_dict
         trained = {i: args[name] for i, name in enumerate(self._param_names) if grads[name] is not None}
         self._updater.make_states(trained, trained.values())
+
+
+def _by_context(state: Any, rows: Sequence[int]) -> Sequence[Any]:
+    """The value of a state for each context, which has so many rows of it: of a list or a number each has its own."""
+    if isinstance(state, list | tuple):
+        return state
+    if not np.ndim(state):
+        return [state] * len(rows)
+    ends = np.cumsum(rows)
+    return [state[end - size : end] for end, size in zip(ends.tolist(), rows, strict=True)]

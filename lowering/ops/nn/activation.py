@@ -55,8 +55,8 @@ def _leaky_relu(
         case "elu":
             below = _exponential_below_zero(data) * p.slope
         case "selu":
-            below = _exponential_below_zero(data) * ops.SELU_ALPHA
-            return jnp.where(data > 0, data, below) * ops.SELU_SCALE
+            below = _exponential_below_zero(data) * (ops.SELU_SCALE * ops.SELU_ALPHA)  # one number, as MXNet rounds it
+            return jnp.where(data > 0, data * ops.SELU_SCALE, below)
         case "gelu":
             return gelu(data)
         case "rrelu":

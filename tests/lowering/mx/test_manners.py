@@ -146,6 +146,14 @@ def test_optimizers_update_lists_and_arrange_states_as_mxnet():
     assert optimizers.SGD().create_state(0, half) is None
 
 
+def test_labels_of_more_samples_than_the_data_are_read_as_far_as_it_goes() -> None:
+    with pytest.warns(UserWarning, match="different numbers of samples.*the first 3 of each"):
+        it = mx.io.NDArrayIter(np.arange(3.0), {"a": np.arange(5.0), "b": np.arange(3.0)}, 2, shuffle=True)
+    for batch in it:
+        for label in batch.label:
+            np.testing.assert_array_equal(label.asnumpy(), batch.data[0].asnumpy())
+
+
 def test_iterators_hold_arrays_and_any_object_with_data_is_a_batch():
     it = mx.io.NDArrayIter(np.arange(8.0).reshape(4, 2), np.arange(4.0), 2)
     assert [(name, type(value)) for name, value in (*it.data, *it.label)] == [

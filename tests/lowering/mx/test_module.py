@@ -397,16 +397,40 @@ def test_several_contexts_share_batches_of_any_size():
         module.forward(mx.io.DataBatch([mx.nd.array(DATA[:1])], [mx.nd.array(LABEL[:1])]))
 
 
+def test_each_context_keeps_its_part_of_the_states_and_may_be_given_it() -> None:
+    state = mx.sym.Variable("state", shape=(0, 3))
+    module = mx.mod.Module(
+        2 * state + mx.sym.Variable("data"),
+        state_names=["state"],
+        label_names=None,
+        context=[mx.cpu(0), mx.cpu(1)],
+        work_load_list=[1, 2],
+    )
+    module.bind([("data", (6, 3))], for_training=False)
+    module.init_params()
+    batch = mx.io.DataBatch([mx.nd.zeros((6, 3))])
+    module.set_states(value=1)
+    module.forward(batch)
+    np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), np.full((6, 3), 2))
+    rows = np.arange(18, dtype=np.float32).reshape(6, 3)
+    for given in (mx.nd.array(rows), [mx.nd.array(rows[:2]), mx.nd.array(rows[2:])]):
+        module.set_states(value=0)
+        module.set_states([given])
+        module.forward(batch)
+        np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), 2 * rows)
+        np.testing.assert_array_equal(module.get_states()[0].asnumpy(), rows)
+        assert [[part.shape for part in parts] for parts in module.get_states(False)] == [[(2, 3), (4, 3)]]
+    module.set_states(module.get_outputs(merge_multi_context=False))
+    module.forward(batch)
+    np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), 4 * rows)
+
+
 MISTAKES: dict[str, tuple[Any, str]] = {
     "not bound": (lambda: mx.mod.Module(network()).forward(None), r"Call module.bind\(.*then module.init_params\(\)"),
     "data name": (lambda: mx.mod.Module(network(), data_names=["x"]), r"input with name 'x' is not found.*\['data'"),
     "no epochs": (lambda: mx.mod.Module(network()).fit(batches()), "please specify number of epochs"),
     "dist": (lambda: mx.kv.create("dist_sync"), "jax.distributed.initialize"),
     "servers": (lambda: mx.kv.create("dist_async"), "take 'dist_sync'"),
-    "states of contexts": (
-        lambda: mx.mod.Module(network(), ["data"], state_names=["fc_bias"], context=[mx.cpu(0), mx.cpu(1)]),
-        "States cannot be split over contexts",
-    ),
     "loads": (
         lambda: mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)], work_load_list=[1]).bind([("data", (4, 3))]),
         "a number for each of 2 contexts",

@@ -160,3 +160,10 @@ def test_impossible_parameters_are_named(make: Any, words: tuple[str, ...]):
         make()
     for word in words:
         assert word in str(error.value)
+
+
+def test_selu_rounds_the_product_of_its_constants_once():
+    x = np.linspace(-3, -0.01, 64, dtype=np.float32)
+    (got,), _ = lowering.compile(leaky(act_type="selu"))({"data": x})
+    factor = np.float32(1.0507009873554804934193349852946 * 1.6732632423543772848170429916717)
+    np.testing.assert_array_equal(got, factor * np.asarray(jnp.expm1(x)))

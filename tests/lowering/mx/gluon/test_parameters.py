@@ -218,5 +218,14 @@ def test_storage_types_are_those_of_mxnet():
     assert gluon.Parameter("w", shape=(1,), stype="row_sparse")._stype == "row_sparse"
     with pytest.raises(AssertionError, match="one of"):
         gluon.Parameter("w", shape=(1,), grad_stype="none")
-    with pytest.raises(RuntimeError, match="arrays are dense"):
-        parameter().row_sparse_data(mx.nd.array([0]))
+
+
+def test_rows_of_a_sparse_parameter_are_its_dense_array():
+    rows = gluon.Parameter("w", shape=(2, 3), stype="row_sparse")
+    rows.initialize("ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    asked = mx.nd.array([0], ctx=mx.cpu(1))
+    assert rows.row_sparse_data(asked) is rows.data(mx.cpu(1))
+    assert [each.context for each in rows.list_row_sparse_data(asked)] == rows.list_ctx()
+    for refused in (parameter().row_sparse_data, parameter().list_row_sparse_data):
+        with pytest.raises(RuntimeError, match="its stype is 'default'. Use data()"):
+            refused(asked)

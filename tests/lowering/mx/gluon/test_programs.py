@@ -280,3 +280,41 @@ def test_a_block_that_is_changed_is_traced_anew():
     with jax.enable_x64(True):
         net.cast("float64")
         assert net(mx.nd.ones((1, 2), dtype="float64")).dtype == np.float64
+
+
+@pytest.mark.parametrize("monitor_all", [False, True])
+def test_a_hook_is_told_of_operators_as_in_mxnet_and_changes_no_gradient(monitor_all: bool):
+    net = nn.HybridSequential(prefix="n_")
+    with net.name_scope():
+        net.add(nn.Dense(2, activation="relu", in_units=3))
+    whole = nn.Sequential()
+    whole.add(net)
+    net.initialize(mx.init.One())
+    x, weight = mx.nd.array([[1.0, 2.0, 3.0]]), net[0].weight
+
+    def gradient() -> np.ndarray:
+        with mx.autograd.record():
+            loss = whole(x).square().sum()
+        loss.backward()
+        return weight.grad().asnumpy()
+
+    net.hybridize()
+    expected = gradient()
+    told: list[tuple[str, str]] = []
+    values: dict[str, np.ndarray] = {}
+
+    def hook(name: str, operator: str, value: mx.nd.NDArray) -> None:
+        told.append((name, operator))
+        values[name] = value.asnumpy()
+
+    whole.register_op_hook(hook, monitor_all)
+    np.testing.assert_array_equal(gradient(), expected)
+    inputs = [("n_dense0_fwd_data", "FullyConnected"), ("n_dense0_fwd_weight", "FullyConnected")]
+    inputs += [("n_dense0_fwd_bias", "FullyConnected")]
+    dense, relu = ("n_dense0_fwd_output", "FullyConnected"), ("n_dense0_relu_fwd_output", "Activation")
+    every = [*inputs, dense, ("n_dense0_relu_fwd_input0", "Activation"), relu]
+    assert told == (every if monitor_all else [dense, relu])
+    np.testing.assert_array_equal(values["n_dense0_fwd_output"], [[6.0, 6.0]])
+    told.clear()
+    whole(x)
+    assert told == (every if monitor_all else [dense, relu])

@@ -281,3 +281,21 @@ def test_deferred_parameters_have_a_trainer():
     before = net[0].weight.data().asnumpy()
     train.step(2)
     assert np.abs(net[0].weight.data().asnumpy() - before).max() > 0
+
+
+def test_sparse_parameters_are_updated_by_a_store_of_one_trainer():
+    sparse = parameter(stype="row_sparse")
+    first = trainer(sparse)
+    differentiate(sparse)
+    first.step(1)
+    assert (first._kvstore.type, first._update_on_kvstore, value(sparse)) == ("device", True, -1)
+    with pytest.raises(RuntimeError, match="has a trainer, and one of stype 'row_sparse' has no second"):
+        trainer(sparse)
+    sparse._set_trainer(None)
+    with pytest.raises(ValueError, match="Cannot set update_on_kvstore=False when sparse weights are present"):
+        trainer(sparse, update_on_kvstore=False).step(1)
+    gradients = parameter(grad_stype="row_sparse", ctx=CONTEXTS)
+    second = trainer(gradients)
+    differentiate(gradients)
+    second.step(1)
+    assert (second._update_on_kvstore, value(gradients, 1)) == (False, -2)
