@@ -149,7 +149,8 @@ def explain(
         refuse_unknown(SymbolValueError, "No such constants:", constants, symbol.list_inputs(), "arguments and states")
     known = shapes_by_name(shapes, "shapes", _CALL)
     if wrt is None and is_train:
-        wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
+        learned = {node.name for node in learned_variables(symbol)}
+        wrt = [name for name in symbol.list_arguments() if name in learned]
     with stages_without(*([without] if isinstance(without, str) else without)):
         options = Options(
             is_train=is_train,
