@@ -94,7 +94,8 @@ class Explanation:
         """The lines under the table of stages."""
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
-        steps = f"lowered to {self.forward:,}{backward} steps of one JAX function"
+        noun = "step" if (self.forward, self.backward) == (1, 0) else "steps"
+        steps = f"lowered to {self.forward:,}{backward} {noun} of one JAX function"
         return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs]
 
     def __str__(self) -> str:
