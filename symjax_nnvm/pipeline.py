@@ -199,7 +199,7 @@ class Stage:
                 return body if self.missing(inner) else self(body, inner)
 
             graph = in_subgraphs(graph, known, change)
-        return self.run(graph, options)
+        return self.run(graph, options) if self in STAGES else _checked_run(self, graph, options)
 
 
 def _fuses(backend: Backend | None) -> bool:
@@ -359,12 +359,10 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
     return remove
 
 
-def _applied(stage: Stage, graph: Graph, options: Options) -> Graph:
-    """The graph after a stage; what a registered one returns is checked."""
-    if stage in STAGES:
-        return stage(graph, options)
+def _checked_run(stage: Stage, graph: Graph, options: Options) -> Graph:
+    """The graph that a registered stage returns for a graph or a subgraph, which is checked."""
     try:
-        after = stage(graph, options)
+        after = stage.run(graph, options)
     except BaseException as error:
         error.add_note(f"Raised in the registered stage {stage.name!r}.")
         raise
@@ -531,7 +529,7 @@ class Pipeline:
             if known is None:
                 graph, records = made
                 start = time.perf_counter()
-                after = graph if reads is None else _applied(stage, graph, options)
+                after = graph if reads is None else stage(graph, options)
                 seconds = time.perf_counter() - start
                 record = StageRecord(stage, reads is not None, missing, graph, after, seconds, left_out)
                 known = self._made[key] = after, (*records, record)

@@ -94,7 +94,8 @@ class Explanation:
         """The lines under the table of stages."""
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
-        steps = f"lowered to {self.forward:,}{backward} steps of one JAX function"
+        noun = "step" if (self.forward, self.backward) == (1, 0) else "steps"
+        steps = f"lowered to {self.forward:,}{backward} {noun} of one JAX function"
         return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs]
 
     def __str__(self) -> str:
@@ -149,7 +150,8 @@ def explain(
         refuse_unknown(SymbolValueError, "No such constants:", constants, symbol.list_inputs(), "arguments and states")
     known = shapes_by_name(shapes, "shapes", _CALL)
     if wrt is None and is_train:
-        wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
+        learned = {node.name for node in learned_variables(symbol)}
+        wrt = [name for name in symbol.list_arguments() if name in learned]
     with stages_without(*([without] if isinstance(without, str) else without)):
         options = Options(
             is_train=is_train,

@@ -137,7 +137,7 @@ def grad_fn(
     return grad
 
 
-@takes_our_words("grad_fn", _CALL_DIFFERENTIABLE)
+@takes_our_words("differentiable", _CALL_DIFFERENTIABLE)
 def differentiable(
     symbol: Symbol,
     *,

@@ -299,7 +299,9 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
             sizes = tuple(shape.shape)
             raise CallError(f"{name!r} needs a shape and got an array: pass {name}={sizes}, which is its .shape.")
         if not isinstance(shape, list | tuple):
-            raise CallError(f"{name!r} needs a shape, a tuple of sizes, got {shape!r}. Call it so: {example}.")
+            raise CallError(
+                f"{name!r} needs a shape, a tuple of sizes, got {cut(repr(shape), 80)}. Call it so: {example}."
+            )
     try:
         return {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
     except TypeError:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from lowering.messages.arguments import kind_of
-from symjax_nnvm.errors import RENAMED, CallError, UnknownAttributeError, cut, did_you_mean, listed
+from symjax_nnvm.errors import RENAMED, CallError, UnknownAttributeError, cut, did_you_mean, listed, plain_list
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,6 +23,19 @@ _DEVICE = (
 )
 _TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size", "keep", "every")
 """Parameters of which the functions themselves say more."""
+
+_OF_A_FUNCTION = {
+    **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
+    **dict.fromkeys(
+        ("args", "params", "arg_params", "aux", "aux_params", "aux_states"),
+        "Give arrays to the function that is returned: f(args, aux)",
+    ),
+    "data": "Give data to the function that is returned: f(args | {{'data': x}}, aux)",
+}
+"""Of functions that return a function of arrays."""
+
+_PLATFORM = dict.fromkeys(("ctx", "context", "device"), 'platform="cpu", "gpu" or "tpu"')
+_TRAINS = dict.fromkeys(("train", "training", "for_training"), "is_train={name}")
 
 _IN_TRAINER = "It belongs to the trainer: lowering.Trainer(symbol, {})"
 _IN_INIT = "Values that you have go to trainer.init(seed, {}, data=shape)"
@@ -110,32 +123,31 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "is_train": "predict runs in test mode; trainer.step trains",
     },
     "compile": {
-        **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
-        **dict.fromkeys(("args", "params", "arg_params"), "Give arrays to the function that is returned: f(args, aux)"),
-        **dict.fromkeys(
-            ("aux", "aux_params", "aux_states"), "Give arrays to the function that is returned: f(args, aux)"
-        ),
-        "data": "Give data to the function that is returned: f(args | {{'data': x}}, aux)",
+        **_OF_A_FUNCTION,
+        **_TRAINS,
         "grad_req": "lowering.grad_fn(symbol, wrt) computes gradients, or lowering.simple_bind",
-        "train": "is_train={name}",
-        "training": "is_train={name}",
-        "for_training": "is_train={name}",
     },
     "Predictor": {
-        **dict.fromkeys(("ctx", "context", "device"), 'platform="cpu", "gpu" or "tpu"'),
+        **_PLATFORM,
         "params": "args={name}",
         "data_shapes": "predict.warm(data=shape), where it is to be compiled before the first call",
         "batch_size": "Every batch size is compiled when it comes; predict.warm(data=shape) does so before",
         "data": "Data are given to the predictor: predict(data={name})",
     },
     "grad_fn": {
-        "grad_req": "wrt=[names of the arguments]",
-        "argnums": "wrt=[names of the arguments]",
-        "train": "is_train={name}",
-        "training": "is_train={name}",
-        "for_training": "is_train={name}",
-        **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
+        **_OF_A_FUNCTION,
+        **_TRAINS,
+        **dict.fromkeys(("grad_req", "argnums"), "wrt=[names of the arguments]"),
     },
+    "differentiable": {
+        **_OF_A_FUNCTION,
+        **_TRAINS,
+        **dict.fromkeys(
+            ("grad_req", "argnums", "wrt"),
+            "jax.grad of what is returned differentiates it by the arrays that argnums names",
+        ),
+    },
+    "explain": {**_PLATFORM, **_TRAINS, "grad_req": "wrt=[names of the arguments]"},
     "bind": {
         "context": "ctx={name}",
         "grads": "args_grad={name}",
@@ -269,6 +281,10 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
 """Object or module → attribute → a sentence on what to use here."""
 
 
+_options: dict[str, set[str]] = {}
+"""Option → the functions that have it, of those that are loaded."""
+
+
 def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
     """The hint for a keyword that a function does not take; empty when there is none."""
     word = KEYWORDS.get(function, {}).get(name)
@@ -276,8 +292,12 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
         word = f"{RENAMED[name]}={{name}}"
     if word is not None:
         return f"{name}=: {word.format(name=name)}."
+    option = RENAMED.get(name, name)
+    others = plain_list(sorted(_options.get(option, ())))
     if name in RENAMED:
-        return f"{name}=: the option is called {RENAMED[name]}= at functions that have it; this one has not."
+        return f"{name}=: the option is called {option}= and belongs to {others}."
+    if name in _options:
+        return f"{name}=: the option belongs to {others}."
     close = did_you_mean(name, known, cutoff=0.6)
     return f"{name}=: {close[0].lower()}{close[1:]}" if close else ""
 
@@ -300,12 +320,15 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
         takes_any = len(named) < len(parameters)
         takes_shapes = takes_any and parameters[-1] == "shapes"
         kinds = {p.name: kind for p in named if (kind := kind_of(p.annotation))}
+        for parameter in named if "." not in called else ():
+            _options.setdefault(parameter.name, set()).add(called)
 
         @functools.wraps(wrapped)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             unknown = [name for name in kwargs if name not in parameters]
             if takes_any:
-                unknown = [name for name in unknown if takes_shapes and name in RENAMED and not _is_shape(kwargs[name])]
+                known = {*RENAMED, *KEYWORDS.get(function, ()), *_options} if takes_shapes else ()
+                unknown = [name for name in unknown if name in known and not _is_shape(kwargs[name])]
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:

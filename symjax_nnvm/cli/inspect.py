@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _stages(symbol: Symbol, as_json: bool) -> int:
     pipeline = Pipeline(symbol.outputs)
-    arguments = set(symbol.list_arguments())
-    learned = tuple(node.name for node in learned_variables(symbol) if node.name in arguments)
+    names = {node.name for node in learned_variables(symbol)}
+    learned = tuple(name for name in symbol.list_arguments() if name in names)
     plans = {
         "inference": pipeline.plan(Options()),
         "prediction": pipeline.plan(Options(constants=frozenset(symbol.list_inputs()) - data_inputs(symbol))),

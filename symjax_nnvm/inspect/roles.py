@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symjax_nnvm.ir.attributes import FListInputNames, FMutateInputs
-from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.attributes import FListInputNames, FMutateInputs, FSubgraphInvariants
+from symjax_nnvm.ir.listing import subgraph_variables
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -36,9 +37,14 @@ def label_variables(symbol: Symbol) -> list[Node]:
 
 
 def learned_variables(symbol: Symbol) -> set[Node]:
-    """The variables that look like parameters or states: by the inputs they are, their attributes or their names."""
+    """The variables that look like parameters or states: by the inputs they are, of nodes in bodies of loops and in
+    branches, too, by their attributes or their names. Subgraphs nest as deep as programs did."""
+    return _learned(symbol.outputs)
+
+
+def _learned(outputs: Iterable[NodeEntry]) -> set[Node]:
     learned: set[Node] = set()
-    for node in post_order(symbol.outputs):
+    for node in post_order(outputs):
         if node.is_variable:
             if node.name.endswith(_LEARNED_ENDINGS) or not _LEARNED_ATTRS.isdisjoint(node.attrs.dict):
                 learned.add(node)
@@ -49,6 +55,11 @@ def learned_variables(symbol: Symbol) -> set[Node]:
         for i, entry in enumerate(node.inputs):
             if entry.node.is_variable and (i in states or (i < len(names) and names[i] in _LEARNED_INPUTS)):
                 learned.add(entry.node)
+        fixed = FSubgraphInvariants[node.op](node.attrs) if node.op in FSubgraphInvariants else ()
+        for body, feeds in zip(node.attrs.subgraphs, fixed, strict=False):
+            inside, variables = _learned(body.outputs), subgraph_variables(body)
+            fed = {node.inputs[k].node for i, k in feeds.items() if variables[i] in inside}
+            learned.update(outer for outer in fed if outer.is_variable)
     return learned
 
 

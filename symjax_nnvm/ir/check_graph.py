@@ -2,7 +2,8 @@
 
 Checked are: dependencies have no cycle; every input and head names an output that its node has; an operator has as many
 inputs as it takes; what an operator writes is a variable; versions count the mutations of variables and nothing else,
-each written once; parsed parameters say what their text says; a backward operator has the forward node it refers to.
+each written once; parsed parameters say what their text says; a backward operator has the forward node it refers to; a
+subgraph reads no variables but those that its operator feeds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from symjax_nnvm.errors import GraphError, NNVMError
 from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs, FSubgraphSizes, TSupersedes
-from symjax_nnvm.ir.listing import subgraph_variables
+from symjax_nnvm.ir.listing import input_nodes, subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
 from symjax_nnvm.ir.traverse import post_order, successors
 
@@ -97,6 +98,11 @@ def _node_faults(node: Node) -> Iterator[str]:
     misfit = subgraph_misfit(node)
     if misfit is not None:
         yield f"{where} ({attrs.op.name}) has {misfit[1]}; its parameters say {misfit[0]}"
+    for body in attrs.subgraphs:
+        fed = set(subgraph_variables(body))
+        for variable in input_nodes(body.outputs):
+            if variable not in fed:
+                yield f"{where} ({attrs.op.name}) runs a subgraph that reads {variable.name!r}, which nothing feeds"
     if TSupersedes.get(attrs.op) and not node.control_deps:
         yield f"{where} ({attrs.op.name}) supersedes a node and does not say which: it has no control dependency"
     yield from _parameter_faults(attrs, where)

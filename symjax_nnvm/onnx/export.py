@@ -170,8 +170,8 @@ def _refuse_unknown(symbol: Symbol, given: Mapping[str, Any]) -> None:
 
 def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> None:
     """A parameter without an array is no input, unless the caller gives its shape."""
-    learned = [node.name for node in learned_variables(net)]
-    missing = [name for name in learned if name not in arrays and name not in shapes]
+    learned = {node.name for node in learned_variables(net)}
+    missing = [name for name in net.list_inputs() if name in learned and name not in arrays and name not in shapes]
     if missing:
         raise ParamsMismatchError(
             f"There are no arrays for the parameters {plain_list(sorted(missing))}. "

@@ -53,6 +53,26 @@ def T(*shape: int, **kwargs: Any) -> Tensor:
     return Tensor(shape, **kwargs)
 
 
+def ids(*shape: int, low: float = 0, high: float, dtype: str = "float32") -> Tensor:
+    """An array of indices."""
+    return T(*shape, kind="integers", low=low, high=high, dtype=dtype)
+
+
+def double(*shape: int) -> Tensor:
+    """A tensor of float64."""
+    return T(*shape, dtype="float64")
+
+
+def half(*shape: int) -> Tensor:
+    """A tensor of float16."""
+    return T(*shape, dtype="float16")
+
+
+NO_HALF = "MXNet has no float16 kernel for it on a CPU"
+NO_EMPTY_HEADS = "MXNet has no array of head gradients without elements"
+OTHER_INPUTS = "a backward operator: MXNet's takes other inputs"
+
+
 @dataclass(frozen=True)
 class Case:
     """One way to call an operator.

@@ -108,6 +108,11 @@ def test_nothing_is_left_that_nobody_uses():
     assert unused(texts, "".join(path.read_text() for path in others)) == []
 
 
+def test_tables_of_cases_hold_no_names_that_nothing_reads():
+    texts = {str(path): path.read_text() for path in (ROOT / "tests" / "cases").rglob("*.py")}
+    assert unused(texts, "CASES") == []
+
+
 def test_a_name_that_nobody_uses_is_found():
     texts = {
         "a/one.py": "X = 1\nclass Y: ...\n@made\ndef f(): ...\ndef g(): return Z",

@@ -111,7 +111,8 @@ def _texts() -> dict[str, str]:
 
 def tests_of(file: str) -> list[list[str]]:
     """What pytest is given for a module, in turn: of an operator's file its cases; the files of tests that import it,
-    have its name, or read it by its path, those of its name first; the quick tests of everything."""
+    have its name, or read it by its path, those of its name first, and where there are none those of the folder that
+    mirrors its own; the quick tests of everything."""
     parts, stem = Path(file).parts, Path(file).stem
     asked: list[list[str]] = []
     if "ops" in parts:
@@ -125,6 +126,10 @@ def tests_of(file: str) -> list[list[str]]:
     names = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b|{re.escape(file)}")
     own = [test for test in _texts() if Path(test).stem == f"test_{stem}"]
     found = own + [test for test, text in _texts().items() if test not in own and names.search(text)]
+    own_package = parts[1:-1] if parts[0] == "symjax_nnvm" else parts[:-1]
+    mirrors = [Path("tests", *own_package[:depth]) for depth in range(len(own_package), 0, -1)]
+    beside = ([test for test in _texts() if Path(test).parent == folder] for folder in mirrors)
+    found = found or next(filter(None, beside), [])
     return [*asked, *([found] if found else []), QUICK]
 
 

@@ -107,6 +107,14 @@ def test_a_crop_follows_an_open_height_and_width(offset: tuple[int, int]):
         nn.to_onnx(middle, shapes={"x": (1, 3, "h", "w")})
 
 
+@pytest.mark.parametrize("open_shape", [("h", 5), (4, "w")])
+def test_a_crop_follows_an_open_height_or_width_alone(open_shape: tuple[int | str, int | str]):
+    net = sym.Crop(sym.UpSampling(X, scale=2, sample_type="nearest"), X, num_args=2, name="part")
+    model = nn.to_onnx(net, shapes={"x": (2, 3, *open_shape)})
+    x = np.random.default_rng(0).random((2, 3, 4, 5), np.float32)
+    np.testing.assert_array_equal(run(model, {"x": x})[0], x.repeat(2, 2).repeat(2, 3)[:, :, :4, :5])
+
+
 def test_many_names_are_tried_in_a_few_readings():
     """One reading for each of n names is n² shapes."""
     count = 600

@@ -12,14 +12,11 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.image import colour as ops
 
 _LEAST = np.finfo(np.float32).eps
 """Red, green and blue that differ by less have no hue."""
-
-
-def _wide(data: Array) -> Array:
-    return data.astype(jnp.promote_types(data.dtype, np.float32))
 
 
 def _as(values: Array, like: Array) -> Array:
@@ -36,11 +33,11 @@ def _grey(image: Array, weights: np.ndarray) -> Array:
 
 
 def _brightened(data: Array, factor: Array) -> Array:
-    return _as(_wide(data) * factor, data)
+    return _as(wide(data) * factor, data)
 
 
 def _contrasted(data: Array, factor: Array) -> Array:
-    image = _wide(data)
+    image = wide(data)
     grey = image if data.shape[2] == 1 else _grey(image, ops.GREY)
     mean = jnp.sum(grey) / (data.shape[0] * data.shape[1])
     return _as(image * factor + (1 - factor) * mean, data)
@@ -49,7 +46,7 @@ def _contrasted(data: Array, factor: Array) -> Array:
 def _saturated(data: Array, factor: Array) -> Array:
     if data.shape[2] == 1:
         return data
-    image = _wide(data)
+    image = wide(data)
     return _as(_grey(image, ops.BLUE_ALONE) * (1 - factor) + image * factor, data)
 
 
@@ -57,7 +54,7 @@ def _turned(data: Array, part: Array) -> Array:
     """The image with its hue turned by a part of the circle; lightness and saturation stay."""
     if data.shape[2] == 1:
         return data
-    image = _wide(data) / 255
+    image = wide(data) / 255
     red, green, blue = (image[..., i] for i in range(3))
     most, least = jnp.max(image, axis=2), jnp.min(image, axis=2)
     spread = most - least
@@ -81,7 +78,7 @@ def _turned(data: Array, part: Array) -> Array:
 def _lit(data: Array, alpha: Array) -> Array:
     if data.shape[2] == 1:
         return data
-    image = _wide(data)
+    image = wide(data)
     return _as(image + jnp.sum(ops.PCA.astype(image.dtype) * alpha.astype(image.dtype), axis=1), data)
 
 

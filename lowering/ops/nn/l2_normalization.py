@@ -6,13 +6,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.core.rules import lowers
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.nn import l2_normalization as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes
-
-
-def wide(x: Array) -> Array:
-    """Half precision is computed in float32."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 @lowers("L2Normalization")

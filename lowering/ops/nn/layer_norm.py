@@ -9,15 +9,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.core.rules import lowers
+from lowering.ops.wide import wide
 from symjax_nnvm.ir.rules.axes import normal_axis
 from symjax_nnvm.ops.nn import layer_norm as ops
 
 Gradients = tuple[Array, Array, Array]
-
-
-def _wide(x: Array) -> Array:
-    """Half precision is computed in float32."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _statistics(x: Array, axis: int, eps: float) -> tuple[Array, Array]:
@@ -45,13 +41,13 @@ def _saved(x: Array, mean: Array, std: Array, axis: int, eps: float) -> tuple[Ar
 
 def _along(vector: Array, axis: int, like: Array) -> Array:
     """A vector, shaped to be broadcast along an axis."""
-    return _wide(lax.expand_dims(vector, [i for i in range(like.ndim) if i != axis]))
+    return wide(lax.expand_dims(vector, [i for i in range(like.ndim) if i != axis]))
 
 
 @lowers("LayerNorm")
 def _layer_norm(p: ops.LayerNormParams, data: Array, gamma: Array, beta: Array) -> tuple[Array, ...]:
     axis = normal_axis(p.axis, data.ndim)
-    x = _wide(data)
+    x = wide(data)
     mean, std = _statistics(x, axis, p.eps)
     out = (x - mean) * (1 / std) * _along(gamma, axis, x) + _along(beta, axis, x)
     # No gradient passes through the statistics as outputs.
@@ -71,7 +67,7 @@ def _layer_norm_gradient(
     mesh: Any,
 ) -> Gradients:
     axis = normal_axis(p.axis, data.ndim)
-    x, dy = _wide(data), _wide(ograd)
+    x, dy = wide(data), wide(ograd)
     mean, r = _saved(x, mean, std, axis, p.eps)
     factor = _along(gamma, axis, x)
     others = [i for i in range(x.ndim) if i != axis]
@@ -79,7 +75,7 @@ def _layer_norm_gradient(
     if platform == "cpu" and axis == x.ndim - 1:
         # As matrix products: XLA stores one array, the product above, where for sums of products it would store each
         # factor that is not stored yet. float32[16384, 256], with the forward operator: 16 ms against 29 ms.
-        weights = _wide(gamma)
+        weights = wide(gamma)
         sums, products = (jnp.expand_dims(value @ weights, axis) for value in (dy, product))
         # Twice: XLA calls a library for that, where a product with a vector is compiled anew each time, 14 ms. But
         # several devices would send both.
@@ -99,7 +95,7 @@ def _layer_norm_gradient(
 def _rows(p: ops.GroupNormParams | ops.InstanceNormParams, data: Array) -> Array:
     """(n, c, …) → (n, g, elements of a group); in InstanceNorm each channel is a group."""
     groups = p.num_groups if isinstance(p, ops.GroupNormParams) else data.shape[1]
-    return _wide(data).reshape(data.shape[0], groups, math.prod(data.shape[1:]) // groups)
+    return wide(data).reshape(data.shape[0], groups, math.prod(data.shape[1:]) // groups)
 
 
 @lowers("GroupNorm", "InstanceNorm")

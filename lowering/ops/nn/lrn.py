@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from lowering.ops.nn.l2_normalization import wide
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.nn import lrn as ops
 
 _UNROLLED = 16

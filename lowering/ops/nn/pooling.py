@@ -22,6 +22,7 @@ from jax import Array, lax
 from lowering.core.rules import ByPart, lowers
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
+from lowering.ops.wide import wide
 from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
@@ -29,11 +30,6 @@ from symjax_nnvm.ops.nn.pooling import Windows
 _UNROLLED = 16
 """Up to this many elements a block is reduced by slices, one for each: on a CPU five times faster than reduce-window
 (2 × 2 blocks of float32[16, 64, 112, 112]: 2 ms against 11 ms)."""
-
-
-def _wide(x: Array) -> Array:
-    """Half precision is summed in float32."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _number(value: float, like: Array) -> np.ndarray:
@@ -344,7 +340,7 @@ def _pooling(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
         reduced, divided = partial(_reduce, platform=platform), _divide
     if p.pool_type == "max":
         return reduced(data, w, -np.inf, lax.max)
-    x = _wide(data)
+    x = wide(data)
     if p.pool_type == "lp" and p.p_value in (2, 3):
         total = reduced(lax.integer_pow(x, p.p_value), w, 0, lax.add)
         return (lax.sqrt(total) if p.p_value == 2 else lax.cbrt(total)).astype(data.dtype)
@@ -358,7 +354,7 @@ def _pooling(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
 @lowers("_backward_Pooling_sum")
 def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
     w = ops.windows(p, data.shape)
-    dy = _wide(ograd)
+    dy = wide(ograd)
     if p.pool_type == "avg":
         dy = _divide(p, dy, w)
     if w.are_blocks:

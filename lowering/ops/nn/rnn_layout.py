@@ -13,11 +13,7 @@ from jax import Array, lax
 
 from lowering.ops import dual
 from lowering.ops.dual import Number, bilinear, linear
-
-
-def wide_dtype(dtype: Any) -> Any:
-    """The dtype that states are carried and products are added up in."""
-    return jnp.promote_types(dtype, jnp.float32)
+from lowering.ops.wide import wide_dtype
 
 
 def cast(x: Number, dtype: Any) -> Any:

@@ -14,6 +14,7 @@ from jax import Array, lax, random
 from lowering.core.rules import lowers
 from lowering.ops.creation.init import decided_shape
 from lowering.ops.random import samplers
+from lowering.ops.wide import wide_dtype
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.ops.random import distributions as ops
@@ -25,33 +26,28 @@ Draw = Callable[..., Array]
 """(key, shape, dtype of the result, *parameters) → draws in a dtype at least as wide as float32."""
 
 
-def _wide(dtype: Any) -> Any:
-    """The dtype to draw in: half precision has too few numbers to draw from its own grid."""
-    return jnp.promote_types(dtype, jnp.float32)
-
-
 def _uniform(key: Array, shape: tuple[int, ...], dtype: Any, low: Parameter, high: Parameter) -> Array:
     """Rounding, in the computation or to the result's dtype, must not reach the excluded end."""
-    draws = random.uniform(key, shape, _wide(dtype)) * (high - low) + low
+    draws = random.uniform(key, shape, wide_dtype(dtype)) * (high - low) + low
     low, high = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(high, low)
     return jnp.clip(draws, *(bound.astype(draws.dtype) for bound in (lax.min(low, last), lax.max(low, last))))
 
 
 def _normal(key: Array, shape: tuple[int, ...], dtype: Any, loc: Parameter, scale: Parameter) -> Array:
-    return random.normal(key, shape, _wide(dtype)) * scale + loc
+    return random.normal(key, shape, wide_dtype(dtype)) * scale + loc
 
 
 def _exponential(key: Array, shape: tuple[int, ...], dtype: Any, lam: Parameter) -> Array:
-    return random.exponential(key, shape, _wide(dtype)) / lam
+    return random.exponential(key, shape, wide_dtype(dtype)) / lam
 
 
 def _gamma(key: Array, shape: tuple[int, ...], dtype: Any, alpha: Parameter, beta: Parameter) -> Array:
-    return samplers.gamma(key, alpha, shape, _wide(dtype)) * beta
+    return samplers.gamma(key, alpha, shape, wide_dtype(dtype)) * beta
 
 
 def _poisson(key: Array, shape: tuple[int, ...], dtype: Any, lam: Parameter) -> Array:
-    return samplers.poisson(key, lam, shape, _wide(dtype))
+    return samplers.poisson(key, lam, shape, wide_dtype(dtype))
 
 
 def _negative_binomial(key: Array, shape: tuple[int, ...], dtype: Any, k: Parameter, p: Parameter) -> Array:
@@ -118,7 +114,7 @@ def _lower(row: ops.Distribution, draw: Draw) -> None:
     def of_arrays(p: ops.SampleParams, *parameters: Array, key: Array, out_dtypes: list[DType]) -> Array:
         dtype = jax.dtypes.canonicalize_dtype(out_dtypes[0])
         # JAX's own derivatives stop where those of the graph do.
-        wide = [lax.stop_gradient(x).astype(_wide(dtype)) for x in parameters]
+        wide = [lax.stop_gradient(x).astype(wide_dtype(dtype)) for x in parameters]
         aligned = [x.reshape(*x.shape, *(1,) * len(p.shape)) for x in wide]
         return draw(key, (*wide[0].shape, *p.shape), dtype, *aligned).astype(dtype)
 

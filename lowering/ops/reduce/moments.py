@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from lowering.ops.nn.l2_normalization import wide
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.reduce import moments as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes, reduced_shape
 

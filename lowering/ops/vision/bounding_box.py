@@ -17,6 +17,7 @@ from jax import Array, lax
 
 from lowering.core.rules import lowers
 from lowering.ops.indexing.sort import places_of_largest
+from lowering.ops.wide import wide
 from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.vision import bounding_box as ops
 
@@ -27,11 +28,6 @@ Sides = Sequence[Array]
 at_once = partial(jax.jit, static_argnums=0)
 """Makes one computation of a rule, also where a graph runs without jit: its many small steps would be compiled and
 dispatched one at a time."""
-
-
-def wide(x: Array) -> Array:
-    """Half-precision boxes and scores are worked on in float32, which thresholds are given in."""
-    return x.astype(jnp.promote_types(x.dtype, np.float32))
 
 
 def columns(rows: Array) -> list[Array]:

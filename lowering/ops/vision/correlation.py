@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from lowering.ops.vision.sampling import wide
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import correlation as ops
 
 _SLICED = 32

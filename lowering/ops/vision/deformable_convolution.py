@@ -8,7 +8,8 @@ from jax import Array, lax
 
 from lowering.core.rules import lowers
 from lowering.ops.nn.convolution import with_bias
-from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
+from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import deformable_convolution as ops
 
 _BORDERS = {"last": Border(0, 0, closed=False), "zero": Border(-1, 0, closed=False, zeros=True)}

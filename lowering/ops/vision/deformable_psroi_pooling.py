@@ -15,7 +15,8 @@ from jax import Array, lax
 
 from lowering.core.rules import lowers
 from lowering.ops.vision.regions import divided, group_of_bin, images, rounded
-from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
+from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import deformable_psroi_pooling as ops
 
 _BORDER = Border(-0.5, -0.5, right_slope=False)

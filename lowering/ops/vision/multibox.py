@@ -20,8 +20,8 @@ from lowering.ops.vision.bounding_box import (
     shared_area,
     sides,
     survivors,
-    wide,
 )
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import multibox as ops
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from lowering.ops.vision.bounding_box import at_once, columns, descending, in_front, survivors, wide
+from lowering.ops.vision.bounding_box import at_once, columns, descending, in_front, survivors
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import proposal as ops
 
 

@@ -16,7 +16,8 @@ from jax import Array, lax
 
 from lowering.core.rules import lowers
 from lowering.ops.vision.regions import divided, images, pool, unpool
-from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
+from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import roi_align as ops
 
 _BORDER = Border(-1, 0)

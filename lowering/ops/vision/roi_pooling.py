@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from lowering.core.rules import Numbers, lowers
 from lowering.ops.vision.regions import divided, group_of_bin, images, pool, rounded, stored, unpool
-from lowering.ops.vision.sampling import wide
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import roi_pooling as ops
 
 

@@ -96,8 +96,3 @@ def spread(values: Array, into: Array, batch: Array, y: Taps, x: Taps) -> Array:
         part = values.astype(rows.dtype) * lax.expand_dims(weight, (weight.ndim,))
         rows = rows.at[row].add(part, mode="promise_in_bounds", wrap_negative_indices=False)
     return rows.reshape(into.shape)
-
-
-def wide(x: Array) -> Array:
-    """Half precision as float32, in which coordinates and sums are computed."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))

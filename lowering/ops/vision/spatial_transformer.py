@@ -10,13 +10,8 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
+from lowering.ops.wide import wide
 from symjax_nnvm.ops.vision import spatial_transformer as ops
-
-
-def _wide(x: Array) -> Array:
-    """Half precision would place samples a part of a pixel wrong: positions and weights are float32 at least."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
-
 
 # -- grids -----------------------------------------------------------------------------------------------------------
 
@@ -40,10 +35,10 @@ def _half_sizes(h: int, w: int, dtype: np.dtype) -> Array:
 def _grid_generator(p: ops.GridGeneratorParams, data: Array) -> tuple[Array, Array]:
     if p.transform_type == "affine":
         points = jnp.asarray(ops.target_points(p.target_shape), data.dtype)
-        return _affine(_wide(data), p.target_shape).astype(data.dtype), points
+        return _affine(wide(data), p.target_shape).astype(data.dtype), points
     _, _, h, w = data.shape
     pixels = jnp.stack([lax.broadcasted_iota(jnp.int32, (h, w), axis) for axis in (1, 0)]).astype(data.dtype)
-    moved = (_wide(data) + pixels) / _half_sizes(h, w, data.dtype) - 1
+    moved = (wide(data) + pixels) / _half_sizes(h, w, data.dtype) - 1
     return moved.astype(data.dtype), pixels
 
 
@@ -51,7 +46,7 @@ def _grid_generator(p: ops.GridGeneratorParams, data: Array) -> tuple[Array, Arr
 def _backward_grid_generator(p: ops.GridGeneratorParams, ograd: Array) -> Array:
     if p.transform_type == "warp":
         return ograd / _half_sizes(ograd.shape[2], ograd.shape[3], ograd.dtype)
-    dy = _wide(ograd)
+    dy = wide(ograd)
     points = ops.target_points(p.target_shape).astype(dy.dtype)
     sums = jnp.einsum("ndp,kp->ndk", dy.reshape(*dy.shape[:2], -1), points, precision=lax.Precision.HIGHEST)
     return sums.reshape(-1, 6).astype(ograd.dtype)
@@ -79,7 +74,7 @@ def _neighbours(position: Array, size: int, slope: bool) -> Iterator[tuple[Array
 def _corners(grid: Array, shape: tuple[int, ...], p: ops.SlopeParams) -> Iterator[tuple[Array, Array, Array]]:
     """The four elements around each position: (number in the flattened h × w, whether it is inside, weight)."""
     _, _, h, w = shape
-    positions = _wide(grid).reshape(grid.shape[0], 2, -1)
+    positions = wide(grid).reshape(grid.shape[0], 2, -1)
     columns = list(_neighbours(positions[:, 0], w, p.dx))
     for row, row_inside, row_weight in _neighbours(positions[:, 1], h, p.dy):
         for column, inside, weight in columns:
@@ -113,7 +108,7 @@ def _slope(p: ops.SlopeParams, data: Array, grid: Array) -> Array:
 @lowers("_backward_BilinearSampler_data")
 def _spread(p: ops.SlopeParams, ograd: Array, grid: Array, data: Array) -> Array:
     n, c, h, w = data.shape
-    dy = _wide(ograd).reshape(n, c, -1)
+    dy = wide(ograd).reshape(n, c, -1)
     corners = list(_corners(grid, data.shape, p))
     # What is outside goes to a place that does not exist, and is dropped.
     places = jnp.concatenate([jnp.where(inside, place, h * w) for place, inside, _ in corners], 1)
@@ -127,7 +122,7 @@ def _spread(p: ops.SlopeParams, ograd: Array, grid: Array, data: Array) -> Array
 
 @lowers("SpatialTransformer")
 def _spatial_transformer(p: ops.SpatialTransformerParams, data: Array, loc: Array) -> tuple[Array, Array, Array]:
-    grid = _affine(_wide(loc), p.target_shape)
+    grid = _affine(wide(loc), p.target_shape)
     points = jnp.asarray(ops.target_points(p.target_shape), data.dtype)
     flat = grid.reshape(grid.shape[0], 2, -1).astype(data.dtype)
     return _sample(data, grid, ops.SlopeParams()), points, flat

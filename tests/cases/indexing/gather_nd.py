@@ -1,18 +1,9 @@
 """Cases of gather_nd and scatter_nd."""
 
-from tests.cases import Case, T
-
-OURS = "a backward operator: MXNet's takes other inputs"
+from tests.cases import OTHER_INPUTS, Case, T, ids
 
 NEGATIVE = "MXNet's gradient writes negative indices before its memory"
 
-
-def ids(*shape: int, low: float = 0, high: float, dtype: str = "float32"):
-    """An array of indices."""
-    return T(*shape, kind="integers", low=low, high=high, dtype=dtype)
-
-
-VOCABULARY = {"input_dim": 5, "output_dim": 3}
 
 CASES = [
     Case("gather_nd", (T(3, 4), ids(2, 5, high=3)), wrt=(0,)),
@@ -29,5 +20,5 @@ CASES = [
     ),
     Case("scatter_nd", (T(1, 2), ids(1, 1, high=3)), {"shape": (3, 2)}, wrt=(0,)),
     Case("scatter_nd", (T(1), ids(2, 1, high=2, dtype="int32")), {"shape": (2, 3)}, wrt=(0,)),
-    Case("_backward_gather_nd", (T(5), T(3, 4), ids(2, 5, high=3)), wrt=(0,), no_mxnet=OURS),
+    Case("_backward_gather_nd", (T(5), T(3, 4), ids(2, 5, high=3)), wrt=(0,), no_mxnet=OTHER_INPUTS),
 ]

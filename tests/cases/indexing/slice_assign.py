@@ -1,17 +1,12 @@
 """Cases of the operators that put new values into a copy of an array."""
 
-from tests.cases import Case, T
+from tests.cases import Case, T, ids
 
 IN_PLACE = "MXNet's works in place only: its executor refuses it"
 IMPERATIVE = "an imperative function in MXNet: its executor has no kernel for it"
 NO_GRADIENT = "MXNet's has no gradient"
 REPEATED = "indices that repeat: the last row wins, yet each receives the gradient"
 STRIDED = {"begin": (0,), "end": (None,), "step": (2,), "scalar": 5.7}
-
-
-def ids(*shape: int, low: float = 0, high: float, dtype: str = "float32"):
-    """An array of indices."""
-    return T(*shape, kind="integers", low=low, high=high, dtype=dtype)
 
 
 def assign(begin, end, step, lhs, rhs, dtype="float32"):

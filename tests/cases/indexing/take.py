@@ -1,18 +1,6 @@
 """Cases of take, batch_take, pick and one_hot."""
 
-from tests.cases import Case, T
-
-OURS = "a backward operator: MXNet's takes other inputs"
-
-NEGATIVE = "MXNet's gradient writes negative indices before its memory"
-
-
-def ids(*shape: int, low: float = 0, high: float, dtype: str = "float32"):
-    """An array of indices."""
-    return T(*shape, kind="integers", low=low, high=high, dtype=dtype)
-
-
-VOCABULARY = {"input_dim": 5, "output_dim": 3}
+from tests.cases import OTHER_INPUTS, Case, T, ids
 
 CASES = [
     Case("one_hot", (ids(4, low=-1, high=4),), {"depth": 3}, wrt=()),
@@ -35,7 +23,7 @@ CASES = [
     Case("take", (T(2, 5, 3), ids(2, 2, high=5)), {"axis": 1}, wrt=(0,)),
     Case("take", (T(2, 5), ids(4, low=-7, high=9, dtype="int32")), {"axis": -1, "mode": "wrap"}, wrt=(0,)),
     Case("take", (T(5), ids(3, high=5)), {"mode": "raise"}, wrt=(0,)),
-    Case("_backward_pick", (T(3), T(3, 4), ids(3, high=4)), wrt=(0,), no_mxnet=OURS),
-    Case("_backward_pick", (T(3), T(3, 4), ids(3, low=-5, high=9)), {"mode": "wrap"}, wrt=(0,), no_mxnet=OURS),
-    Case("_backward_take", (T(2, 4), T(2, 5), ids(4, high=5)), {"axis": 1}, wrt=(0,), no_mxnet=OURS),
+    Case("_backward_pick", (T(3), T(3, 4), ids(3, high=4)), wrt=(0,), no_mxnet=OTHER_INPUTS),
+    Case("_backward_pick", (T(3), T(3, 4), ids(3, low=-5, high=9)), {"mode": "wrap"}, wrt=(0,), no_mxnet=OTHER_INPUTS),
+    Case("_backward_take", (T(2, 4), T(2, 5), ids(4, high=5)), {"axis": 1}, wrt=(0,), no_mxnet=OTHER_INPUTS),
 ]

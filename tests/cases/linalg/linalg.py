@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.cases import Case, T, Tensor
+from tests.cases import Case, T, Tensor, double
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,6 @@ def symmetric(*shape: int, dtype: str = "float32"):
 
 def regular(*shape: int, dtype: str = "float32"):
     return Matrices(shape, kind="regular", dtype=dtype)
-
-
-def double(*shape: int):
-    return T(*shape, dtype="float64")
 
 
 OURS = "not an operator of MXNet"

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from tests.cases import Case, T
+from tests.cases import NO_HALF, Case, T
 
-_NO_HALF = "MXNet has no float16 kernel for it on a CPU"
 _NO_LAYOUT = "MXNet convolves channels-last arrays on a GPU only"
 _CHANNELS_LAST = {3: "NHWC", 4: "NDHWC"}
 
@@ -72,5 +71,5 @@ CASES = [
     _conv((1, 2, 4, 4), (2, 2), 2, workspace=512, cudnn_tune="off", cudnn_off=True),
     # other dtypes
     _conv((1, 2, 5, 4), (3, 2), 2, dtype="float64", pad=(1, 1)),
-    _conv((1, 2, 5, 4), (3, 2), 2, dtype="float16", pad=(1, 1), no_mxnet=_NO_HALF),
+    _conv((1, 2, 5, 4), (3, 2), 2, dtype="float16", pad=(1, 1), no_mxnet=NO_HALF),
 ]

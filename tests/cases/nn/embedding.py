@@ -1,16 +1,6 @@
 """Cases of Embedding."""
 
-from tests.cases import Case, T
-
-OURS = "a backward operator: MXNet's takes other inputs"
-
-NEGATIVE = "MXNet's gradient writes negative indices before its memory"
-
-
-def ids(*shape: int, low: float = 0, high: float, dtype: str = "float32"):
-    """An array of indices."""
-    return T(*shape, kind="integers", low=low, high=high, dtype=dtype)
-
+from tests.cases import OTHER_INPUTS, Case, T, ids
 
 VOCABULARY = {"input_dim": 5, "output_dim": 3}
 
@@ -26,5 +16,5 @@ CASES = [
         wrt=(1,),
         no_mxnet="MXNet's sparse gradient has another storage",
     ),
-    Case("_backward_Embedding", (T(4, 3), ids(4, high=5)), VOCABULARY, wrt=(0,), no_mxnet=OURS),
+    Case("_backward_Embedding", (T(4, 3), ids(4, high=5)), VOCABULARY, wrt=(0,), no_mxnet=OTHER_INPUTS),
 ]

@@ -1,16 +1,8 @@
 """Cases of L2Normalization."""
 
-from typing import Any
-
 from tests.cases import Case, T
 
-_LRN_IMAGES = "MXNet's LRN takes float32 images of 4 axes"
-
 _HALF = {"rtol": 2e-3, "rtol_reason": "the gradient is rounded to float16 between operators"}
-
-
-def _lrn(*shape: int, dtype: str = "float32", no_mxnet: str = "", **params: Any) -> Case:
-    return Case("LRN", (T(*shape, dtype=dtype),), params, no_mxnet=no_mxnet)
 
 
 CASES = [

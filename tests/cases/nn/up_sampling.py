@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from tests.cases import Case, T
-
-_NO_HALF = "MXNet has no float16 kernel for it on a CPU"
+from tests.cases import NO_HALF, Case, T
 
 
 def _nearest(*shapes: tuple[int, ...], dtype: str = "float32", **params: Any) -> Case:
@@ -30,5 +28,5 @@ CASES = [
     *[_bilinear((2, 2, 2, 3), scale) for scale in (1, 2, 3)],
     _bilinear((1, 1, 3, 2), 4),
     _bilinear((1, 2, 2, 2), 2, dtype="float64"),
-    _bilinear((1, 2, 2, 2), 2, dtype="float16", no_mxnet=_NO_HALF),
+    _bilinear((1, 2, 2, 2), 2, dtype="float16", no_mxnet=NO_HALF),
 ]

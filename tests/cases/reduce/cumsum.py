@@ -8,9 +8,6 @@ WHOLE = "fractions are cut off before, but the gradient is passed on, as in MXNe
 
 NEGATIVE = "MXNet fails with negative axes"
 
-OVERRUN = "MXNet writes beyond its result"
-
-OUTSIDE = {"kind": "integers", "low": -3, "high": 9}
 
 CASES = [
     Case("cumsum", (T(2, 3),)),

@@ -2,14 +2,6 @@
 
 from tests.cases import Case, T
 
-HALF = "sums of float16 are rounded in another order"
-
-WHOLE = "fractions are cut off before, but the gradient is passed on, as in MXNet"
-
-NEGATIVE = "MXNet fails with negative axes"
-
-OVERRUN = "MXNet writes beyond its result"
-
 OUTSIDE = {"kind": "integers", "low": -3, "high": 9}
 
 CASES = [

@@ -2,8 +2,6 @@
 
 from tests.cases import Case, T
 
-EMPTY = "MXNet has no array of head gradients without elements"
-
 OURS = "an operator of ours: the gradient of every broadcast"
 
 CASES = [

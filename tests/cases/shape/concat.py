@@ -1,12 +1,9 @@
 """Cases of the operators that join and split arrays."""
 
-from tests.cases import Case, T
-
-EMPTY = "MXNet has no array of head gradients without elements"
+from tests.cases import NO_EMPTY_HEADS, OTHER_INPUTS, Case, T
 
 NO_AXES = "MXNet's head gradients have axes"
 
-OURS = "a backward operator: MXNet's takes other inputs"
 
 CASES = [
     Case("Concat", (T(2, 3), T(2, 1))),
@@ -39,9 +36,9 @@ CASES = [
     # parts without elements
     Case("_split_v2", (T(2, 3),), {"indices": (), "axis": 0, "sections": 4}, wrt=()),
     Case("_split_v2", (T(4, 2),), {"indices": (0, 0, 4), "axis": 0}, wrt=()),
-    Case("_split_v2", (T(4, 2),), {"indices": (0, 3, 3), "axis": 0}, no_mxnet=EMPTY),
+    Case("_split_v2", (T(4, 2),), {"indices": (0, 3, 3), "axis": 0}, no_mxnet=NO_EMPTY_HEADS),
     Case("_split_v2", (T(2, 3),), {"indices": (), "axis": -1, "sections": 3, "squeeze_axis": True}),
     Case("_split_v2", (T(2, 3),), {"indices": (0, 1, 2), "axis": 1, "squeeze_axis": True}),
     Case("_split_v2", (T(3),), {"indices": (0, 1, 2), "axis": 0, "squeeze_axis": True}, wrt=()),
-    Case("_backward_Concat", (T(2, 5), T(2, 3), T(2, 2)), no_mxnet=OURS),
+    Case("_backward_Concat", (T(2, 5), T(2, 3), T(2, 2)), no_mxnet=OTHER_INPUTS),
 ]

@@ -1,9 +1,6 @@
 """Cases of the operators that cut, reverse and pad."""
 
-from tests.cases import Case, T
-
-EMPTY = "MXNet has no array of head gradients without elements"
-OURS = "a backward operator: MXNet's takes other inputs"
+from tests.cases import NO_EMPTY_HEADS, OTHER_INPUTS, Case, T
 
 CASES = [
     Case("slice_axis", (T(4, 5),), {"axis": 0, "begin": 1, "end": 3}),
@@ -39,7 +36,7 @@ CASES = [
     # nothing is kept
     Case("slice", (T(2, 4, 3),), {"begin": (None, -1, None), "end": (1, 1, -1)}, wrt=()),
     Case("slice", (T(4, 3),), {"begin": (1,), "end": (3,), "step": (-2,)}, wrt=()),
-    Case("slice", (T(2, 4),), {"begin": (0, 2), "end": (2, 2)}, no_mxnet=EMPTY),
+    Case("slice", (T(2, 4),), {"begin": (0, 2), "end": (2, 2)}, no_mxnet=NO_EMPTY_HEADS),
     Case("reverse", (T(3, 4),), {"axis": 0}),
     Case("reverse", (T(2, 3, 4),), {"axis": (0, 2)}),
     Case("reverse", (T(3, 4),), {"axis": (0, 0)}),
@@ -58,11 +55,13 @@ CASES = [
         {"mode": "reflect", "pad_width": (1, 0, 2, 2)},
         no_mxnet="MXNet pads 4-D and 5-D data only, and not its first two axes",
     ),
-    Case("_backward_slice_axis", (T(2, 5), T(4, 5)), {"axis": 0, "begin": 1, "end": 3}, no_mxnet=OURS),
-    Case("_backward_slice", (T(2, 2), T(4, 5)), {"begin": (0, -1), "end": (4, 0), "step": (2, -2)}, no_mxnet=OURS),
-    Case("_backward_slice", (T(2, 0), T(2, 5)), {"begin": (None, 3), "end": (None, 2)}, no_mxnet=OURS),
-    Case("_backward_slice_like", (T(2, 3), T(4, 5)), no_mxnet=OURS),
-    Case("_backward_Pad", (T(4, 7),), {"mode": "reflect", "pad_width": (1, 1, 0, 3)}, no_mxnet=OURS),
-    Case("_backward_Pad", (T(4, 7),), {"mode": "edge", "pad_width": (1, 1, 0, 3)}, no_mxnet=OURS),
-    Case("_backward_Pad", (T(4, 7),), {"mode": "constant", "pad_width": (1, 1, 0, 3)}, no_mxnet=OURS),
+    Case("_backward_slice_axis", (T(2, 5), T(4, 5)), {"axis": 0, "begin": 1, "end": 3}, no_mxnet=OTHER_INPUTS),
+    Case(
+        "_backward_slice", (T(2, 2), T(4, 5)), {"begin": (0, -1), "end": (4, 0), "step": (2, -2)}, no_mxnet=OTHER_INPUTS
+    ),
+    Case("_backward_slice", (T(2, 0), T(2, 5)), {"begin": (None, 3), "end": (None, 2)}, no_mxnet=OTHER_INPUTS),
+    Case("_backward_slice_like", (T(2, 3), T(4, 5)), no_mxnet=OTHER_INPUTS),
+    Case("_backward_Pad", (T(4, 7),), {"mode": "reflect", "pad_width": (1, 1, 0, 3)}, no_mxnet=OTHER_INPUTS),
+    Case("_backward_Pad", (T(4, 7),), {"mode": "edge", "pad_width": (1, 1, 0, 3)}, no_mxnet=OTHER_INPUTS),
+    Case("_backward_Pad", (T(4, 7),), {"mode": "constant", "pad_width": (1, 1, 0, 3)}, no_mxnet=OTHER_INPUTS),
 ]

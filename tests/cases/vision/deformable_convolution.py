@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from tests.cases import Case, T
+from tests.cases import NO_HALF, Case, T
 
 _GPU = "MXNet has the modulated form on a GPU only"
-_NO_HALF = "MXNet has no float16 kernel for it on a CPU"
 
 
 def _conv(
@@ -60,6 +59,6 @@ CASES = [
         )
     ],
     _conv((1, 2, 3, 4), (2, 1), (2, 4), 2, dtype="float64", layout="NCHW"),
-    _conv((1, 2, 3, 4), (2, 1), (2, 4), 2, dtype="float16", no_mxnet=_NO_HALF),
+    _conv((1, 2, 3, 4), (2, 1), (2, 4), 2, dtype="float16", no_mxnet=NO_HALF),
     _conv((3, 2, 3, 3), (2, 2), (2, 2), 2, modulated=True, im2col_step=2),
 ]

@@ -211,7 +211,7 @@ def test_no_function_has_an_option_by_a_former_name():
 
 MADE_BY_US = {"nn.ParamsMatch", "lowering.Executor", "lowering.TrainState", "training.TrainState"}
 """Classes of results: callers do not make them."""
-ROWS = {"to_jax": "compile", "differentiable": "grad_fn", "check_projection": "check_gradients"}
+ROWS = {"to_jax": "compile", "check_projection": "check_gradients"}
 """Functions that share another's row of KEYWORDS."""
 
 

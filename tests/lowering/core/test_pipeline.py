@@ -20,7 +20,7 @@ from lowering.core.cache import Programs
 from lowering.core.program import Program
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import PassError
+from symjax_nnvm.errors import GraphError, PassError
 from symjax_nnvm.ir import pass_registry
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -248,6 +248,31 @@ def test_what_a_registered_stage_returns_is_checked(run: Any, kind: type[Excepti
         remove()
 
 
+@pytest.mark.parametrize(
+    ("outputs", "kind", "words"),
+    [
+        (lambda outputs: None, PassError, "'Wrong' failed; expected a Graph with 2 outputs; got NoneType"),
+        (lambda outputs: outputs[:1], PassError, "'Wrong' failed; expected a Graph with 2 outputs; got 1"),
+        (lambda outputs: [sym.Variable("stranger").outputs[0]] * 2, GraphError, "'Wrong': .*'stranger', which nothing"),
+    ],
+)
+def test_what_a_registered_stage_returns_for_a_body_is_checked(outputs: Any, kind: type[Exception], words: str):
+    net, _ = sym.contrib.foreach(lambda x, s: (x * s, s), sym.Variable("x"), sym.Variable("s"))
+
+    def run(graph: Graph, options: Options) -> Any:
+        if len(graph.outputs) == 1:
+            return graph
+        other = outputs(graph.outputs)
+        return other if other is None else Graph(other)
+
+    remove = pipeline.register(Stage("Wrong", "", run), after="FoldScaleAxis")
+    try:
+        with pytest.raises(kind, match=words):
+            lowering.to_jax(net)
+    finally:
+        remove()
+
+
 def test_an_exception_of_a_registered_stage_names_it():
     def run(graph: Graph, options: Options) -> Graph:
         raise KeyError("x")
@@ -255,7 +280,7 @@ def test_an_exception_of_a_registered_stage_names_it():
     remove = pipeline.register(Stage("Raises", "", run), after="FoldScaleAxis")
     try:
         with pytest.raises(KeyError) as error:
-            lowering.to_jax(sym.Variable("x") * 2)
+            lowering.to_jax(sym.contrib.foreach(lambda x, s: (x * s, s), sym.Variable("x"), sym.Variable("s"))[0])
     finally:
         remove()
     assert error.value.__notes__ == ["Raised in the registered stage 'Raises'."]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -197,6 +198,20 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: trainer().fit(iter(()), 1, progress=False),
         ("lowering.Batches(arrays, batch_size)",),
     ),
+    "option of another function": (
+        lambda: lowering.compile(NET, wrt=["w"]),
+        ("wrt=: the option belongs to ", "grad_fn"),
+    ),
+    "option of another function, beside shapes": (
+        lambda: lowering.explain(NET, keep=3, data=(4, 5)),
+        ("explain: does not take ['keep']. keep=: the option belongs to ", "Predictor"),
+    ),
+    "former name of another function's option": (
+        lambda: lowering.tune(NET, {}, aux_states={}),
+        ("aux_states=: the option is called aux= and belongs to ", "Predictor"),
+    ),
+    "device of an explanation": (lambda: lowering.explain(NET, ctx="cpu"), ('ctx=: platform="cpu", "gpu" or "tpu".',)),
+    "wrt of a function for jax.grad": (lambda: lowering.differentiable(NET, grad_req="add"), ("jax.grad of what is",)),
     "misspelt metric": (lambda: trainer().fit(BATCHES, 1, metrics="acuracy"), ("Did you mean 'accuracy'",)),
     "misspelt parameter": (lambda: Trainer(NET, "sgd", {"learn_rate": 1}), ("Did you mean 'learning_rate'",)),
 }
@@ -220,6 +235,8 @@ def test_every_word_of_mxnet_is_told():
         "Trainer.predict": trainer().predict,
         "compile": lowering.compile,
         "grad_fn": lowering.grad_fn,
+        "differentiable": lowering.differentiable,
+        "explain": functools.partial(lowering.explain, NET),
         "bind": lowering.bind,
         "Predictor": lowering.Predictor,
         "init_params": lowering.init_params,
@@ -300,3 +317,9 @@ def test_what_jax_says_of_slices_is_how_an_executor_is_written():
         bound.arg_dict["fc1_weight"][:] = 1
     bound.arg_dict["fc1_weight"] = bound.arg_dict["fc1_weight"].at[2:4].set(1)
     assert float(jnp.sum(bound.arg_dict["fc1_weight"])) == 10
+
+
+def test_a_value_that_is_no_shape_is_cut():
+    with pytest.raises(NNVMError, match="'data' needs a shape, a tuple of sizes, got ") as raised:
+        lowering.explain(NET, data=dict(enumerate("x" * 1000)))
+    assert len(str(raised.value)) < 250

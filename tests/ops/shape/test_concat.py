@@ -67,3 +67,10 @@ def test_a_part_that_nobody_uses_gets_zeros():
     first = sym.split(X, num_outputs=3, axis=0)[0]
     grad = first.gradient(["x"])
     assert grad.infer_shape(x=(6, 2))[1] == [(6, 2)]
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 4, 5)), (1, (4, 2, 5)), (-1, (4, 5, 2))])
+def test_parts_without_their_axis_tell_the_whole(axis: int, shape: tuple[int, ...]):
+    parts = sym.split(X, num_outputs=2, axis=axis, squeeze_axis=True)
+    known = sym.Group([parts[i] + sym.Variable(f"z{i}", shape=(4, 5)) for i in range(2)])
+    assert known.infer_shape_partial()[0][0] == shape
