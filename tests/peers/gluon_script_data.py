@@ -14,6 +14,7 @@ from lowering import mx
 _SEED = 7
 
 _MODULES = {
+    "word2vec": '"""A package that text_cnn.py imports and does not use, where it learns its own embedding."""\n',
     "bottleneck": "from numpy import argpartition\n",
     "imageio": "import cv2\n\n\ndef imwrite(path, image):\n    cv2.imwrite(path, image)\n",
     "gym": '''"""A pole on a cart, as in OpenAI's gym: four numbers, two actions, a reward for each step."""
