@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import metric as metrics
+from lowering.mx.base import _as_list
 from lowering.mx.callback import LogValidationMetricsCallback
 from lowering.mx.checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
 from lowering.mx.io import DataIter, NDArrayIter, ResizeIter, as_desc
@@ -130,6 +131,8 @@ class FeedForward:
         module = self._module(data, logger or logging, work_load_list)
         if self.epoch_size is not None:
             data = ResizeIter(data, self.epoch_size, reset_internal=False)
+        ends = _as_list(eval_end_callback) if eval_end_callback not in (None, _LOG) else []
+        data.reset()  # MXNet's begins so: a shuffled iterator is shuffled again
         module.fit(
             data,
             validation,
@@ -139,7 +142,7 @@ class FeedForward:
             kvstore,
             self.optimizer,
             self.kwargs,
-            None if eval_end_callback is _LOG else eval_end_callback,
+            ends if validation is None else [*ends, lambda _: validation.reset()],
             eval_batch_end_callback,
             self.initializer,
             *self._known(),

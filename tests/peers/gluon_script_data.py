@@ -14,14 +14,19 @@ from lowering import mx
 _SEED = 7
 
 _MODULES = {
+    "word2vec": '"""A package that text_cnn.py imports and does not use, where it learns its own embedding."""\n',
     "bottleneck": "from numpy import argpartition\n",
     "imageio": "import cv2\n\n\ndef imwrite(path, image):\n    cv2.imwrite(path, image)\n",
     "gym": '''"""A pole on a cart, as in OpenAI's gym: four numbers, two actions, a reward for each step."""
 import math
+import types
 import numpy as np
 
 
 class CartPole:
+    observation_space = types.SimpleNamespace(shape=(4,))
+    action_space = types.SimpleNamespace(n=2)
+
     def seed(self, number):
         self.random = np.random.RandomState(number)
 
@@ -45,6 +50,21 @@ class CartPole:
 
 def make(name):
     return CartPole()
+''',
+    "log_uniform": '''"""What large_word_lm compiles from log_uniform.pyx: numbers drawn log-uniformly, each once."""
+import numpy as np
+
+
+class LogUniformSampler:
+    def __init__(self, range_max):
+        self.range_max, self.random = range_max, np.random.RandomState(0)
+
+    def sample_unique(self, size):
+        drawn, tries = set(), 0
+        while len(drawn) < size:
+            drawn.add(int(np.exp(self.random.uniform(0, np.log(self.range_max + 1)))) - 1)
+            tries += 1
+        return np.array(sorted(drawn)), tries
 ''',
     "librosa": '''"""Sounds as numbers: a file's samples, and a spectrum in bands in the place of their cepstrum."""
 import types

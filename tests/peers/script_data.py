@@ -144,6 +144,27 @@ def ratings(folder: Path, count: int = 4000) -> None:
         (folder / name).write_text("".join(lines))
 
 
+def implicit(folder: Path, users: int = 40, films: int = 60) -> None:
+    """MovieLens as neural_collaborative_filtering converts it: films that users saw, one to find, and 20 others."""
+    generator = np.random.default_rng(_SEED)
+    seen, wanted, others = [], [], []
+    for user in range(users):
+        liked = [film for film in range(films) if film % 3 == user % 3]
+        found = generator.choice(liked, 9, replace=False)
+        seen += [f"{user}\t{film}\t1\n" for film in found[:-1]]
+        wanted.append(f"{user}\t{found[-1]}\t1\n")
+        rest = generator.choice([film for film in range(films) if film not in found], 20, replace=False)
+        others.append("\t".join(map(str, rest)) + "\n")
+    seen.append(f"{users - 1}\t{films - 1}\t1\n")
+    for name, lines in (("train-ratings", seen), ("test-ratings", wanted), ("test-negative", others)):
+        (folder / f"{name}.csv").write_text("".join(lines))
+
+
+def vocabulary(folder: Path, name: str, counts: str) -> None:
+    """The words of a file of words and counts, after the marks of a sentence's end and of an unknown word."""
+    (folder / name).write_text("<S> 1\n<UNK> 1\n" + (folder / counts).read_text())
+
+
 def libsvm(folder: Path, name: str, count: int, features: int, used: int = 20, shift: int = 0) -> None:
     """Rows of a class, 0 or 1, and of `used` features, of which the class follows."""
     generator = np.random.default_rng(_SEED + shift)
@@ -252,7 +273,7 @@ def empty(folder: Path, name: str) -> None:
 
 
 _MAKERS = (
-    *(mnist, mnist_npz, records, boxes, pictures, text, text8, polarity, ratings, libsvm, years, adult, electricity),
-    *(entities, sorting, heart, digits_pickle, empty),
+    *(mnist, mnist_npz, records, boxes, pictures, text, text8, polarity, ratings, implicit, vocabulary, libsvm),
+    *(years, adult, electricity, entities, sorting, heart, digits_pickle, empty),
 )
 MAKERS: dict[str, Callable[..., Any]] = {make.__name__: make for make in _MAKERS}

@@ -23,7 +23,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -47,8 +47,8 @@ class Script:
     whose group is the number; the last one counts. mxnet: MXNet's number; within: how far from it ours may be. until:
     the pattern of a line after which the script is ended, `times` times: it has no argument for fewer epochs. gpu, old:
     as in `script_start.py`. home: the folder where it runs is its home, too. x64: it needs 64-bit numbers. python2: it
-    is converted by lib2to3 first. needs: modules without which it is skipped. seconds: its limit. fails: why it is not
-    expected to pass.
+    is converted by lib2to3 first. needs: modules without which it is skipped. seconds: its limit, which `--patience`
+    multiplies. fails: why it is not expected to pass.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Script:
     x64: bool = False
     python2: bool = False
     needs: Sequence[str] = ()
-    seconds: int = 300
+    seconds: float = 300
     fails: str = ""
 
 
@@ -157,7 +157,7 @@ def command(words: Sequence[str], folder: Path, script: Script, until: str) -> t
         in_time = timer.is_alive()
         timer.cancel()
         if not in_time:
-            lines.append(f"longer than {script.seconds} s\n")
+            lines.append(f"longer than {script.seconds:g} s\n")
     return in_time and (count == script.times or process.returncode == 0), "".join(lines)
 
 
@@ -180,6 +180,7 @@ def main() -> int:
     parser.add_argument("--source100", type=Path, help="one at tag 1.0.0; without it its scripts are left out")
     parser.add_argument("--mxnet", help="an interpreter that has MXNet 1.9.1, to run the scripts with it, too")
     parser.add_argument("--no-ours", action="store_true", help="run them with --mxnet alone")
+    parser.add_argument("--patience", type=float, default=1, help="a factor of the limits, for a machine that is busy")
     parser.add_argument("--out", type=Path, help="a file for a line of JSON for each script")
     parser.add_argument("names", nargs="*", help="rows of the table; default: all")
     options = parser.parse_args()
@@ -190,6 +191,7 @@ def main() -> int:
         checkout = sources[script.version]
         if checkout is None or (options.names and script.name not in options.names):
             continue
+        script = replace(script, seconds=script.seconds * options.patience)
         theirs = run(script, checkout, [options.mxnet]) if options.mxnet else None
         missing = [name for name in script.needs if find_spec(name) is None]
         ours, result, problem = None, "skipped", f"needs {', '.join(missing)}"

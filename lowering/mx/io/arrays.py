@@ -21,6 +21,9 @@ _HANDLES = ("pad", "discard", "roll_over")
 class NDArrayIter(DataIter):
     """Batches of arrays, which are alone, in a list, or in a dict by name.
 
+    `data` and `label` are the whole arrays by name, in the order that they are in now: batches are their rows, and they
+    may be written and replaced. NDArrays that are given are shared until they are shuffled.
+
     shuffle: by NumPy's global generator, at every reset, so that `np.random.seed` gives MXNet's order.
     last_batch_handle: what the last batch is filled up with where samples do not come out even: "pad": the first ones;
     "discard": it is left out; "roll_over": it waits for the next epoch. data_name, label_name: of arrays without names.
@@ -41,21 +44,21 @@ class NDArrayIter(DataIter):
         super().__init__(batch_size)
         if last_batch_handle not in _HANDLES:
             raise CallError("No such last_batch_handle", expected=f"one of {_HANDLES}", got=repr(last_batch_handle))
-        self._data, self._label = _named(data, data_name), _named(label, label_name)
-        self._axis = layout.find("N")
+        self.data, self.label = _named(data, data_name), _named(label, label_name)
+        self.layout = layout
         self.num_data = self._samples()
         self.idx = np.arange(self.num_data)
-        self.shuffle, self.last_batch_handle, self.layout = shuffle, last_batch_handle, layout
+        self.shuffle, self.last_batch_handle = shuffle, last_batch_handle
         self.cursor = -batch_size
         self._cached: list[np.ndarray] | None = None
         self.reset()
 
     def _samples(self) -> int:
         """The number of samples in the first of the data. Raises CallError where another array has fewer."""
-        lengths = {name: rows.shape[self._axis] for name, rows in (*self._data, *self._label)}
-        if not self._data:
+        lengths = {name: rows.shape[self._axis] for name, rows in (*self.data, *self.label)}
+        if not self.data:
             raise CallError("No data was given", expected="as many samples in each", got=lengths)
-        samples = self._data[0][1].shape[self._axis]
+        samples = self.data[0][1].shape[self._axis]
         problem = "Arrays of an iterator have different numbers of samples"
         if min(lengths.values()) < samples:
             raise CallError(problem, expected=f"{samples} in each", got=lengths)
@@ -64,14 +67,9 @@ class NDArrayIter(DataIter):
         return samples
 
     @property
-    def data(self) -> list[tuple[str, NDArray]]:
-        """The whole arrays by name, in the order that they are in now."""
-        return [(name, array(value, dtype=value.dtype)) for name, value in self._data]
-
-    @property
-    def label(self) -> list[tuple[str, NDArray]]:
-        """The whole labels likewise."""
-        return [(name, array(value, dtype=value.dtype)) for name, value in self._label]
+    def _axis(self) -> int:
+        """The axis of the samples."""
+        return self.layout.find("N")
 
     @property
     def data_list(self) -> list[NDArray]:
@@ -81,24 +79,24 @@ class NDArrayIter(DataIter):
     @property
     def num_source(self) -> int:
         """How many arrays there are."""
-        return len(self._data) + len(self._label)
+        return len(self.data) + len(self.label)
 
     @property
     def provide_data(self) -> list[DataDesc]:
         """The names, shapes and dtypes of a batch's data."""
-        return self._described(self._data)
+        return self._described(self.data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
         """Those of its labels."""
-        return self._described(self._label)
+        return self._described(self.label)
 
     def _described(self, named: Any) -> list[DataDesc]:
-        rows = ((name, list(value.shape), value.dtype.type) for name, value in named)
         descs = []
-        for name, shape, dtype in rows:
+        for name, value in named:
+            shape = list(value.shape)
             shape[self._axis] = self.batch_size
-            descs.append(DataDesc(name, shape, dtype, self.layout))
+            descs.append(DataDesc(name, shape, np.dtype(value.dtype).type, self.layout))
         return descs
 
     def reset(self) -> None:
@@ -116,9 +114,8 @@ class NDArrayIter(DataIter):
         """Shuffle the numbers, and the samples by them: each time those that were shuffled before, as MXNet does."""
         if self.shuffle:
             np.random.shuffle(self.idx)  # MXNet's generator: one seed, one order
-            order = self.idx
-            self._data, self._label = (
-                [(name, value.take(order, self._axis)) for name, value in named] for named in (self._data, self._label)
+            self.data, self.label = (
+                [(name, self._taken(value, self.idx)) for name, value in named] for named in (self.data, self.label)
             )
 
     def iter_next(self) -> bool:
@@ -139,21 +136,26 @@ class NDArrayIter(DataIter):
 
     def getdata(self) -> list[NDArray]:
         """The data of the batch."""
-        return self._batch(self._data, 0)
+        return self._batch(self.data, 0)
 
     def getlabel(self) -> list[NDArray]:
         """The labels of the batch."""
-        return self._batch(self._label, len(self._data))
+        return self._batch(self.label, len(self.data))
 
     def _batch(self, named: Any, first: int) -> list[NDArray]:
         """The rows of the batch; those that waited since the epoch before, first. first: the number of the array."""
         arrays = []
         for i, (_, value) in enumerate(named):
-            part = value.take(self._rows(), self._axis)
+            part = np.asarray(value).take(self._rows(), self._axis)
             if self.cursor < 0 and self._cached is not None:
                 part = np.concatenate([self._cached[first + i], part], self._axis)
             arrays.append(array(part, dtype=part.dtype))
         return arrays
+
+    def _taken(self, value: Any, rows: np.ndarray) -> NDArray:
+        """These rows, as an array of its own."""
+        part = np.asarray(value).take(rows, self._axis)
+        return array(part, dtype=part.dtype)
 
     def _rows(self) -> np.ndarray:
         """The numbers of the batch's samples, without those that waited."""
@@ -168,8 +170,8 @@ class NDArrayIter(DataIter):
         return -self.cursor if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0 else 0
 
 
-def _named(given: Any, name: str) -> list[tuple[str, np.ndarray]]:
-    """Arrays by name, in the names' order, as NumPy's in the dtypes that NDArrays of them have."""
+def _named(given: Any, name: str) -> list[tuple[str, NDArray]]:
+    """Arrays by name, in the names' order."""
     if given is None:
         return []
     if isinstance(given, np.ndarray | NDArray) or hasattr(given, "shape"):
@@ -180,7 +182,7 @@ def _named(given: Any, name: str) -> list[tuple[str, np.ndarray]]:
     if not isinstance(given, Mapping):
         raise CallError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
     values = {key: value if isinstance(value, NDArray) else array(value) for key, value in given.items()}
-    return [(key, values[key].asnumpy()) for key in sorted(values)]
+    return [(key, values[key]) for key in sorted(values)]
 
 
 class CSVIter(NDArrayIter, MXDataIter):

@@ -157,14 +157,32 @@ class Module(BaseModule):
 
     @property
     def _arg_params(self) -> Params | None:
-        """The parameters by name, as they are in the executor: None before `bind`."""
-        args = None if self._executor is None else self._executor.arg_dict
-        return None if args is None else {name: args[name] for name in self._param_names}
+        """The parameters by name, as they are in the executor; before `bind`, those that it will copy, or None."""
+        if self._executor is None:
+            return None if self._params is None else self._params[0]
+        return {name: self._executor.arg_dict[name] for name in self._param_names}
+
+    @_arg_params.setter
+    def _arg_params(self, args: Mapping[str, Any]) -> None:
+        self._replace_params(args, self._aux_params or {})
 
     @property
     def _aux_params(self) -> Params | None:
         """The states likewise."""
-        return None if self._executor is None else dict(self._executor.aux_dict)
+        if self._executor is None:
+            return None if self._params is None else self._params[1]
+        return dict(self._executor.aux_dict)
+
+    @_aux_params.setter
+    def _aux_params(self, states: Mapping[str, Any]) -> None:
+        self._replace_params(self._arg_params or {}, states)
+
+    def _replace_params(self, args: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+        """Have these parameters and states: in the executor, or where there is none, when it is bound."""
+        if self._executor is None:
+            self._params = dict(args), dict(states)
+        else:
+            self._executor.copy_params_from(args, states)
 
     @property
     def _exec_group(self) -> Any:
@@ -348,7 +366,7 @@ class Module(BaseModule):
 
     def take_params(self, args: Mapping[str, Any], states: Mapping[str, Any]) -> None:
         """Have these parameters and states before there is an executor to hold them: `bind` copies them."""
-        self._params = dict(args), dict(states)
+        self._replace_params(args, states)
         self.params_initialized = True
 
     def get_params(self) -> tuple[Params, Params]:

@@ -78,6 +78,11 @@ class BucketSentenceIter(DataIter):
         self.data = [np.asarray(sentences_of_size, dtype) for sentences_of_size in rows if sentences_of_size]
         self.data_name, self.label_name = data_name, label_name
         self.dtype, self.invalid_label, self.layout = dtype, invalid_label, layout
+        self.major_axis = layout.find("N")
+        self.nddata: list[NDArray] = []
+        """The sentences (n, length) of each bucket, in the order of this epoch: batches are rows of them."""
+        self.ndlabel: list[NDArray] = []
+        """Their labels (n, length)."""
         self.default_bucket_key = max(self.buckets)
         self.provide_data = self._described(data_name, self.default_bucket_key)
         self.provide_label = self._described(label_name, self.default_bucket_key)
@@ -87,21 +92,6 @@ class BucketSentenceIter(DataIter):
             for first in range(0, len(sentences_of_size) - batch_size + 1, batch_size)
         ]
         self.reset()
-
-    @property
-    def major_axis(self) -> int:
-        """The axis of the sentences in a batch."""
-        return self.layout.find("N")
-
-    @property
-    def nddata(self) -> list[NDArray]:
-        """The sentences (n, length) of each bucket, in the order of this epoch."""
-        return [array(bucket, dtype=self.dtype) for bucket in self.data]
-
-    @property
-    def ndlabel(self) -> list[NDArray]:
-        """Their labels (n, length)."""
-        return [array(self._next_words(bucket), dtype=self.dtype) for bucket in self.data]
 
     def _next_words(self, sentences: np.ndarray) -> np.ndarray:
         label = np.full_like(sentences, self.invalid_label)
@@ -118,6 +108,8 @@ class BucketSentenceIter(DataIter):
         random.shuffle(self.idx)
         for bucket in self.data:
             np.random.shuffle(bucket)
+        self.nddata = [array(bucket, dtype=self.dtype) for bucket in self.data]
+        self.ndlabel = [array(self._next_words(bucket), dtype=self.dtype) for bucket in self.data]
 
     def next(self) -> DataBatch:
         """The next batch. Raises StopIteration at the end."""
@@ -125,9 +117,10 @@ class BucketSentenceIter(DataIter):
             raise StopIteration
         bucket, first = self.idx[self.curr_idx]
         self.curr_idx += 1
-        data = self.data[bucket][first : first + self.batch_size]
-        label = self._next_words(data)
-        if self.layout == "TN":
+        data, label = (
+            np.asarray(whole[bucket])[first : first + self.batch_size] for whole in (self.nddata, self.ndlabel)
+        )
+        if self.major_axis == 1:
             data, label = data.T, label.T
         length = self.buckets[bucket]
         return DataBatch(

@@ -290,3 +290,51 @@ def test_parts_of_an_array_are_written():
     assert x.slice_assign_scalar(0, *bounds) is x
     assert x.asnumpy().tolist() == [[[0, 0], [1, 1]], [[1, 1], [1, 1]]]
     assert x.slice_assign(mx.nd.array([[[5, 6]]]), *bounds)[0, 0].asnumpy().tolist() == [5, 6]
+
+
+def test_a_modules_parameters_are_those_that_a_subclass_gives_it() -> None:
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, no_bias=True, name="fc")
+    module: Any = mx.mod.Module(mx.sym.BatchNorm(net, name="bn"), label_names=None)
+    assert (module._arg_params, module._aux_params) == (None, None)
+    args = {"fc_weight": mx.nd.ones((2, 3)), "bn_gamma": mx.nd.ones(2), "bn_beta": mx.nd.zeros(2)}
+    module._arg_params, module._aux_params = args, {"bn_moving_mean": mx.nd.ones(2), "bn_moving_var": mx.nd.ones(2)}
+    module.params_initialized = True  # as `load` of a subclass does
+    assert sorted(module._arg_params) == sorted(args)
+    module.bind([("data", (4, 3))], for_training=False)
+    args, states = module.get_params()
+    assert args["fc_weight"].asnumpy().tolist() == [[1, 1, 1]] * 2
+    assert states["bn_moving_mean"].asnumpy().tolist() == [1, 1]
+    module._arg_params = {name: value * 3 for name, value in args.items()}
+    assert module.get_params()[0]["fc_weight"].asnumpy().tolist() == [[3, 3, 3]] * 2
+
+
+def test_batches_are_rows_of_the_arrays_that_an_iterator_shows() -> None:
+    given = mx.nd.array([[0.0], [1.0], [2.0], [3.0]])
+    rows: Any = mx.io.NDArrayIter(given, np.zeros(4), batch_size=2)
+    rows.data_list[1][:] = [5, 6, 7, 8]
+    given[0] = 9
+    batch = rows.next()
+    assert (batch.data[0].asnumpy().tolist(), batch.label[0].asnumpy().tolist()) == ([[9], [1]], [5, 6])
+    rows.data = [("data", mx.nd.array([[4.0], [5.0], [6.0], [7.0]]))]
+    assert rows.next().data[0].asnumpy().tolist() == [[6], [7]]
+    shuffled: Any = mx.io.NDArrayIter(given, np.zeros(4), batch_size=4, shuffle=True)
+    shuffled.label[0][1][:] = shuffled.data[0][1][:, 0]
+    batch = shuffled.next()
+    assert batch.label[0].asnumpy().tolist() == batch.data[0].asnumpy()[:, 0].tolist()
+    assert given.asnumpy()[:, 0].tolist() == [9, 1, 2, 3]
+
+
+def test_a_subclass_of_the_sentences_gives_them_labels_of_its_own() -> None:
+    class Backwards(mx.rnn.BucketSentenceIter):
+        def reset(self) -> None:
+            self.curr_idx = 0
+            self.nddata, self.ndlabel = [], []
+            for bucket in self.data:
+                self.nddata.append(mx.nd.array(bucket, dtype=self.dtype))
+                self.ndlabel.append(mx.nd.array(bucket[:, ::-1], dtype=self.dtype))
+
+    for layout in ("NT", "TN"):
+        batch = Backwards([[1, 2, 3], [4, 5, 6]], 2, buckets=[3], layout=layout).next()
+        data, label = (each[0].asnumpy() for each in (batch.data, batch.label))
+        assert data.shape == ((2, 3) if layout == "NT" else (3, 2))
+        assert (np.flip(data, 1 if layout == "NT" else 0) == label).all()

@@ -52,6 +52,19 @@ def test_arrays(caplog: pytest.LogCaptureFixture):
     assert trained.score(iterator, num_batch=1) == np.mean(predicted[:25].argmax(1) == Y[:25])
 
 
+def test_iterators_begin_anew_as_often_as_mxnets() -> None:
+    class Counted(mx.io.NDArrayIter):
+        resets = 0
+
+        def reset(self) -> None:
+            self.resets += 1
+            super().reset()
+
+    data, validation, seen = Counted(X[:48], Y[:48], 16), Counted(X[:48], Y[:48], 16), []
+    model(num_epoch=2).fit(data, eval_data=validation, eval_end_callback=lambda param: seen.append(param.epoch))
+    assert (data.resets, validation.resets, seen) == (4, 5, [0, 1])  # what MXNet 1.9.1 does
+
+
 def test_it_is_what_a_module_trains():
     weights = {"fc_weight": mx.nd.ones((2, 4)) * 0.1, "fc_bias": mx.nd.zeros(2)}
     data = mx.io.NDArrayIter(X[:48], Y[:48], 16)
