@@ -337,29 +337,6 @@ def test_a_summary_has_the_shapes_of_nested_states(capsys: pytest.CaptureFixture
     assert text.count("(2, 1, 3), [(1, 1, 3), (1, 1, 3)]") == 2
 
 
-def test_the_names_of_a_subclass_are_its_own(tmp_path: Path):
-    class Named(nn.HybridSequential):
-        traced = None
-
-    net = Named()
-    net.add(nn.Dense(2))
-    net.initialize()
-    net.hybridize()
-    net(ones(1, 3))
-    net.export(str(tmp_path / "net"))
-    assert (tmp_path / "net-symbol.json").exists()
-    public = {name for name in vars(gluon.HybridBlock) if not name.startswith("_")}
-    assert public <= {
-        "cast", "export", "forward", "hybrid_forward", "hybridize", "infer_shape", "infer_type", "optimize_for",
-        "register_child", "register_forward_hook", "register_forward_pre_hook", "register_op_hook",
-    }  # fmt: skip
-    public = {name for name in vars(gluon.Trainer) if not name.startswith("_")}
-    assert public == {
-        "allreduce_grads", "learning_rate", "load_states", "optimizer", "save_states", "set_learning_rate", "step",
-        "update",
-    }  # fmt: skip
-
-
 # -- export and symbols as blocks --------------------------------------------------------------------------------------
 
 
