@@ -19,6 +19,7 @@ from jax.core import Tracer
 
 from lowering.optim import layerwise_updates, updates
 from lowering.optim.updates import Array, Number, formula, mix
+from symjax_nnvm.errors import ParamError
 
 Hyper = Mapping[str, Any]
 
@@ -217,6 +218,15 @@ def _group_adagrad(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: 
     return group_adagrad(w, g, *slots, eps=h["eps"], **numbers)
 
 
+def _group_adagrad_slot(w: Array, h: Hyper) -> tuple[Array, ...]:
+    """A number for each row of a matrix. Raises ParamError for other arrays."""
+    if w.ndim != 2:
+        fix = "Give parameters without rows, such as biases, to another optimiser."
+        problem = "Optimiser 'groupadagrad' updates matrices"
+        raise ParamError(problem, expected="shape (rows, columns)", got=w.shape, fix=fix)
+    return (jnp.zeros((w.shape[0], 1), w.dtype),)
+
+
 def _only(h: Hyper, names: tuple[str, ...]) -> dict[str, Any]:
     """Hyper-parameters as MXNet's update operators hold them, in float32: in Adam 1 - β₂ differs from 0.001 by 1e-5."""
     return {name: float(np.float32(h[name])) if isinstance(h[name], float) else h[name] for name in names}
@@ -254,7 +264,7 @@ RULES: dict[str, Rule] = {
     "adam": Rule(_adam, zeros(2), {"learning_rate": 0.001, **_ADAM, "lazy_update": True}),
     "adamw": Rule(_adamw, zeros(2), {"learning_rate": 0.001, **_ADAM}),
     "adagrad": Rule(lambda w, g, slots, at, h: adagrad(w, g, *slots, **at.common, **h), zeros(1), {"eps": 1e-7}),
-    "groupadagrad": Rule(_group_adagrad, lambda w, h: (jnp.zeros((w.shape[0], 1), w.dtype),), {"eps": 1e-5}),
+    "groupadagrad": Rule(_group_adagrad, _group_adagrad_slot, {"eps": 1e-5}),
     "rmsprop": Rule(
         _rmsprop,
         lambda w, h: zeros(3 if h["centered"] else 1)(w, h),

@@ -339,13 +339,25 @@ def _pooling(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
     else:
         reduced, divided = partial(_reduce, platform=platform), _divide
     if p.pool_type == "max":
-        return reduced(data, w, -np.inf, lax.max)
+        maxima = reduced(data, w, -np.inf, lax.max)
+        return _at_least_a_number(maxima) if _has_empty_windows(w) else maxima
     x = wide(data)
     if p.pool_type == "lp" and p.p_value in (2, 3):
         total = reduced(lax.integer_pow(x, p.p_value), w, 0, lax.add)
         return (lax.sqrt(total) if p.p_value == 2 else lax.cbrt(total)).astype(data.dtype)
     total = reduced(x, w, 0, lax.add)
     return (divided(p, total, w) if p.pool_type == "avg" else total).astype(data.dtype)
+
+
+def _has_empty_windows(w: ops.Windows) -> bool:
+    """Whether a window has no element of the data, as far as sizes are known."""
+    return not any(map(is_open, w.sizes)) and w.are_empty
+
+
+def _at_least_a_number(maxima: Array) -> Array:
+    """Maxima, of which those of no element are the lowest number, as in MXNet, not minus infinity: 0 of it is 0."""
+    is_float = jnp.issubdtype(maxima.dtype, jnp.floating)
+    return jnp.maximum(maxima, jnp.finfo(maxima.dtype).min) if is_float else maxima
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------

@@ -114,6 +114,12 @@ class Windows:
         return any(self.pads) or max(self.overhangs) > 0
 
     @property
+    def are_empty(self) -> bool:
+        """Whether a window has no element of the data."""
+        spans = zip(self.counts, self.stride, self.kernel, self.pads, self.sizes, strict=True)
+        return any(k <= p or (n - 1) * s - p >= d for n, s, k, p, d in spans)
+
+    @property
     def are_blocks(self) -> bool:
         """Whether no element is in two windows and none outside the data is in one."""
         return self.kernel == self.stride and not self.are_padded

@@ -131,11 +131,11 @@ def test_of_equal_elements_the_first_receives_the_gradient(params: dict[str, Any
     np.testing.assert_array_equal(grad[0, 0], gradient)
 
 
-def test_a_window_of_padding_alone_is_minus_infinity_and_has_no_gradient():
+def test_a_window_of_padding_alone_is_the_lowest_number_and_has_no_gradient():
     out, grad = value_and_gradient(
         np.arange(6, dtype=np.float32).reshape(1, 1, 6), kernel=(1,), stride=(3,), pooling_convention="full"
     )
-    np.testing.assert_array_equal(out[0, 0], [0, 3, -np.inf])
+    np.testing.assert_array_equal(out[0, 0], [0, 3, np.finfo(np.float32).min])
     np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
@@ -402,3 +402,21 @@ def test_large_windows_over_large_images_take_no_longer_than_their_elements():
     corner = np.asarray(found[0, 0, -1, -1])
     assert time.process_time() - began < 10
     assert corner == x[0, 0, -1000:, -1000:].max()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (8, {"kernel": (3,), "stride": (3,), "pad": (1,), "pooling_convention": "full"}),
+        (6, {"kernel": (1,), "stride": (5,), "pad": (2,)}),
+    ],
+)
+def test_the_maximum_of_a_window_outside_the_data_is_the_lowest_number(size: int, options: Any, dtype: Any):
+    net = sym.Pooling(sym.Variable("data"), pool_type="max", **options)
+    data = np.arange(1, size + 1, dtype=dtype).reshape(1, 1, size)
+    (out,), _ = lowering.to_jax(net)({"data": data})
+    outside = np.asarray(out)[np.asarray(out) < 1]
+    assert outside.tolist() == [np.finfo(dtype).min]
+    _, grads, _ = lowering.grad_fn(net)({"data": data}, head_grads=[np.ones(out.shape, dtype)])
+    assert np.asarray(grads["data"]).sum() == out.size - 1

@@ -41,6 +41,10 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
     first = data[0]
     if isinstance(first, tuple):
         return [default_batchify_fn(part) for part in zip(*data, strict=True)]
+    shapes = {np.shape(sample): None for sample in data}
+    if len(shapes) > 1:
+        fix = "batchify_fn= of the loader pads them, or collects them in a list."
+        raise ParamError("The samples of a batch have different shapes", got=list(shapes), fix=fix)
     if isinstance(first, NDArray):  # in the host's memory: an operator would be compiled for each size of a batch
         rows = np.stack([np.asarray(sample) for sample in data])
         return array(rows, first.context, rows.dtype)

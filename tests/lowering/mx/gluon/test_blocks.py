@@ -327,6 +327,14 @@ def test_summary(capsys: pytest.CaptureFixture[str]):
         net.summary(ones(1, 4))
 
 
+def test_a_summary_has_the_shapes_of_nested_states(capsys: pytest.CaptureFixture[str]):
+    layer = gluon.rnn.LSTM(3)
+    layer.initialize()
+    layer.summary(ones(2, 1, 3), layer.begin_state(1))
+    text = capsys.readouterr().out
+    assert text.count("(2, 1, 3), [(1, 1, 3), (1, 1, 3)]") == 2
+
+
 # -- export and symbols as blocks --------------------------------------------------------------------------------------
 
 

@@ -207,6 +207,17 @@ def test_unknown_parameters_of_an_optimizer_are_a_type_error():
         trainer(parameter(), momentun=0.9)
 
 
+def test_an_optimizer_of_rows_refuses_biases():
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "groupadagrad")
+    with mx.autograd.record():
+        loss = net(mx.nd.ones((1, 3))).sum()
+    loss.backward()
+    with pytest.raises(mx.MXNetError, match=r"'groupadagrad' updates matrices; expected shape \(rows, columns\)"):
+        trainer.step(1)
+
+
 def test_an_optimizer_that_is_an_object_takes_no_parameters():
     x = parameter()
     made = mx.optimizer.create("sgd", learning_rate=0.5, rescale_grad=3.0)

@@ -167,6 +167,13 @@ def test_parameters_that_exclude_each_other():
         DataLoader([1], 1, batch_sampler=BatchSampler(SequentialSampler(1), 1))
 
 
+@pytest.mark.parametrize("make", [np.ones, mx.nd.ones])
+def test_samples_of_different_shapes_are_told(make: Any):
+    loader = DataLoader([(make((2,)), 0), (make((3,)), 1)], batch_size=2)
+    with pytest.raises(ParamError, match=r"different shapes; got \[\(2,\), \(3,\)\]. batchify_fn= of the loader pads"):
+        next(iter(loader))
+
+
 def test_a_shuffled_epoch_has_numpys_order():
     np.random.seed(3)
     found = batches(DataLoader(range(6), 6, shuffle=True))
