@@ -20,6 +20,7 @@ from symjax_nnvm.errors import (
     SymbolTypeError,
     SymbolValueError,
 )
+from symjax_nnvm.ir.traverse import post_order
 from tests.support.comparison import assert_close
 
 KEY = jax.random.key(3)
@@ -277,3 +278,54 @@ def test_branches_may_make_the_same_variable():
         arrays = {"p": ones(1) * p, "a": ones(1) * 2}
         np.testing.assert_allclose(lowering.compile(chosen)(arrays)[0][0], [expected], rtol=1e-6)
     lowering.check_gradients(chosen, {"p": ones(1), "a": ones(1)})
+
+
+def recurrent(kind: str) -> sym.Symbol:
+    """tanh of a product, squared and repeated: the gradient of a step reads tanh, which is no output."""
+
+    def step(*summands):
+        hidden = sym.square(sym.tanh(sym.FullyConnected(sym.add_n(*summands), num_hidden=4, name="fc")))
+        return hidden, hidden
+
+    start = sym.Variable("state")
+    if kind == "foreach":
+        return sym.contrib.foreach(step, sym.Variable("data"), start)[0]
+    variables = [sym.Variable("i"), start]
+
+    def counting(i, s):
+        hidden, _ = step(s)
+        return hidden, [i + 1, hidden]
+
+    return sym.contrib.while_loop(lambda i, s: i < 3, counting, variables, max_iterations=5)[0]
+
+
+GIVEN = {
+    "foreach": {"data": ones(3, 2, 4) / 2, "state": ones(2, 4)},
+    "while_loop": {"i": np.zeros(1, np.float32), "state": ones(2, 4)},
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_gradient_computes_no_step_again(kind: str):
+    net = recurrent(kind)
+    args = GIVEN[kind] | {"fc_weight": ones(4, 4) / 4, "fc_bias": ones(4) / 8}
+    grads = lowering.grad_fn(net, wrt=["fc_weight", "state"])
+    heads = [ones(*net.infer_shape(**{name: value.shape for name, value in args.items()})[1][0])]
+    text = jax.jit(lambda args: grads(args, head_grads=heads)[1]).lower(args).as_text()
+    assert len(re.findall(r"stablehlo\.tanh ", text)) == 1
+    assert len(re.findall(r"stablehlo\.dot_general", text)) == 3
+    lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
+    net = recurrent(kind)
+    args = GIVEN[kind] | {"fc_weight": ones(4, 4) / 4, "fc_bias": ones(4) / 8}
+    gradient = net.gradient(["fc_weight"])
+    history = next(
+        node for node in post_order(gradient.outputs) if node.op is not None and node.op.name.endswith("_history")
+    )
+    assert history.attrs.parsed.num_kept == 2  # what the product reads, and tanh
+    loaded = sym.load_json(gradient.tojson())
+    given = {name: args[name] for name in loaded.list_arguments()}
+    assert_close(*(np.asarray(lowering.to_jax(each)(given)[0][0]) for each in (loaded, gradient)), 0, "gradient")
