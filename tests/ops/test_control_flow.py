@@ -318,6 +318,18 @@ def test_a_gradient_computes_no_step_again(kind: str):
 
 
 @pytest.mark.parametrize("kind", GIVEN)
+def test_a_loop_that_is_mirrored_keeps_its_states_alone(kind: str):
+    with sym.AttrScope(force_mirroring="True"):
+        net = recurrent(kind)
+    args = GIVEN[kind] | {"fc_weight": ones(4, 4) / 4, "fc_bias": ones(4) / 8}
+    grads = lowering.grad_fn(net, wrt=["fc_weight", "state"])
+    heads = [ones(*net.infer_shape(**{name: value.shape for name, value in args.items()})[1][0])]
+    text = jax.jit(lambda args: grads(args, head_grads=heads)[1]).lower(args).as_text()
+    assert len(re.findall(r"stablehlo\.tanh ", text)) == 2
+    lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
+
+
+@pytest.mark.parametrize("kind", GIVEN)
 def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
     net = recurrent(kind)
     args = GIVEN[kind] | {"fc_weight": ones(4, 4) / 4, "fc_bias": ones(4) / 8}

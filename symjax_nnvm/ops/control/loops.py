@@ -2,7 +2,8 @@
 
 The gradient of a loop is a loop: it runs the gradient of the body from the last step to the first, on the values that
 the states had before each step, and on those inner values of a step that its gradient reads. They are outputs of
-`_backward_foreach_history` and `_backward_while_loop_history`, which stand in for the loops they are the history of.
+`_backward_foreach_history` and `_backward_while_loop_history`, which stand in for the loops they are the history of. A
+loop with the attribute `__force_mirroring__` keeps the states alone, and computes inner values again.
 Loops that gradients are made of keep their own history, so that any order of differentiation follows; their inner
 values are computed again, not stored.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from symjax_nnvm.ir.attributes import FIgnoreInputs, TRecompute, TSupersedes
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import subgraph, subgraph_variables
+from symjax_nnvm.ir.mirroring import is_forced
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, altered, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.rules.axes import known
@@ -423,7 +425,8 @@ class _History:
 
     def __init__(self, loop: Node, op: str, number: int, first: int):
         self.node = superseding(loop, op)
-        self.is_new = self.node is not loop
+        self._is_new = self.node is not loop
+        self.may_keep = self._is_new and not is_forced(loop)
         self._number, self._first = number, first
         self._kept: list[NodeEntry] = []
 
@@ -434,6 +437,8 @@ class _History:
 
     def close(self) -> None:
         """Have the body give what is kept."""
+        if not self._is_new:
+            return
         attrs = self.node.attrs
         graphs = list(attrs.subgraphs)
         body = graphs[self._number]
@@ -462,11 +467,11 @@ def _foreach_gradient(node: Node, ograds: list[NodeEntry]):
         rest=dict(zip(p.remain_locs, rest, strict=True)),
         mask=mask[0] if mask else None,
         reverse=p.reverse,
-        keep=history.keep if history is not None and history.is_new else None,
+        keep=history.keep if history is not None and history.may_keep else None,
     )
     history_grads = history_grads or [apply("zeros_like", entry) for entry in loop.history]
     grads = loop.gradient(out_grads, final_grads, history_grads, kept_grads)
-    if history is not None and history.is_new:
+    if history is not None:
         history.close()
     return [*([None] * len(mask)), *(grads[loc] for loc in (*p.in_data_locs, *p.in_state_locs, *p.remain_locs))]
 
@@ -498,12 +503,11 @@ def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
         rest={j: node.inputs[i] for j, i in enumerate(p.func_input_locs) if j not in p.func_var_locs},
         mask=NodeEntry(kept, p.num_outputs + count, 0),
         reverse=False,
-        keep=history.keep if history.is_new else None,
+        keep=history.keep if history.may_keep else None,
     )
     history_grads = history_grads or [apply("zeros_like", entry) for entry in loop.history]
     grads = loop.gradient(out_grads, final_grads, history_grads, kept_grads)
-    if history.is_new:
-        history.close()
+    history.close()
     igrads: list[NodeEntry | None] = [None] * len(node.inputs)
     for j, i in enumerate(p.func_input_locs):
         grad, before = grads[j], igrads[i]

@@ -12,6 +12,7 @@ from typing import Literal
 
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.ir.attributes import FLossEquivalent, TRecompute
+from symjax_nnvm.ir.mirroring import FORCED, is_forced
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape
@@ -19,9 +20,6 @@ from symjax_nnvm.passes.mirror.blocks import block_numbers
 
 Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], bool] | None
 """How to choose: see `mirror_plan`."""
-
-
-_FORCED = "__force_mirroring__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def mirror_plan(
         group = block_numbers(ys, order, shapes)
         last = max(group.values(), default=0)  # its gradient comes at once: nothing would be saved
         recomputed = {node for node, number in group.items() if number < last and _can_be_recomputed(node)}
-    elif mirror in (None, "attributes") and not any(_FORCED in node.attrs.dict for node in order):
+    elif mirror in (None, "attributes") and not any(FORCED in node.attrs.dict for node in order):
         return None
     else:
         rule = _rule(mirror)
@@ -105,18 +103,7 @@ def _can_be_recomputed(node: Node) -> bool:
 
 def _forced(node: Node) -> bool:
     """Whether MXNet's attribute forces a node to be computed again; it does not force Dropout (TRecompute)."""
-    text = node.attrs.dict.get(_FORCED)
-    if text is None:
-        return False
-    if text.lower() not in ("true", "1", "false", "0"):
-        raise GradientError(
-            "Attribute '__force_mirroring__' is no boolean",
-            op=node.op,
-            node=node,
-            expected="True or False",
-            got=repr(text),
-        )
-    return text.lower() in ("true", "1") and TRecompute.get(node.op) != "in blocks"
+    return is_forced(node) and TRecompute.get(node.op) != "in blocks"
 
 
 def _do_mirror(node: Node) -> bool:

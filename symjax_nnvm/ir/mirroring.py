@@ -1,0 +1,20 @@
+"""MXNet's attribute by which a node is computed again in the backward pass."""
+
+from __future__ import annotations
+
+from symjax_nnvm.errors import GradientError
+from symjax_nnvm.ir.node import Node
+
+FORCED = "__force_mirroring__"
+
+
+def is_forced(node: Node) -> bool:
+    """Whether the attribute asks for it. Raises GradientError for a text that is no boolean."""
+    text = node.attrs.dict.get(FORCED)
+    if text is None:
+        return False
+    if text.lower() not in ("true", "1", "false", "0"):
+        raise GradientError(
+            f"Attribute {FORCED!r} is no boolean", op=node.op, node=node, expected="True or False", got=repr(text)
+        )
+    return text.lower() in ("true", "1")
