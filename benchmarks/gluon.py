@@ -276,6 +276,9 @@ def main() -> None:
     parser.add_argument("--mxnet", help="the Python of an environment with MXNet 1.9.1")
     parser.add_argument("--only", action="append", default=[], help="rows whose kind or name has this in it")
     options = parser.parse_args()
+    import lowering
+
+    lowering.keep_memory()  # as docs/guide/training.md advises; MXNet keeps freed memory by itself
     with ExitStack() as stack:
         peer = stack.enter_context(Contender([options.mxnet, __file__, "--serve"])) if options.mxnet else None
         columns = ["", "network", "gluon ms", "Trainer/Predictor ms", "MXNet ms", "of Trainer/Predictor", "of MXNet"]
