@@ -24,6 +24,9 @@ _DEVICE = (
 _TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size", "keep", "every")
 """Parameters of which the functions themselves say more."""
 
+_TELLS_ITSELF = ("simple_bind",)
+"""Functions of shapes that know which keywords are variables, and tell the others by their rows of `KEYWORDS`."""
+
 _OF_A_FUNCTION = {
     **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
     **dict.fromkeys(
@@ -319,6 +322,7 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         takes_any = len(named) < len(parameters)
         takes_shapes = takes_any and parameters[-1] == "shapes"
+        told = () if function in _TELLS_ITSELF else KEYWORDS.get(function, ())
         kinds = {p.name: kind for p in named if (kind := kind_of(p.annotation))}
         for parameter in named if "." not in called else ():
             _options.setdefault(parameter.name, set()).add(called)
@@ -327,7 +331,7 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             unknown = [name for name in kwargs if name not in parameters]
             if takes_any:
-                known = {*RENAMED, *KEYWORDS.get(function, ()), *_options} if takes_shapes else ()
+                known = {*RENAMED, *_options, *told} if takes_shapes else ()
                 unknown = [name for name in unknown if name in known and not _is_shape(kwargs[name])]
             try:
                 bound = signature.bind(*args, **kwargs)

@@ -86,10 +86,13 @@ class ConstantStore:
         avals, compute = self._compiling(programs, options, {a: name for a, name in names.items() if a not in arrays})
         avals |= {address: _aval(array) for address, array in arrays.items()}
 
+        wide = jax.config.read("jax_enable_x64")  # of this thread; another one may make them
+
         def make() -> dict[str, jax.Array]:
-            values = arrays | compute()
-            self._computed.update(values)
-            return self._on_device(held) | {name: values[address] for name, address in addresses.items()}
+            with jax.enable_x64(wide):
+                values = arrays | compute()
+                self._computed.update(values)
+                return self._on_device(held) | {name: values[address] for name, address in addresses.items()}
 
         wanted = self._avals(held) | {name: avals[address] for name, address in addresses.items()}
         return Wanted(wanted, make)

@@ -41,7 +41,7 @@ class Inputs:
         """
         if isinstance(item, Mapping):
             return {name: _array(name, value) for name, value in item.items()}
-        if hasattr(item, "data") and hasattr(item, "label"):
+        if hasattr(item, "label") and hasattr(item, "data"):  # asked last: NumPy's dates have none to give
             names = ", ".join(f"{name!r}: ..." for name in self.names[:3])
             raise TrainingError(
                 "A batch of an iterator of mx.io",

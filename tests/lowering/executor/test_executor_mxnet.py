@@ -34,8 +34,11 @@ def test_values_after_every_call_equal_mxnet(name: str, recorded: Any) -> None:
     expected = {key: value for key, value in recorded.items() if key.startswith(f"{name}/")}
     ours = {f"{name}/{i}/{what}": value for i, record in enumerate(seen) for what, value in record.items()}
     assert ours.keys() == expected.keys()
+    # The gradient of this network's weight goes through BatchNorm of eight numbers: MXNet's is 2.3e-6 of its scale away
+    # from float64's, ours 0.8e-6 on a CPU of AVX2.
+    within = 4e-6 if name == "a convolutional net" else 2e-6
     for key, value in expected.items():
-        assert_close(ours[key], value, 2e-6, key)
+        assert_close(ours[key], value, within, key)
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -36,7 +36,15 @@ def steps() -> dict[str, dict[str, Any]]:
 @pytest.mark.slow
 def test_nothing_of_the_process_is_changed(steps: dict[str, dict[str, Any]]):
     assert list(steps) == ["jax alone", *(step.__name__ for step in process_state.STEPS)]
-    assert {step: row["changed"] for step, row in steps.items() if row["changed"]} == {}
+    changed = {step: row["changed"] for step, row in steps.items() if row["changed"]}
+    # MXNet's scripts begin by logging everything: mx gives JAX's logger a level where it has none.
+    mxnets = changed.pop("mxnets_way")
+    assert changed == {}
+    assert list(mxnets) == ["logging"]
+    before, after = mxnets["logging"]
+    level = "'jax': (30, [], [], True, False)"
+    assert level in after
+    assert "".join(after.split(level)).replace(", ", "") == before.replace(", ", "")
 
 
 @pytest.mark.slow
