@@ -245,6 +245,10 @@ def commands_of_pages() -> list[tuple[str, str]]:
     ]
 
 
+SHARED_OPTIONS = {"options_of(": "benchmarks/contenders.py", "tests.peers.run import arguments": "tests/peers/run.py"}
+"""What a script has that takes the options of another file."""
+
+
 @pytest.mark.parametrize(("page", "command"), commands_of_pages())
 def test_a_command_is_run_or_says_why_not(page: str, command: str):
     script = script_of(command)
@@ -253,8 +257,8 @@ def test_a_command_is_run_or_says_why_not(page: str, command: str):
     elif script is not None:
         options = re.findall(r"--[\w-]+", command)
         text = script.read_text(encoding="utf-8")
-        if "options_of(" in text:  # which all benchmarks share
-            text += (ROOT / "benchmarks" / "contenders.py").read_text(encoding="utf-8")
+        for call, file in SHARED_OPTIONS.items():
+            text += (ROOT / file).read_text(encoding="utf-8") if call in text else ""
         assert [option for option in options if f'"{option}"' not in text] == []
     else:
         assert any(re.fullmatch(known, command) for known in NOT_RUN)

@@ -333,14 +333,20 @@ def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
 
 @lowers("Pooling", needs=("platform",), by_part=ByPart((0,)))
 def _pooling(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
+    pooled = pool(p, data, platform=platform)
+    empty = p.pool_type == "max" and _has_empty_windows(ops.windows(p, data.shape))
+    return _at_least_a_number(pooled) if empty else pooled
+
+
+def pool(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
+    """What each window gives; the maximum of no element is minus infinity."""
     w = ops.windows(p, data.shape)
     if any(map(is_open, w.sizes)):
         reduced, divided = partial(_reduce_open, p), _divide_open
     else:
         reduced, divided = partial(_reduce, platform=platform), _divide
     if p.pool_type == "max":
-        maxima = reduced(data, w, -np.inf, lax.max)
-        return _at_least_a_number(maxima) if _has_empty_windows(w) else maxima
+        return reduced(data, w, -np.inf, lax.max)
     x = wide(data)
     if p.pool_type == "lp" and p.p_value in (2, 3):
         total = reduced(lax.integer_pow(x, p.p_value), w, 0, lax.add)

@@ -8,14 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.core.rules import ByPart, FLowering, lowers
+from lowering.core.rules import ByPart, lowers
 from lowering.ops.nn import pooling
 from lowering.ops.nn.places import Number, fold
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn import pooling as windowing
 from symjax_nnvm.ops.nn import pooling_v1 as ops
-
-_pool = FLowering[Op.get("Pooling")].rule
 
 
 def _edges(p: ops.PoolingV1Params, ndim: int) -> list[tuple[int, int, int]]:
@@ -36,9 +33,9 @@ def _unpadded(p: ops.PoolingV1Params, x: Array) -> Array:
 @lowers("Pooling_v1", needs=("platform",), by_part=ByPart((0,)))
 def _pooling(p: ops.PoolingV1Params, data: Array, *, platform: str) -> Array:
     if p.pool_type == "max":
-        return _pool(replace(p.windows, pad=()), _padded(p, data), platform=platform)
+        return pooling.pool(replace(p.windows, pad=()), _padded(p, data), platform=platform)
     x = data.astype(jnp.promote_types(data.dtype, jnp.float32))
-    return (_pool(p.sums, x, platform=platform) * p.scale).astype(data.dtype)
+    return (pooling.pool(p.sums, x, platform=platform) * p.scale).astype(data.dtype)
 
 
 @lowers("_backward_Pooling_v1_max")
