@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -151,10 +152,16 @@ def one_worker_device() -> Any:
         maker = threading.Thread(target=make)
         maker.start()
         maker.join()
-        new = {thread: name for thread, name in _threads().items() if thread not in before}
+        deadline = time.monotonic() + 1
+        while True:
+            new = {thread: name for thread, name in _threads().items() if thread not in before}
+            if any(name.endswith(_WORKER) for name in new.values()) or time.monotonic() > deadline:
+                break
+            time.sleep(0.01)  # a thread names itself, which it may not have done yet
         for thread in new:
-            if os.sched_getaffinity(thread) == {min(cores)}:
-                os.sched_setaffinity(thread, cores)
+            with suppress(ProcessLookupError):  # another thread of the process, that has ended
+                if os.sched_getaffinity(thread) == {min(cores)}:
+                    os.sched_setaffinity(thread, cores)
         return made[0] if sum(name.endswith(_WORKER) for name in new.values()) == 1 else None
     except Exception:
         return None
