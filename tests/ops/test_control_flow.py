@@ -340,4 +340,5 @@ def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
     assert history.attrs.parsed.num_kept == 2  # what the product reads, and tanh
     loaded = sym.load_json(gradient.tojson())
     given = {name: args[name] for name in loaded.list_arguments()}
-    assert_close(*(np.asarray(lowering.to_jax(each)(given)[0][0]) for each in (loaded, gradient)), 0, "gradient")
+    again, ours = (np.asarray(lowering.to_jax(each)(given)[0][0]) for each in (loaded, gradient))
+    assert_close(again, ours, 0, "gradient")
