@@ -1,9 +1,12 @@
-"""`mx.util`: GPUs, environment variables and the switches of the NumPy dialect, which is off."""
+"""`mx.util`: GPUs, environment variables, `np_shape`, and the switches of the NumPy dialect, which is off."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -11,7 +14,7 @@ from typing import Any, TypeVar
 import jax
 
 from lowering.mx.context import Context, gpu_memory_info, num_gpus
-from symjax_nnvm.errors import CallError, MXNetError, ParamError
+from symjax_nnvm.errors import CallError, MXNetError, ParamError, SymbolTypeError
 
 _T = TypeVar("_T")
 
@@ -64,12 +67,71 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
     return decorator
 
 
-# -- the NumPy dialect -------------------------------------------------------------------------------------------------
+# -- np_shape: sizes and ranks of 0 are known ones ---------------------------------------------------------------------
+
+
+class _Mode(threading.local):
+    """The mode of this thread, and of all."""
+
+    here = False
+    everywhere = False
+
+
+_mode = _Mode()
 
 
 def is_np_shape() -> bool:
-    """Whether sizes and ranks of 0 are known ones: they are not."""
-    return False
+    """Whether sizes and ranks of 0 are known ones, and -1 and None unknown."""
+    return _mode.here or _Mode.everywhere
+
+
+def set_np_shape(active: bool | int) -> bool:
+    """Switch it on or off in this thread, or with 2 on and with 0 off in all. Whether it was on before."""
+    before = is_np_shape()
+    _mode.here = bool(active)
+    if active is not True and active in (0, 2):
+        _Mode.everywhere = active == 2
+    return before
+
+
+@contextmanager
+def np_shape(active: bool | int | None = True) -> Iterator[None]:
+    """A block with `set_np_shape`; None changes nothing."""
+    before = _mode.here, _Mode.everywhere
+    if active is not None:
+        set_np_shape(active)
+    try:
+        yield
+    finally:
+        _mode.here, _Mode.everywhere = before
+
+
+def use_np_shape(func: Any) -> Any:
+    """A decorator: a function, or every method and property of a class, runs under `np_shape`.
+
+    Raises SymbolTypeError for what is neither.
+    """
+    if inspect.isclass(func):
+        for name, member in list(vars(func).items()):
+            if isinstance(member, staticmethod | classmethod):
+                setattr(func, name, type(member)(use_np_shape(member.__func__)))
+            elif isinstance(member, property):
+                setattr(func, name, property(member.fget and use_np_shape(member.fget), member.fset, member.fdel))
+            elif inspect.isfunction(member):
+                setattr(func, name, use_np_shape(member))
+        return func
+    if not callable(func):
+        raise SymbolTypeError("use_np_shape is of a class or a function", got=type(func).__name__)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with np_shape():
+            return func(*args, **kwargs)
+
+    return call
+
+
+# -- the NumPy dialect -------------------------------------------------------------------------------------------------
 
 
 def is_np_array() -> bool:
@@ -77,30 +139,24 @@ def is_np_array() -> bool:
     return False
 
 
-def set_np_shape(active: bool) -> bool:
-    """Whether it was on before: it was not. Raises CallError for True."""
-    if active:
-        raise _no_numpy()
-    return False
-
-
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """Switch the dialect on or off. Raises CallError for on."""
-    set_np_shape(shape or array)
+    """Switch `np_shape` and the dialect on or off. Raises CallError for the dialect."""
+    if array:
+        raise _no_numpy()
+    set_np_shape(shape)
 
 
 def reset_np() -> None:
-    """Switch it off: it is."""
+    """Switch both off."""
+    set_np_shape(False)
 
 
 @contextmanager
-def _switched(active: bool = True) -> Iterator[None]:
+def np_array(active: bool = True) -> Iterator[None]:
     """A block with the dialect on or off. Raises CallError for on."""
-    set_np_shape(active)
+    if active:
+        raise _no_numpy()
     yield
-
-
-np_shape = np_array = _switched
 
 
 def use_np(func: Any) -> Callable[..., Any]:
@@ -113,7 +169,7 @@ def use_np(func: Any) -> Callable[..., Any]:
     return refuse
 
 
-use_np_shape = use_np_array = use_np
+use_np_array = use_np
 
 
 def _no_numpy() -> CallError:

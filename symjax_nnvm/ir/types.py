@@ -177,6 +177,16 @@ def shape_to_legacy(shape: Shape | None) -> tuple[int, ...]:
     return () if shape is None else tuple(d or 0 for d in shape)
 
 
+def shape_from_numpy(dims: Sequence[int] | None) -> Shape | None:
+    """A shape from MXNet's convention under `np_shape`: None is an unknown shape, -1 an unknown dimension."""
+    return None if dims is None else tuple(None if d == -1 else d for d in dims)
+
+
+def shape_to_numpy(shape: Shape | None) -> tuple[int, ...] | None:
+    """A shape in MXNet's convention under `np_shape`: an unknown shape is None, an unknown dimension -1."""
+    return None if shape is None else tuple(-1 if d is None else d for d in shape)
+
+
 _SHAPE_TEXT = re.compile(r"\s*(?:[(\[](?P<items>[^()\[\]]*)[)\]]|(?P<bare>[+-]?\d{1,4300}))\s*")
 _DIM_TEXT = re.compile(r"[+-]?\d{1,4300}L?")  # Python's int reads no more digits
 

@@ -253,9 +253,10 @@ def _read_sparse(
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
+def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any], *, numpy_shapes: bool = False) -> None:
     """Write arrays as MXNet 1.9.1 does, byte for byte: version 2 records, dtypes kept, a scalar as (1,).
 
+    numpy_shapes: as it does under `np_shape`: version 3 records, a scalar as `()`.
     Raises ParamsFormatError for what MXNet's files cannot hold: dtypes that 1.x refuses, names with NUL characters,
     more than 32 dimensions, and for what could not be read again.
     """
@@ -263,7 +264,7 @@ def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> Non
     names = [_encoded(name) for name in arrays] if named else []
     values = list(arrays.values()) if named else list(arrays)
     labels = [repr(name) for name in arrays] if named else [f"array {i}" for i in range(len(values))]
-    headers = [_header(value, what) for value, what in zip(values, labels, strict=True)]
+    headers = [_header(value, what, numpy_shapes) for value, what in zip(values, labels, strict=True)]
     file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(values)))
     for header, parts in headers:
         file.write(header)
@@ -285,8 +286,9 @@ def _encoded(name: object) -> bytes:
 _SAVED = {name: code for name, code in DTYPE_CODES.items() if not 8 <= code <= 11}
 
 
-def _header(value: Any, what: str) -> tuple[bytes, list[np.ndarray]]:
+def _header(value: Any, what: str, numpy_shapes: bool) -> tuple[bytes, list[np.ndarray]]:
     """A record's header, and the arrays whose bytes follow it."""
+    version = V3 if numpy_shapes else V2
     if isinstance(value, SparseArray):
         auxiliary = [value.indices] if isinstance(value, RowSparseArray) else [value.indptr, value.indices]  # type: ignore[attr-defined]
         storage = ROW_SPARSE if isinstance(value, RowSparseArray) else CSR
@@ -294,7 +296,8 @@ def _header(value: Any, what: str) -> tuple[bytes, list[np.ndarray]]:
         header = struct.pack("<Ii", V2, storage) + _shape(data.shape, what) + _shape(value.shape, what)
     else:
         auxiliary, data = [], _stored(value, what)
-        header = struct.pack("<Ii", V2, DENSE) + _shape(data.shape or (1,), what)
+        shape = data.shape if numpy_shapes else data.shape or (1,)
+        header = struct.pack("<Ii", version, DENSE) + _shape(shape, what)
     header += struct.pack("<iii", *_CPU, _SAVED[data.dtype.name])
     auxiliary = [_stored(part, what) for part in auxiliary]
     for part in auxiliary:

@@ -11,21 +11,35 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import input_names, output_names
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass
-from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_name, format_shape, is_known, shape_from_legacy
+from symjax_nnvm.ir.types import (
+    DTypeList,
+    ShapeList,
+    dtype_name,
+    format_shape,
+    is_known,
+    shape_from_legacy,
+    shape_from_numpy,
+)
 
 Lists = tuple[list[Any], list[Any], list[Any], list[Any]]
 """(all entries, arguments, outputs, auxiliary states)"""
 
 
-def infer_shapes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
-    """Run MXInferShape from positional or keyword shapes. Raises InferenceError, SymbolTypeError, SymbolValueError."""
+def infer_shapes(
+    outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapping[str, Any], numpy_shapes: bool = False
+) -> Lists:
+    """Run MXInferShape from positional or keyword shapes. Raises InferenceError, SymbolTypeError, SymbolValueError.
+
+    numpy_shapes: what is given and what variables declare is in MXNet's convention under `np_shape`.
+    """
+    from_border = shape_from_numpy if numpy_shapes else shape_from_legacy
 
     def shape(key: object, value: Any) -> Any:
         if not isinstance(value, (tuple, list)):
             raise SymbolTypeError(f"Arguments need to be shapes (tuple), but '{key}' is {type(value)}.")
-        return shape_from_legacy(tuple(int(dim) for dim in value))
+        return from_border(tuple(int(dim) for dim in value))
 
-    graph = Graph(outputs)
+    graph = Graph(outputs, {"numpy_shapes": True} if numpy_shapes else {})
     return _infer(graph, "MXInferShape", "shape", _given(graph, "InferShape", args, kwargs, shape))
 
 

@@ -59,6 +59,8 @@ class Symbol(Arithmetic, Fluent):
 
     __slots__ = ("outputs",)
 
+    _numpy_shapes = False  # whether shapes are in MXNet's convention under `np_shape`
+
     __array_ufunc__ = None  # so that `np.float32(2) + x` asks the symbol instead of making an array of its outputs
 
     def __init__(self, outputs: Iterable[NodeEntry] = ()):
@@ -358,7 +360,7 @@ class Symbol(Arithmetic, Fluent):
         unknown the result is `(None, None, None)`, with a warning that names it.
         Raises InferenceError when shapes contradict each other.
         """
-        entries, arguments, outputs, aux = infer_shapes(self.outputs, args, kwargs)
+        entries, arguments, outputs, aux = infer_shapes(self.outputs, args, kwargs, self._numpy_shapes)
         if all(is_known(shape) for shape in entries):
             return arguments, outputs, aux
         warn_undecided_shapes(self.outputs, arguments, outputs)
@@ -393,7 +395,8 @@ class Symbol(Arithmetic, Fluent):
 
     def tojson(self) -> str:
         """Return the graph as JSON, byte for byte as MXNet 1.9.1 writes it. `load_json` reads it back."""
-        return apply_pass(Graph(self.outputs, {"mxnet_version": MXNET_VERSION}), "SaveJSON").attrs["json"]
+        mode = {"is_np_shape": 1} if self._numpy_shapes else {}
+        return apply_pass(Graph(self.outputs, {**mode, "mxnet_version": MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:
         """Write `tojson()` to a file, by convention named `*-symbol.json`; a file of that name is replaced whole.

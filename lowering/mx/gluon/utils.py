@@ -15,6 +15,7 @@ import numpy as np
 from lowering.mx import ndarray as nd
 from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.util import is_np_shape
 
 _BLOCK = 1 << 20
 
@@ -164,9 +165,11 @@ class HookHandle:
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether a shape has an axis, and no size of 0, which means unknown. Raises MismatchError for negative sizes."""
-    if not shape:
+    """Whether a shape has an axis, and no size of 0, which means unknown; under `np_shape` -1 means it, and no axis is
+    a shape, too. Raises MismatchError for sizes below."""
+    if shape is None:
         return False
-    if any(size < 0 for size in shape):
-        raise MismatchError("shape dimension size cannot be less than 0", got=shape)
-    return all(shape)
+    unknown = -1 if is_np_shape() else 0
+    if any(size < unknown for size in shape):
+        raise MismatchError(f"shape dimension size cannot be less than {unknown}", got=shape)
+    return unknown not in shape if shape else is_np_shape()

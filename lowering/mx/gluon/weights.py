@@ -21,6 +21,7 @@ from lowering.mx.gluon.errors import (
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.util import is_np_shape
 
 _REQUESTS = ("write", "add", "null")
 _STORAGE = ("default", "row_sparse", "csr")
@@ -107,8 +108,11 @@ class Parameter:
 
     @property
     def shape(self) -> Any:
-        """The shape, in which 0 is a size that is not known yet; None: nothing is. Only unknown sizes can be set."""
-        return self._shape
+        """The shape, in which 0 is a size that is not known yet, under `np_shape` -1; None: nothing is known. Only
+        unknown sizes can be set."""
+        if self._shape is None or not is_np_shape():
+            return self._shape
+        return tuple(size or -1 for size in self._shape)
 
     @shape.setter
     def shape(self, new_shape: Sequence[int]) -> None:
@@ -206,9 +210,11 @@ class Parameter:
             raise MismatchError("dtype_source", expected="'current' or 'saved'", got=repr(dtype_source))
         failed = f"Failed loading Parameter '{self.name}' from saved params: "
         if self.shape:
-            if any(own not in (0, given) for own, given in zip(self.shape, data.shape, strict=False)):
+            if any(own not in (-1, 0, given) for own, given in zip(self.shape, data.shape, strict=False)):
                 raise MismatchError(f"{failed}shape incompatible expected {self.shape} vs saved {data.shape}")
-            self.shape = tuple(own or given for own, given in zip(self.shape, data.shape, strict=False))
+            self.shape = tuple(
+                given if own in (-1, 0) else own for own, given in zip(self.shape, data.shape, strict=False)
+            )
         if self.dtype and np.dtype(self.dtype).type != data.dtype:
             if not cast_dtype:
                 raise MismatchError(

@@ -374,7 +374,11 @@ class NDArray(Arithmetic, Fluent):
             flat = np.arange(self.size).reshape(self.shape)[full].ravel()
             indices = like_jax(jax.device_put(flat.astype(np.int32)), self.context)
             part = invoke(function_named("take"), invoke(function_named("reshape"), self, shape=(-1,)), indices)
-        return part if part.shape == shape else invoke(function_named("reshape"), part, shape=shape)
+        if part.shape == shape:
+            return part
+        if shape:
+            return invoke(function_named("reshape"), part, shape=shape)
+        return invoke(function_named("reshape_like"), part, like_jax(jnp.zeros((), part.value.dtype), self.context))
 
     def slice_assign(self, rhs: NDArray, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any]) -> NDArray:
         """Write the part of these bounds, one for each axis, and return the array itself."""

@@ -9,14 +9,19 @@ import numpy as np
 
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError
 from lowering.mx.ndarray.creation import array
+from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.io.files import atomic_write
+from symjax_nnvm.io.formats import format_of_name
+from symjax_nnvm.mxnet.array_file import write_list
+from symjax_nnvm.mxnet.formats import MXNET
 from symjax_nnvm.mxnet.params import load_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 
 
 def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) -> None:
-    """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them. Raises ParamsFormatError,
-    NotAnArrayError, a TypeError, for other arrays, OSError."""
+    """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them, under `np_shape` too. Raises
+    ParamsFormatError, NotAnArrayError, a TypeError, for other arrays, OSError."""
     arrays = [data] if isinstance(data, NDArray) else data
     values = arrays.values() if isinstance(arrays, Mapping) else arrays if isinstance(arrays, list | tuple) else ()
     for value in values:
@@ -24,11 +29,19 @@ def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) 
             problem = "save only accept dict str->NDArray or list of NDArray"
             raise NotAnArrayError(problem, got=type(value).__name__, fix="mx.nd.array(value) makes one.")
     if isinstance(arrays, Mapping):
-        save_arrays(fname, {name: np.asarray(value) for name, value in arrays.items()})
+        _write(fname, {name: np.asarray(value) for name, value in arrays.items()})
     elif isinstance(arrays, list | tuple):
-        save_arrays(fname, [np.asarray(value) for value in arrays])
+        _write(fname, [np.asarray(value) for value in arrays])
     else:
         raise ParamsFormatError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
+
+
+def _write(fname: str, arrays: dict[str, np.ndarray] | list[np.ndarray]) -> None:
+    if is_np_shape() and format_of_name(fname) in (None, MXNET):
+        with atomic_write(fname) as file:
+            write_list(file, arrays, numpy_shapes=True)
+    else:
+        save_arrays(fname, arrays)
 
 
 def load(fname: str) -> dict[str, NDArray] | list[NDArray]:

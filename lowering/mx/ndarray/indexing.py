@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import SymbolIndexError, SymbolValueError
 
 Key = tuple[Any, ...]
@@ -80,8 +81,8 @@ def is_basic(key: Key) -> bool:
 
 
 def kept_rank(key: Key) -> Key:
-    """The key, which gives one element for `()`: classic arrays have at least one axis."""
-    if key and all(isinstance(entry, int) for entry in key):
+    """The key, which gives one element for `()`: outside of `np_shape`, arrays have at least one axis."""
+    if key and not is_np_shape() and all(isinstance(entry, int) for entry in key):
         return (*key[:-1], slice(key[-1], key[-1] + 1))
     return key
 

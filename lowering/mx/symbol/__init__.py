@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -12,7 +14,11 @@ from lowering.initializer import Initializer
 from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, like
 from lowering.mx.symbol.bound import Symbol as Symbol
 from lowering.mx.symbol.bound import as_symbol as as_symbol
+from lowering.mx.util import is_np_shape
+from symjax_nnvm.ir.listing import input_nodes
+from symjax_nnvm.ir.types import parse_shape, shape_from_legacy, shape_to_numpy
 from symjax_nnvm.symbol.arithmetic import is_scalar
+from symjax_nnvm.symbol.symbol import read_text
 
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,8 +56,31 @@ def _text(value: Any) -> Any:
 
 
 var = Variable
-load = _bindable(symbols.load)
-load_json = fromjson = _bindable(symbols.load_json)
+
+
+def load(fname: str | Path) -> Symbol:
+    """The symbol of a file that MXNet or `Symbol.save` wrote; see `symjax_nnvm.symbol.load`."""
+    symbol = as_symbol(symbols.load(fname))
+    return _in_numpy_shapes(symbol, read_text(fname)) if is_np_shape() else symbol
+
+
+def load_json(json_str: str) -> Symbol:
+    """The symbol of MXNet's JSON text; see `symjax_nnvm.symbol.load_json`."""
+    symbol = as_symbol(symbols.load_json(json_str))
+    return _in_numpy_shapes(symbol, json_str) if is_np_shape() else symbol
+
+
+fromjson = load_json
+
+
+def _in_numpy_shapes(symbol: Symbol, text: str) -> Symbol:
+    """A symbol that was just loaded; shapes that a text of the other mode declares become those of `np_shape`."""
+    if "is_np_shape" not in json.loads(text).get("attrs", {}):
+        for node in input_nodes(symbol.outputs):
+            declared = node.attrs.dict.get("__shape__", "None")
+            if declared != "None":
+                node.attrs.dict["__shape__"] = str(shape_to_numpy(shape_from_legacy(parse_shape(declared))))
+    return symbol
 
 
 def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:

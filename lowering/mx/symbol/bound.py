@@ -15,9 +15,10 @@ from lowering.mx.executor import Executor
 from lowering.mx.mixed_precision import dtypes_of, with_policy
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.told import told_shapes
+from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import BindError, CallError
 from symjax_nnvm.io.files import write_file
-from symjax_nnvm.ir.types import shape_from_legacy, shape_to_legacy
+from symjax_nnvm.ir.types import shape_from_legacy, shape_from_numpy, shape_to_legacy, shape_to_numpy
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
@@ -32,6 +33,11 @@ class Symbol(GraphSymbol):
     """A symbol of `symjax_nnvm`, with the methods of MXNet's that run it."""
 
     __slots__ = ()
+
+    @property
+    def _numpy_shapes(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether shapes are in MXNet's convention under `np_shape`: whether that is on."""
+        return is_np_shape()
 
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Symbol:
         if any(isinstance(other, NDArray) for other in symbols):
@@ -89,13 +95,13 @@ class Symbol(GraphSymbol):
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
         names, states = self.list_arguments(), self.list_auxiliary_states()
-        network = with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states))
+        network = _plain(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
         held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
 
     def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
         """Without the names that the graph does not have, if the others decide all shapes."""
-        network = with_policy(self, given["type_dict"] or {})
+        network = _plain(with_policy(self, given["type_dict"] or {}))
         try:
             return simple_bind(network, **given, **shapes)
         except BindError:
@@ -113,14 +119,17 @@ class Symbol(GraphSymbol):
         return {name: grad_req[name] for name in self.list_arguments() if name in grad_req} or None
 
     def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Any:
-        """Shapes as `infer_shape` infers them, `()` where nothing is known, and 0 for an unknown size.
+        """Shapes as `infer_shape` infers them, `()` where nothing is known, and 0 for an unknown size; under `np_shape`
+        None and -1.
 
-        Where MXNet's operators infer nothing before their data are known, `()` stands, too. Raises InferenceError.
+        Where MXNet's operators infer nothing before their data are known, nothing is known, too. Raises InferenceError.
         """
-        entries, *_ = infer_shapes(self.outputs, args, kwargs)
+        numpy = is_np_shape()
+        entries, *_ = infer_shapes(self.outputs, args, kwargs, numpy)
         named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
-        given = {name: shape_from_legacy(tuple(shape)) for name, shape in named.items() if shape}
-        return tuple([shape_to_legacy(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
+        read, told = (shape_from_numpy, shape_to_numpy) if numpy else (shape_from_legacy, shape_to_legacy)
+        given = {name: read(tuple(shape)) for name, shape in named.items() if shape or (numpy and shape is not None)}
+        return tuple([told(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
 
     def save(self, fname: str | Path, remove_amp_cast: bool = True) -> None:
         """Write the network to a file. remove_amp_cast: without the casts of AMP. Raises FileError, OSError."""
@@ -137,6 +146,11 @@ class Symbol(GraphSymbol):
     def grad(self, wrt: Sequence[str]) -> Symbol:
         """The gradients with respect to arguments, as a symbol."""
         return as_symbol(self.gradient(list(wrt)))
+
+
+def _plain(symbol: GraphSymbol) -> GraphSymbol:
+    """A symbol for the library's own code, whose shapes are in one convention in every mode."""
+    return GraphSymbol(symbol.outputs)
 
 
 def _unpickled(text: str) -> Symbol:

@@ -18,7 +18,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer.engine import InferenceEngine
-from symjax_nnvm.passes.infer.quantity import DTYPE, SHAPE, Quantity
+from symjax_nnvm.passes.infer.quantity import DTYPE, NUMPY_SHAPE, SHAPE, Quantity
 
 G = TypeVar("G", bound=Graph)
 
@@ -83,6 +83,8 @@ def _mxnet_pass(graph: Graph, quantity: Quantity) -> Graph:
     attrs = dict(graph.attrs)
     inputs = attrs.get(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", None)
+    if quantity is SHAPE and attrs.pop("numpy_shapes", False):
+        quantity = NUMPY_SHAPE
     values = _infer(graph, quantity, inputs, key, ask_always=True)
     attrs[quantity.name] = values
     attrs[f"{quantity.name}_num_unknown_nodes"] = sum(map(quantity.unknown_parts, values))

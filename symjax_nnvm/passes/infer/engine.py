@@ -205,7 +205,9 @@ class InferenceEngine:
         except OpenSizeError as error:
             raise needed(error.condition, op=node.op, node=node) from error
         except (TypeError, AttributeError, *are_undecided()) as error:
-            if self.quantity is not SHAPE or not any(is_open(size) for shape in (*ins, *outs) for size in shape or ()):
+            if self.quantity.name != SHAPE.name or not any(
+                is_open(size) for shape in (*ins, *outs) for size in shape or ()
+            ):
                 raise
             first, *_ = str(error).splitlines() or [""]
             raise self._refusal(inode, f"it has to know a size that was left open: {first.rstrip('.')}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symjax_nnvm.ir.attributes import FInferDefaultType, FInferShape, FInferType
@@ -22,6 +22,7 @@ from symjax_nnvm.ir.types import (
     merge_shapes,
     parse_shape,
     shape_from_legacy,
+    shape_from_numpy,
     shape_problem,
 )
 
@@ -93,6 +94,13 @@ SHAPE = Quantity(
     problem=shape_problem,
     result=ShapeList,
 )
+
+NUMPY_SHAPE = replace(
+    SHAPE,
+    from_text=lambda text: None if text.strip() == "None" else shape_from_numpy(parse_shape(text)),
+    text_form="a tuple of integers such as (2, 3), -1 for an unknown dimension",
+)
+"""Shapes that variables declare in MXNet's convention under `np_shape`."""
 
 # -- dtypes ----------------------------------------------------------------------------------------------------------
 

@@ -89,14 +89,12 @@ def test_gpus():
 
 
 def test_the_numpy_dialect_is_off():
-    assert not mx.is_np_shape()
     assert not mx.is_np_array()
-    assert not mx.util.set_np_shape(False)
     mx.util.reset_np()
     mx.util.set_np(shape=False, array=False)
-    with mx.np_shape(False), mx.np_array(False):
+    with mx.np_array(False):
         pass
-    for call in (lambda: mx.set_np_shape(True), mx.util.set_np, lambda: mx.np_shape().__enter__()):
+    for call in (mx.util.set_np, lambda: mx.np_array().__enter__()):
         with pytest.raises(mx.MXNetError, match="The NumPy dialect, mx.np, is not here"):
             call()
 
@@ -105,7 +103,7 @@ def test_the_numpy_dialect_is_off():
         """What it says."""
         return x
 
-    assert mx.use_np is mx.use_np_shape is mx.use_np_array
+    assert mx.use_np is mx.use_np_array
     assert (ask.__name__, ask.__doc__) == ("ask", "What it says.")
     with pytest.raises(mx.MXNetError, match="Use mx.nd and mx.sym"):
         ask(3)
