@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from lowering.mx import metric as metrics
-from lowering.mx.base import _as_list
 from lowering.mx.callback import LogValidationMetricsCallback
 from lowering.mx.checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
-from lowering.mx.io import DataIter, NDArrayIter, ResizeIter, as_desc
+from lowering.mx.io import DataBatch, DataIter, NDArrayIter, as_desc
 from lowering.mx.module import BucketingModule, Module
-from lowering.mx.module.base import UNIFORM
+from lowering.mx.module.base import UNIFORM, NotReadyError, call_each
 from lowering.mx.module.given import as_contexts
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
-_LOG = LogValidationMetricsCallback()  # a module logs the same by itself
+_LOG = LogValidationMetricsCallback()
 
 
 class FeedForward:
@@ -126,33 +126,63 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
     ) -> None:
         """Train on an iterator, or on arrays X (n, ...) and y (n,), for num_epoch epochs. eval_data: an iterator, or a
-        pair of arrays. Other arguments are those of `Module.fit`. Raises what it raises."""
+        pair of arrays. Other arguments are those of `Module.fit`; batches are counted from 1, and the iterator begins
+        anew before the validation. Raises what `Module.fit` raises."""
+        if self.num_epoch is None:
+            raise NotReadyError("please specify number of epochs", fix="FeedForward(symbol, num_epoch=10)")
         data, validation = self._iterator(X, y, True), self._eval_iterator(eval_data)
-        module = self._module(data, logger or logging, work_load_list)
-        if self.epoch_size is not None:
-            data = ResizeIter(data, self.epoch_size, reset_internal=False)
-        ends = _as_list(eval_end_callback) if eval_end_callback not in (None, _LOG) else []
-        data.reset()  # MXNet's begins so: a shuffled iterator is shuffled again
-        module.fit(
-            data,
-            validation,
-            eval_metric,
-            epoch_end_callback,
-            batch_end_callback,
-            kvstore,
-            self.optimizer,
-            self.kwargs,
-            ends if validation is None else [*ends, lambda _: validation.reset()],
-            eval_batch_end_callback,
-            self.initializer,
-            *self._known(),
-            allow_missing=True,
-            begin_epoch=self.begin_epoch,
-            num_epoch=self.num_epoch,
-            monitor=monitor,
-        )
+        logger = logger or logging
+        module = self._module(data, logger, work_load_list)
+        logger.info("Start training with %s", self.ctx)
+        module.bind(data.provide_data, data.provide_label)
+        if monitor is not None:
+            module.install_monitor(monitor)
+        module.init_params(self.initializer, *self._known(), allow_missing=True)
+        module.init_optimizer(kvstore, self.optimizer, self.kwargs)
+        metric = metrics.create(eval_metric)
+        data.reset()
+        for epoch in range(self.begin_epoch, self.num_epoch):
+            tic = time.time()
+            metric.reset()
+            for nbatch, batch in enumerate(self._batches(data, epoch, logger), 1):
+                if monitor is not None:
+                    monitor.tic()
+                module.forward_backward(batch)
+                module.update()
+                if monitor is not None:
+                    monitor.toc_print()
+                module.update_metric(metric, batch.label)
+                call_each(batch_end_callback, BatchEndParam(epoch, nbatch, metric, locals()))
+            logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
+            if epoch_end_callback is not None:
+                call_each(epoch_end_callback, epoch, self.symbol, *module.get_params())
+            if validation is not None:
+                callbacks = {"batch_end_callback": eval_batch_end_callback, "score_end_callback": eval_end_callback}
+                module.score(validation, metric, **callbacks, epoch=epoch)
+                validation.reset()
         self.arg_params, self.aux_params = module.get_params()
         self._predictor = None
+
+    def _batches(self, data: DataIter, epoch: int, logger: Any) -> Iterator[DataBatch]:
+        """The batches of an epoch. Where the iterator ends, it begins anew, also before `epoch_size` batches are over.
+
+        Raises TrainingError for an iterator that has none.
+        """
+        count, is_new = 0, False
+        while True:
+            before = count
+            for batch in data:
+                yield batch
+                count += 1
+                if count == self.epoch_size:
+                    return
+            if is_new and count == before:
+                raise TrainingError("The iterator has no batches", fix="Does its reset() begin anew?")
+            logger.info("Epoch[%d] Resetting Data Iterator", epoch)
+            data.reset()
+            is_new = True
+            if self.epoch_size is None:
+                return
 
     def _module(self, data: DataIter, logger: Any, loads: Any) -> Module | BucketingModule:
         """The module that trains over an iterator."""

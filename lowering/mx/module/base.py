@@ -151,9 +151,9 @@ class BaseModule:
             self.prepare(eval_batch, sparse_row_id_fn)
             self.forward(eval_batch, is_train=False)
             self.update_metric(eval_metric, eval_batch.label)
-            _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            call_each(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
             count += 1
-        _call(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
+        call_each(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
     def iter_predict(
@@ -251,7 +251,7 @@ class BaseModule:
             params = self.get_params()
             self.set_params(*params)  # on several contexts all go on with the mean of their states
             if epoch_end_callback is not None:
-                _call(epoch_end_callback, epoch, self.symbol, *params)
+                call_each(epoch_end_callback, epoch, self.symbol, *params)
             if eval_data is not None:
                 params = self.score(
                     eval_data,
@@ -292,7 +292,7 @@ class BaseModule:
                 self.prepare(next_batch, row_ids)
             if monitor is not None:
                 monitor.toc_print()
-            _call(callback, BatchEndParam(epoch, nbatch, eval_metric, self._fitting | locals()))
+            call_each(callback, BatchEndParam(epoch, nbatch, eval_metric, self._fitting | locals()))
             nbatch += 1
         return totals
 
@@ -310,7 +310,8 @@ class BaseModule:
         self.set_params(*split_kinds(arrays))
 
 
-def _call(callbacks: Callbacks, *args: Any) -> None:
+def call_each(callbacks: Callbacks, *args: Any) -> None:
+    """Call one callback, each of several, or none."""
     callback_list = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
     for callback in callback_list:
         callback(*args)

@@ -65,6 +65,66 @@ def test_iterators_begin_anew_as_often_as_mxnets() -> None:
     assert (data.resets, validation.resets, seen) == (4, 5, [0, 1])  # what MXNet 1.9.1 does
 
 
+SEED_3 = {
+    False: ([[-0.70755, 0.05146, -0.00608, 0.04675], [0.90755, 0.14854, 0.20608, 0.15325]], 0.290872),
+    True: ([[-0.72839, 0.08288, 0.01696, 0.0286], [0.92839, 0.11712, 0.18304, 0.1714]], 0.178539),
+}
+"""MXNet 1.9.1's weights after two shuffled epochs, without and with validation, and NumPy's next number."""
+
+
+@pytest.mark.parametrize("validates", [False, True])
+def test_two_shuffled_epochs_are_mxnets(validates: bool, caplog: pytest.LogCaptureFixture):
+    rng = np.random.RandomState(0)
+    data = rng.normal(size=(50, 4)).astype(np.float32)
+    label = (data[:, 0] > 0).astype(np.float32)
+    weights = {"fc_weight": mx.nd.ones((2, 4)) * 0.1, "fc_bias": mx.nd.zeros(2)}
+    trained = model(num_epoch=2, learning_rate=0.5, arg_params=weights, aux_params={})
+    seen: list[Any] = []
+    before = np.random.get_state()
+    np.random.seed(3)
+    try:
+        with caplog.at_level(logging.INFO):
+            trained.fit(
+                data,
+                label,
+                (data[:30], label[:30]) if validates else None,
+                epoch_end_callback=lambda epoch, *_: seen.append(epoch),
+                batch_end_callback=lambda param: seen.append((param.epoch, param.nbatch)),
+                eval_batch_end_callback=lambda param: seen.append(("validation", param.nbatch)),
+            )
+        following = np.random.rand()
+    finally:
+        np.random.set_state(before)
+    weight, number = SEED_3[validates]
+    np.testing.assert_allclose((trained.arg_params or {})["fc_weight"].asnumpy(), weight, atol=1e-5)
+    assert round(following, 6) == number
+    validation = [("validation", 0)] if validates else []
+    epochs = [[*((epoch, nbatch) for nbatch in (1, 2, 3)), epoch, *validation] for epoch in (0, 1)]
+    assert seen == epochs[0] + epochs[1]
+    lines = [record.getMessage().partition("=")[0] for record in caplog.records]
+    told = ["Resetting Data Iterator", "Time cost", *(["Validation-accuracy"] if validates else [])]
+    assert lines == ["Start training with [cpu(0)]", *(f"Epoch[{epoch}] {line}" for epoch in (0, 1) for line in told)]
+
+
+@pytest.mark.parametrize(("size", "resets"), [(2, [1]), (3, [1]), (4, [0, 1]), (7, [0, 0, 1, 1])])
+def test_epochs_of_other_sizes_begin_anew_where_mxnets_do(
+    size: int, resets: list[int], caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.INFO):
+        model(num_epoch=2, epoch_size=size).fit(mx.io.NDArrayIter(X[:48], Y[:48], 16))
+    lines = [record.getMessage() for record in caplog.records if "Resetting" in record.getMessage()]
+    assert lines == [f"Epoch[{epoch}] Resetting Data Iterator" for epoch in resets]
+
+
+def test_an_iterator_without_batches_ends():
+    class Empty(mx.io.NDArrayIter):
+        def next(self) -> Any:
+            raise StopIteration
+
+    with pytest.raises(mx.MXNetError, match="The iterator has no batches"):
+        model(num_epoch=1, epoch_size=2).fit(Empty(X, Y, 16))
+
+
 def test_it_is_what_a_module_trains():
     weights = {"fc_weight": mx.nd.ones((2, 4)) * 0.1, "fc_bias": mx.nd.zeros(2)}
     data = mx.io.NDArrayIter(X[:48], Y[:48], 16)
@@ -101,7 +161,7 @@ def test_create_and_epochs_of_a_size():
         trained = mx.model.FeedForward.create(
             network(), mx.io.NDArrayIter(X[:32], Y[:32], 16), num_epoch=2, epoch_size=3, batch_end_callback=count
         )
-    assert counts == [0, 1, 2, 0, 1, 2]
+    assert counts == [1, 2, 3, 1, 2, 3]  # MXNet counts from 1 here
     assert trained.arg_params is not None
 
 

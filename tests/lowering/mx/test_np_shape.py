@@ -195,6 +195,7 @@ def test_the_gradient_of_one_element():
         tripled = element * 3
     tripled.backward()
     assert element.shape == tripled.shape == ()
+    assert x.grad is not None
     assert x.grad.asnumpy().tolist() == [[0, 0, 0], [0, 0, 3]]
 
 
