@@ -154,3 +154,19 @@ def test_methods_of_a_subclass_are_called():
     calls.clear()
     np.testing.assert_array_equal(after(Told(momentum=0.9)), after(optimizers.SGD(momentum=0.9)))
     assert calls == ["update_multi_precision"] * 5
+
+
+def test_deviation_the_noise_of_sgld_is_no_next_draw():
+    """MXNet 1.9.1 prints the same numbers twice: its noise is √η times what `normal` draws next."""
+    mx.random.seed(5)
+    weights = [mx.nd.zeros(3), mx.nd.zeros(3)]
+    update = mx.optimizer.get_updater(mx.optimizer.SGLD(learning_rate=0.04, param_idx2name={0: "a", 1: "b"}))
+    update([0, 1], [mx.nd.zeros(3), mx.nd.zeros(3)], weights)
+    mx.random.seed(5)
+    drawn = mx.nd.random.normal(0, 0.2, (3,)).asnumpy()
+    assert not any(np.allclose(weight.asnumpy(), drawn) for weight in weights)
+    mx.random.seed(5)
+    other = mx.nd.zeros(3)
+    update = mx.optimizer.get_updater(mx.optimizer.SGLD(learning_rate=0.04, param_idx2name={0: "b"}))
+    update([0], [mx.nd.zeros(3)], [other])
+    np.testing.assert_array_equal(other.asnumpy(), weights[1].asnumpy())

@@ -87,6 +87,23 @@ def test_sgld_adds_noise_of_variance_lr():
     assert moved.std() == pytest.approx(0.2, rel=0.02)
 
 
+def test_deviation_the_noise_of_sgld_is_the_parameters_own():
+    # MXNet draws the next normal numbers for each parameter in turn.
+    def moved(names: list[str]) -> dict[str, jax.Array]:
+        made = make("sgld", {"learning_rate": 0.04}, names)
+        params = dict.fromkeys(names, jnp.zeros(4))
+        return made.update(params, params, made.init(params), jnp.int32(0), jax.random.key(1), 1.0)[0]
+
+    alone, (first, second) = (
+        moved(["fc_weight"]),
+        (moved(names) for names in (["fc_bias", "fc_weight"], ["fc_weight", "fc_bias"])),
+    )
+    for together in (first, second):
+        np.testing.assert_array_equal(together["fc_weight"], alone["fc_weight"])
+        assert not np.any(np.asarray(together["fc_bias"]) == np.asarray(alone["fc_weight"]))
+    np.testing.assert_array_equal(first["fc_bias"], second["fc_bias"])
+
+
 def test_deviation_nag_decays_the_momentum_by_the_weight_before_the_update():
     # MXNet updates the weight in place, and then decays the momentum by the new one.
     made = make("nag", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.5}, ["fc_weight"])
