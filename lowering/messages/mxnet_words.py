@@ -228,6 +228,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "npx": "The NumPy dialect is not here; use mx.nd.",
         "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
         "onnx": _CONVERT,
+        "notebook": "Use mx.callback, or a function of your own as batch_end_callback: it gets the metric to draw.",
         "th": "Import torch itself.",
         "tvmop": "XLA compiles every operator here, so there are none of TVM's.",
         "library": "Use symjax_nnvm.register_op and lowering.lowers for operators of one's own.",
@@ -236,6 +237,20 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     },
     "mx.gluon.contrib": {"estimator": "Write a loop over mx.gluon.Trainer, or use lowering.Trainer, which has fit."},
     "mx.contrib": {"onnx": _CONVERT, "tensorrt": "XLA compiles networks here, so there is no TensorRT."},
+    "mx.executor_manager": dict.fromkeys(
+        ("DataParallelExecutorManager", "DataParallelExecutorGroup"),
+        "Use mx.mod.Module, which trains on several contexts, too: forward, backward, update.",
+    ),
+    "mx.init": {"registry": "mx.init.register makes an initialiser of one's own known, and mx.init.create makes one."},
+    "mx.libinfo": dict.fromkeys(
+        ("find_lib_path", "find_include_path"),
+        "There is no C library here: operators run on JAX, and lowering.__file__ is where this library is.",
+    ),
+    "mx.rnn": {"rnn_unroll": "Use cell.unroll(length, inputs); MXNet 1.9.1's rnn_unroll stops with a TypeError."},
+    "mx.optimizer.Updater": dict.fromkeys(
+        ("states_synced", "sync_state_context"),
+        "States are made where the parameter is, and loaded into these arrays: nothing has to be moved.",
+    ),
     "mx.contrib.quantization": dict.fromkeys(
         (
             "quantize_model",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.module.group import split_batch
 from lowering.mx.ndarray.array import NDArray
-from symjax_nnvm.errors import NNVMError, TrainingError, UnknownAttributeError, did_you_mean
+from symjax_nnvm.errors import NNVMError, TrainingError
 
 _split_input_slice = split_batch
 
@@ -50,6 +51,4 @@ def _load_label(batch: Any, targets: Sequence[Any]) -> None:
 
 
 def __getattr__(name: str) -> object:
-    fix = "mx.mod.Module binds executors, on several contexts, too."
-    said = f"mx.executor_manager has no {name!r}. {did_you_mean(name, globals())}".rstrip()
-    raise UnknownAttributeError(f"{said} {fix}", name=name)
+    unknown_attribute("mx.executor_manager", name, sorted(globals()))

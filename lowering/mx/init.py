@@ -19,9 +19,9 @@ from lowering.initializer import InitDesc as InitDesc
 from lowering.initializer import alias as alias
 from lowering.initializer import register as register
 from lowering.initializer.base import ParameterName
+from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
-from symjax_nnvm.errors import did_you_mean
 
 
 class FillsArrays:
@@ -108,7 +108,7 @@ def create(initializer: Any, *args: Any, **kwargs: Any) -> Any:
 def __getattr__(name: str) -> Any:
     cls = getattr(initializers, name, None)
     if not isinstance(cls, type):
-        raise AttributeError(f"mx.init has no {name!r}. {did_you_mean(name, initializers.__all__)}".rstrip())
+        unknown_attribute("mx.init", name, initializers.__all__)
     filling = {method: _filling(getattr(cls, method)) for method in dir(cls) if method[:6] == "_init_"}
     base = Initializer if issubclass(cls, initializers.Initializer) else FillsArrays
     made = type(name, (base, cls), {"__doc__": cls.__doc__, **filling})

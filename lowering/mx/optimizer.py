@@ -20,6 +20,7 @@ import numpy as np
 
 from lowering.executor.arrays import writing
 from lowering.initializer.base import named_key
+from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
@@ -67,10 +68,12 @@ class Optimizer:
     which writes the weight and the state in place; `@mx.optimizer.register` makes it known by its name.
 
     rescale_grad: what gradients are multiplied with. param_idx2name: the parameters' names by number. sym: the network,
-    whose variables say `lr_mult` and `wd_mult`.
+    whose variables say `lr_mult` and `wd_mult`. A subclass may write the attribute aggregate_num: then `update` gets
+    lists of at most so many parameters of one dtype.
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+    aggregate_num = 0
 
     def __init__(
         self,
@@ -194,8 +197,17 @@ class Optimizer:
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
         """Update some parameters and their states in place."""
-        for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
-            self.update_multi_precision(index, weight, grad, state)
+        if self.aggregate_num <= 0:
+            for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
+                self.update_multi_precision(index, weight, grad, state)
+            return
+        by_dtype: dict[Any, list[tuple[Any, NDArray, NDArray, Any]]] = {}
+        for row in zip(indices, weights, grads, states, strict=True):
+            by_dtype.setdefault(row[1].dtype, []).append(row)
+        for rows in by_dtype.values():
+            for start in range(0, len(rows), self.aggregate_num):
+                numbers, arrays, gradients, kept = zip(*rows[start : start + self.aggregate_num], strict=True)
+                self.update_multi_precision(numbers, arrays, gradients, list(kept))  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     def register(klass: Any) -> Any:
@@ -497,6 +509,7 @@ class Updater:
 
     def __init__(self, optimizer: Optimizer):
         self.optimizer = optimizer
+        self.aggregate_updates = optimizer.aggregate_num > 0
         self.states: dict[Any, Any] = {}
         self._loaded: dict[str, Any] = {}
 
@@ -508,6 +521,9 @@ class Updater:
             self.optimizer._set_current_context(weights[0].context.device_id)
         self.make_states(indices, weights)
         self.optimizer.update_all(indices, weights, grads, [self.states[number] for number in indices])
+
+    def __getattr__(self, name: str) -> Any:
+        unknown_attribute("mx.optimizer.Updater", name, dir(type(self)))
 
     def make_states(self, indices: Iterable[Any], weights: Iterable[NDArray]) -> None:
         """Make the states of parameters that have none: as the optimiser begins, or as they were loaded."""

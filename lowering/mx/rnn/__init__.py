@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.checkpoints import Params
 from lowering.mx.checkpoints import load_checkpoint as load_checkpoint
 from lowering.mx.checkpoints import save_checkpoint as save_checkpoint
@@ -28,7 +29,6 @@ from lowering.mx.rnn.fused import FusedRNNCell as FusedRNNCell
 from lowering.mx.rnn.sentences import BucketSentenceIter as BucketSentenceIter
 from lowering.mx.rnn.sentences import encode_sentences as encode_sentences
 from lowering.mx.symbol import Symbol
-from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
 
 
 def save_rnn_checkpoint(
@@ -65,4 +65,4 @@ def _listed(cells: Any) -> list[BaseRNNCell]:
 
 
 def __getattr__(name: str) -> object:
-    raise UnknownAttributeError(f"mx.rnn has no {name!r}. {did_you_mean(name, globals())}".rstrip(), name=name)
+    unknown_attribute("mx.rnn", name, sorted(globals()))

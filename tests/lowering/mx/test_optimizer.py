@@ -160,13 +160,54 @@ def test_deviation_the_noise_of_sgld_is_no_next_draw():
     """MXNet 1.9.1 prints the same numbers twice: its noise is √η times what `normal` draws next."""
     mx.random.seed(5)
     weights = [mx.nd.zeros(3), mx.nd.zeros(3)]
-    update = mx.optimizer.get_updater(mx.optimizer.SGLD(learning_rate=0.04, param_idx2name={0: "a", 1: "b"}))
+    update = mx.optimizer.get_updater(mx.optimizer.create("sgld", learning_rate=0.04, param_idx2name={0: "a", 1: "b"}))
     update([0, 1], [mx.nd.zeros(3), mx.nd.zeros(3)], weights)
     mx.random.seed(5)
     drawn = mx.nd.random.normal(0, 0.2, (3,)).asnumpy()
     assert not any(np.allclose(weight.asnumpy(), drawn) for weight in weights)
     mx.random.seed(5)
     other = mx.nd.zeros(3)
-    update = mx.optimizer.get_updater(mx.optimizer.SGLD(learning_rate=0.04, param_idx2name={0: "b"}))
+    update = mx.optimizer.get_updater(mx.optimizer.create("sgld", learning_rate=0.04, param_idx2name={0: "b"}))
     update([0], [mx.nd.zeros(3)], [other])
     np.testing.assert_array_equal(other.asnumpy(), weights[1].asnumpy())
+
+
+def test_lists_of_aggregate_num_parameters_of_one_dtype():
+    """MXNet 1.9.1's calls: five parameters, the fourth of another dtype."""
+    calls: list[tuple[Any, ...]] = []
+
+    class Lists(mx.optimizer.Optimizer):
+        aggregate_num = 3
+
+        def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+            calls.append(tuple(index))
+            for array, gradient in zip(weight, grad, strict=True):
+                array -= gradient
+
+    update = mx.optimizer.get_updater(Lists())
+    assert update.aggregate_updates
+    weights = [mx.nd.zeros(2, dtype="float16" if i == 3 else "float32") for i in range(6)]
+    update(list(range(6)), [mx.nd.ones(2, dtype=weight.dtype) for weight in weights], weights)
+    assert calls == [(0, 1, 2), (4, 5), (3,)]
+    assert all(weight.asnumpy().tolist() == [-1, -1] for weight in weights)
+    assert not mx.optimizer.get_updater(mx.optimizer.create("adam")).aggregate_updates
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "way"),
+    [
+        (
+            lambda: mx.optimizer.get_updater(mx.optimizer.create("sgd")),
+            "states_synced",
+            "States are made where the parameter is",
+        ),
+        (lambda: mx.optimizer.get_updater(mx.optimizer.create("sgd")), "set_state", "Did you mean 'set_states'"),
+        (lambda: mx.libinfo, "find_lib_path", "There is no C library here"),
+        (lambda: mx.init, "registry", "mx.init.register"),
+        (lambda: mx.rnn, "rnn_unroll", "cell.unroll"),
+        (lambda: mx.executor_manager, "DataParallelExecutorManager", "Use mx.mod.Module"),
+    ],
+)
+def test_what_is_not_here_says_what_to_use(owner: Any, name: str, way: str):
+    with pytest.raises(AttributeError, match=way):
+        getattr(owner(), name)

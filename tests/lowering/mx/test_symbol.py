@@ -96,7 +96,7 @@ def test_initialisers_fill_arrays():
     assert array.asnumpy().tolist() == [[3, 3], [3, 3]]
     mx.init.Xavier(magnitude=2)(mx.init.InitDesc("w_weight"), array)
     assert 0 < np.abs(array.asnumpy()).max() < 3
-    with pytest.raises(AttributeError, match="mx.init has no 'Xaviar'. Did you mean 'Xavier'"):
+    with pytest.raises(AttributeError, match="mx.init has no attribute 'Xaviar'. Did you mean 'Xavier'"):
         mx.init.Xaviar  # noqa: B018
 
 
@@ -185,6 +185,7 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
         ("np", "mx.nd"),
         ("sim", "Did you mean 'sym'"),
         ("rtc", "jax.experimental.pallas"),
+        ("notebook", "mx.callback"),
     ],
 )
 def test_what_is_not_here_says_what_to_use(name: str, way: str):

@@ -119,5 +119,7 @@ def test_what_is_wrong_is_said():
         executor_manager._load_general([mx.nd.zeros((3, 3))], [[(slice(0, 2), target)]])
     executor_manager._load_general([mx.nd.ones((2, 3))], [target])
     assert target.asnumpy().sum() == 6
-    with pytest.raises(AttributeError, match=r"mx.executor_manager has no 'DataParallelExecutorGroup'.*mx.mod.Module"):
+    with pytest.raises(
+        AttributeError, match=r"mx.executor_manager has no attribute 'DataParallelExecutorGroup'.*mx.mod.Module"
+    ):
         executor_manager.DataParallelExecutorGroup  # noqa: B018

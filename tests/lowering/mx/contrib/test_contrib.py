@@ -17,12 +17,22 @@ def test_short_names():
     assert mx.contrib.sym is mx.contrib.symbol is mx.sym.contrib
     assert mx.contrib.nd.box_iou(mx.nd.array([[0, 0, 2, 2]]), mx.nd.array([[0, 0, 2, 1]])).asnumpy().tolist() == [[0.5]]
     for call, words in (
-        (lambda: mx.contrib.quant.quantize_model, "mx.contrib.amp.convert_model for half precision"),
+        (lambda: mx.contrib.quant.quantise, "has no attribute 'quantise'"),
         (lambda: mx.contrib.tensorrt, "XLA compiles networks here"),
         (lambda: mx.contrib.amp.convert_symbl, "Did you mean 'convert_symbol'"),
     ):
         with pytest.raises(AttributeError, match=words):
             call()
+
+
+def test_what_scripts_import_by_a_star_refuses_with_words():
+    names: dict[str, Any] = {}
+    exec("from lowering.mx.contrib.quantization import *", names)
+    assert mx.contrib.quant is mx.contrib.quantization
+    for name in ("quantize_model", "quantize_net_v2", "calib_graph"):
+        assert names[name].__name__ == name
+        with pytest.raises(mx.MXNetError, match=rf"{name} does not quantise.*mx.contrib.amp.convert_model"):
+            names[name](sym=None)
 
 
 def test_a_loader():
