@@ -112,6 +112,19 @@ def test_partially_known_given_shape_is_merged_with_the_declared_one():
         net.infer_shape(x=(0, 5))
 
 
+@pytest.mark.parametrize(
+    ("declared", "classic", "numpy"),
+    [((0, 3), (None, 3), (0, 3)), ((-1, 3), (None, 3), (None, 3)), ((), None, ())],
+)
+def test_declarations_of_either_convention(declared: tuple[int, ...], classic: object, numpy: object):
+    graph = graph_of(Variable("x", shape=declared))
+    assert shape_of(infer_shape(graph), "x") == classic
+    graph.attrs["numpy_shapes"] = True
+    inferred = infer_shape(graph)
+    assert shape_of(inferred, "x") == numpy
+    assert "numpy_shapes" not in inferred.attrs
+
+
 def test_malformed_declaration_names_the_variable():
     x = Variable("x", attr={"__shape__": "(2, x)"})
     with pytest.raises(InferenceError, match=r"Invalid attribute __shape__='\(2, x\)'.*node 'x'"):
