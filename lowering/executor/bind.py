@@ -38,7 +38,7 @@ from symjax_nnvm.errors import (
     listed,
     refuse_unknown,
 )
-from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy
+from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy, shape_from_numpy, shape_to_numpy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
@@ -74,8 +74,11 @@ class _Network:
 
     def shapes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Shapes of arguments and states that follow from those given, None where unknown. Raises InferenceError."""
-        known = {name: shape_from_legacy(tuple(int(dim) for dim in shape)) for name, shape in given.items()}
-        return self._variables(infer_shape(self.graph, shapes=known).attrs["shape"])
+        numpy = self.symbol.numpy_shapes
+        read = shape_from_numpy if numpy else shape_from_legacy
+        known = {name: read(tuple(int(dim) for dim in shape)) for name, shape in given.items()}
+        graph = self.graph.derive(attrs={**self.graph.attrs, "numpy_shapes": numpy})
+        return self._variables(infer_shape(graph, shapes=known).attrs["shape"])
 
     def dtypes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Dtypes of arguments and states likewise. Raises InferenceError, SymbolTypeError for what is no dtype."""
@@ -392,8 +395,7 @@ def _decided_shapes(network: _Network, shapes: Mapping[str, Any]) -> tuple[list[
     named = zip((*network.arguments, *network.states), (*arg_shapes, *aux_shapes), strict=True)
     undecided = [(name, shape) for name, shape in named if not is_known(shape)]
     if undecided:
-        unknown = ((name, None if shape is None else tuple(d or -1 for d in shape)) for name, shape in undecided[:10])
-        listed = "".join(f"{name}: {shape or None}, " for name, shape in unknown)
+        listed = "".join(f"{name}: {shape_to_numpy(shape)}, " for name, shape in undecided[:10])
         raise BindError(
             "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). Please "
             f"consider providing them as inputs:\n{listed}"

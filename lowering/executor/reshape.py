@@ -10,7 +10,8 @@ import numpy as np
 
 from lowering.executor.arrays import ArrayCell
 from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
-from symjax_nnvm.ir.types import is_known, shape_from_legacy
+from symjax_nnvm.ir.types import is_known
+from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 Cells = Sequence[ArrayCell]
@@ -46,10 +47,9 @@ def reshaped_arrays(
 def _infer(symbol: Symbol, args: Cells, aux: Cells, shapes: Mapping[str, Any]) -> tuple[Shapes, Shapes]:
     """Shapes of arguments and states that follow from the given ones; what they do not decide stays."""
     try:
-        inferred, _, _ = symbol.infer_shape_partial(**shapes)
-        decided = [is_known(shape_from_legacy(shape)) for shape in inferred]
-        stay = {cell.name: cell.shape for cell, known in zip(args, decided, strict=True) if not known}
-        arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**{**stay, **shapes})
+        _, inferred, _, _ = infer_shapes(symbol.outputs, (), shapes, symbol.numpy_shapes)
+        stay = {cell.name: cell.shape for cell, shape in zip(args, inferred, strict=True) if not is_known(shape)}
+        _, arg_shapes, _, aux_shapes = infer_shapes(symbol.outputs, (), {**stay, **shapes}, symbol.numpy_shapes)
     except InferenceError as error:
         given = "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
         raise BindError(f"reshape error. Arguments:\n{given}{error}") from error

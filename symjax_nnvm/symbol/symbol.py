@@ -59,7 +59,8 @@ class Symbol(Arithmetic, Fluent):
 
     __slots__ = ("outputs",)
 
-    _numpy_shapes = False  # whether shapes are in MXNet's convention under `np_shape`
+    numpy_shapes = False
+    """Whether shapes are given and told in MXNet's convention under `np_shape`: None and -1 for what is unknown."""
 
     __array_ufunc__ = None  # so that `np.float32(2) + x` asks the symbol instead of making an array of its outputs
 
@@ -360,7 +361,7 @@ class Symbol(Arithmetic, Fluent):
         unknown the result is `(None, None, None)`, with a warning that names it.
         Raises InferenceError when shapes contradict each other.
         """
-        entries, arguments, outputs, aux = infer_shapes(self.outputs, args, kwargs, self._numpy_shapes)
+        entries, arguments, outputs, aux = infer_shapes(self.outputs, args, kwargs, self.numpy_shapes)
         if all(is_known(shape) for shape in entries):
             return arguments, outputs, aux
         warn_undecided_shapes(self.outputs, arguments, outputs)
@@ -395,7 +396,7 @@ class Symbol(Arithmetic, Fluent):
 
     def tojson(self) -> str:
         """Return the graph as JSON, byte for byte as MXNet 1.9.1 writes it. `load_json` reads it back."""
-        mode = {"is_np_shape": 1} if self._numpy_shapes else {}
+        mode = {"is_np_shape": 1} if self.numpy_shapes else {}
         return apply_pass(Graph(self.outputs, {**mode, "mxnet_version": MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:

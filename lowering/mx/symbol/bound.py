@@ -35,7 +35,7 @@ class Symbol(GraphSymbol):
     __slots__ = ()
 
     @property
-    def _numpy_shapes(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def numpy_shapes(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether shapes are in MXNet's convention under `np_shape`: whether that is on."""
         return is_np_shape()
 
@@ -95,13 +95,13 @@ class Symbol(GraphSymbol):
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
         names, states = self.list_arguments(), self.list_auxiliary_states()
-        network = _plain(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
+        network = as_symbol(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
         held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
 
     def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
         """Without the names that the graph does not have, if the others decide all shapes."""
-        network = _plain(with_policy(self, given["type_dict"] or {}))
+        network = as_symbol(with_policy(self, given["type_dict"] or {}))
         try:
             return simple_bind(network, **given, **shapes)
         except BindError:
@@ -146,11 +146,6 @@ class Symbol(GraphSymbol):
     def grad(self, wrt: Sequence[str]) -> Symbol:
         """The gradients with respect to arguments, as a symbol."""
         return as_symbol(self.gradient(list(wrt)))
-
-
-def _plain(symbol: GraphSymbol) -> GraphSymbol:
-    """A symbol for the library's own code, whose shapes are in one convention in every mode."""
-    return GraphSymbol(symbol.outputs)
 
 
 def _unpickled(text: str) -> Symbol:

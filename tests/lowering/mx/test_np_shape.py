@@ -215,10 +215,27 @@ def test_executors_over_such_arrays(shape: tuple[int, ...]):
     assert gradient.asnumpy().tolist() == np.ones(shape).tolist()
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 3)])
 @pytest.mark.usefixtures("numpy_shapes")
-def test_an_executor_of_another_shape():
-    executor = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=4, name="fc").simple_bind(mx.cpu(), x=(2, 3))
-    assert executor.reshape(x=(1, 3)).forward()[0].shape == (1, 4)
+def test_executors_of_such_shapes(shape: tuple[int, ...]):
+    layer = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=4, name="fc")
+    executor = layer.simple_bind(mx.cpu(), x=shape)
+    assert executor.forward()[0].shape == (shape[0], 4)
+    executor.backward([mx.nd.ones((shape[0], 4))])
+    assert executor.arg_dict["fc_weight"].shape == (4, 3)
+    for rows in (0, shape[0]):
+        assert executor.reshape(x=(rows, 3)).forward()[0].shape == (rows, 4)
+
+
+@pytest.mark.usefixtures("numpy_shapes")
+def test_an_executor_without_axes():
+    assert mx.sym.exp(mx.sym.var("x")).simple_bind(mx.cpu(), x=()).forward()[0].shape == ()
+
+
+@pytest.mark.usefixtures("numpy_shapes")
+def test_an_executor_names_what_is_unknown():
+    with pytest.raises(mx.MXNetError, match=r"x: \(-1, 0\),$"):
+        mx.sym.exp(mx.sym.var("x")).simple_bind(mx.cpu(), x=(-1, 0))
 
 
 def _shapes(file: str) -> list[tuple[int, ...]]:
