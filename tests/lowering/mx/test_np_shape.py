@@ -286,3 +286,12 @@ def test_sizes_that_are_not_known():
         assert [known(shape) for shape in (None, (), (2, 0), (2, 3), (2, -1))] == [False, True, True, True, False]
         with pytest.raises(mx.MXNetError, match="cannot be less than -1"):
             known((2, -2))
+
+
+def test_deviation_a_size_of_0_is_unknown_in_parameters():
+    """MXNet 1.9.1 makes arrays (0, 3) of both."""
+    with mx.np_shape():
+        assert mx.sym.zeros((0, 3)).infer_shape_partial()[1] == [(-1, 3)]
+        with pytest.raises(mx.MXNetError, match=r"got \(0, 3\)"):
+            mx.nd.random.uniform(shape=(0, 3))
+        assert mx.nd.zeros((0, 3)).shape == (0, 3)
