@@ -14,7 +14,7 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Sharding
+from jax.sharding import Sharding, SingleDeviceSharding
 
 from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.sharding.explicit_axes import on_auto_axes
@@ -123,7 +123,8 @@ class ArrayCell(Cell):
         """
         fits = isinstance(value, jax.Array) and value.shape == self.shape and value.dtype == self.dtype
         if fits and not value.weak_type:  # a weak type would have the graph compiled anew
-            value = on_auto_axes(value)
+            if type(value.sharding) is not SingleDeviceSharding:
+                value = on_auto_axes(value)
             if self.place is not None and not _lies_on(value, self.place):
                 value = jax.device_put(value, self.place)
             self.value, self.shown = at_home(value), True

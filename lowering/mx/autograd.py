@@ -25,6 +25,7 @@ from lowering.mx.recording import set_recording as set_recording
 from lowering.mx.recording import set_training as set_training
 from lowering.mx.short_tapes import short_tape_gradients
 from lowering.mx.symbol.bound import as_symbol
+from lowering.mx.waiting import WaitingCall
 from symjax_nnvm.errors import CallError, GradientError
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
@@ -205,7 +206,7 @@ def _gradients(
             "heads and head_grads must be lists of the same length", expected=len(heads), got=len(heads_given)
         )
     calls = _calls(heads)
-    if not create_graph:
+    if not create_graph and not (retain and any(isinstance(call, WaitingCall) for call in calls)):
         given = [None if gradient is None else gradient.value for gradient in heads_given]
         found = short_tape_gradients(calls, [head.entry for head in heads], given, request)
         if found is not None:
@@ -213,6 +214,9 @@ def _gradients(
                 for call in calls:
                     call.forget()
             return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in found.items()}
+    for call in reversed(calls):
+        if isinstance(call, WaitingCall):
+            call.run()
     sums: dict[Any, NDArray] = {}
     with _as(create_graph, None):
         for head, gradient in zip(heads, heads_given, strict=True):
