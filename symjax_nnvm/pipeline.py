@@ -186,8 +186,8 @@ class Stage:
 
     def key(self, options: Options) -> Hashable | None:
         """The values that the stage reads of the options; None where it does not run."""
-        found = [need.of(options) for need in self.needs]
-        return None if None in found else (*found, self.reads(options))
+        values = [need.of(options) for need in self.needs]
+        return None if None in values else (*values, self.reads(options))
 
     def __call__(self, graph: Graph, options: Options) -> Graph:
         """The next graph, its subgraphs included."""

@@ -120,10 +120,10 @@ class CompiledFunction:
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
         known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
-        found = self._compiled.get(known)
-        if found is None:
-            found = self._compiled[known] = self._jitted.lower(*signature).compile()
-        return found
+        executable = self._compiled.get(known)
+        if executable is None:
+            executable = self._compiled[known] = self._jitted.lower(*signature).compile()
+        return executable
 
     @tells_new_names
     def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:

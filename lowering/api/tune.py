@@ -82,15 +82,15 @@ def tune(
     known = shapes_by_name(shapes, "shapes", _CALL)
     platform = here()
     options = chosen_options(Options(platform=platform, is_train=is_train), compute_dtype)
-    found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
+    cases = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
     rows = []
-    with bar("measuring", len(found), progress, at_once=True) as advance:
-        for direction, geometry in found:
+    with bar("measuring", len(cases), progress, at_once=True) as advance:
+        for direction, geometry in cases:
             rows.append(row(direction, geometry, measure(runs(direction, geometry), ROUNDS, seconds)))
             advance(len(rows))
     path = user_table(platform)
     before = read_table(path).rows if path.is_file() else ()
-    kept = [one for one in before if (one.direction, one.geometry) not in set(found)]
+    kept = [one for one in before if (one.direction, one.geometry) not in set(cases)]
     table = Table(platform, about(platform), [*rows, *kept])
     if rows:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,22 +130,22 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     kept = array(g.filters, g.channels // g.groups, *g.kernel)
     weight = _channels_last(kept)
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
-    found = {}
+    runners = {}
     for name in applicable(direction, g):
         if name == LIBRARY and not (here() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
-        found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
+        runners[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
             factors = winograd_weight(weight, tile)
             rule = directions.TRANSFORMED[name]
-            found[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
+            runners[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
     block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
     if block is not None:
         blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
         library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
-        found[LIBRARY + CONSTANT] = partial(library, data, blocks)
-    return found
+        runners[LIBRARY + CONSTANT] = partial(library, data, blocks)
+    return runners
 
 
 def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:

@@ -57,8 +57,8 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
         start = [i // strips, i % strips * (rows * g.stride[0]), *[0] * len(size)]
         return rule(lax.dynamic_slice(padded, start, (1, *size, g.channels)), weight, one)[0]
 
-    found = lax.map(at, jnp.arange(data.shape[0] * strips))
-    out = found.reshape(data.shape[0], strips * rows, *found.shape[2:])
+    by_strip = lax.map(at, jnp.arange(data.shape[0] * strips))
+    out = by_strip.reshape(data.shape[0], strips * rows, *by_strip.shape[2:])
     return lax.slice_in_dim(out, 0, g.out_size[0], axis=1)
 
 

@@ -141,8 +141,10 @@ class Shifts:
             config[axis] = (before, reach - before, self.stride[0] - 1)
             moved.append(lax.pad(ograd, np.zeros((), ograd.dtype), config))
         parts = [part for _, part in along._parts(padded, [length, *sizes[1:]])]
-        found = jnp.einsum("gis,gjs->gij", self._by_channel(moved), self._by_channel(parts))
-        split = found.reshape(self.groups, -1, len(moved), padded.shape[self.channel_axis] // self.groups, len(parts))
+        products = jnp.einsum("gis,gjs->gij", self._by_channel(moved), self._by_channel(parts))
+        split = products.reshape(
+            self.groups, -1, len(moved), padded.shape[self.channel_axis] // self.groups, len(parts)
+        )
         return jnp.transpose(split, (2, 4, 0, 1, 3))
 
     def _by_channel(self, samples: Sequence[Array]) -> Array:

@@ -38,10 +38,10 @@ class Blocks(NamedTuple):
     @classmethod
     def read(cls, layout: str, kernel: tuple[int, ...], filters: int, groups: int) -> Blocks:
         """The blocks that a word says. Raises ValueError for another word than `layout` makes."""
-        found = _LAYOUT.fullmatch(layout)
-        if found is None:
+        match = _LAYOUT.fullmatch(layout)
+        if match is None:
             raise ValueError(f"{layout!r} is no layout of a weight")
-        return cls(int(found[1]), kernel, int(found[2]), filters, groups)
+        return cls(int(match[1]), kernel, int(match[2]), filters, groups)
 
     @property
     def layout(self) -> str:

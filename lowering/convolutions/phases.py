@@ -70,11 +70,11 @@ def by_phases(ograd: Array, weight: Array, g: Geometry, forward: Forward) -> Arr
     Element s·q + r of data has met element q + a of the output at place k of the window where r + pad - d·k = s·a.
     """
     counts, turned = _counts(g), swapped(weight, g.groups)
-    found = []
+    by_phase = []
     for phase in itertools.product(*map(range, g.stride)):
         places = [_places(g, axis, r) for axis, r in enumerate(phase)]
         if not all(places):
-            found.append(jnp.zeros((ograd.shape[0], *counts, g.channels), ograd.dtype))
+            by_phase.append(jnp.zeros((ograd.shape[0], *counts, g.channels), ograd.dtype))
             continue
         part, low, high = turned, [], []
         for axis, at in enumerate(places):
@@ -84,8 +84,8 @@ def by_phases(ograd: Array, weight: Array, g: Geometry, forward: Forward) -> Arr
             high.append(counts[axis] - 1 + last - (g.out_size[axis] - 1))
         dilate = [d // gcd(d, s) for d, s in zip(g.dilate, g.stride, strict=True)]
         seen = _padded(ograd, low, high)
-        found.append(forward(seen, part, _inner(seen, g, part.shape[:-2], dilate, g.channels)))
-    return _cut(_interleaved(jnp.stack(found), g, counts), g)
+        by_phase.append(forward(seen, part, _inner(seen, g, part.shape[:-2], dilate, g.channels)))
+    return _cut(_interleaved(jnp.stack(by_phase), g, counts), g)
 
 
 def _places(g: Geometry, axis: int, phase: int) -> range:

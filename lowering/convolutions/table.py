@@ -73,10 +73,10 @@ def read_table(path: StrPath) -> Table:
     """Read a table. Raises FileError for what is none."""
     data = read_bounded(path, MAX_BYTES, "a table of algorithms")
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         raise _refused(path, "JSON", "other text") from None
-    table = _object(path, found, "the table")
+    table = _object(path, document, "the table")
     rows = [_row(path, _object(path, row, "a row")) for row in _expect(path, table.get("rows"), list, "rows")]
     about = {str(k): str(v) for k, v in _object(path, table.get("about"), "about").items()}
     return Table(_expect(path, table.get("platform"), str, "platform"), about, rows)

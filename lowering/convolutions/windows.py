@@ -66,10 +66,10 @@ def im2col(data: Array, weight: Array, g: Geometry) -> Array:
 def im2col_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     """One product of all windows with the head gradient; of each group one."""
     if g.groups == 1:
-        found = contract(_patches(data, g), _rows(ograd), 0, 0)
+        gradient = contract(_patches(data, g), _rows(ograd), 0, 0)
     else:
-        found = jnp.moveaxis(contract(_patches(data, g), _grouped(ograd, g), 1, 1), 0, 1)
-    return found.reshape(*g.kernel, -1, g.filters)
+        gradient = jnp.moveaxis(contract(_patches(data, g), _grouped(ograd, g), 1, 1), 0, 1)
+    return gradient.reshape(*g.kernel, -1, g.filters)
 
 
 # -- windows of one element ------------------------------------------------------------------------------------------
@@ -90,10 +90,10 @@ def product(data: Array, weight: Array, g: Geometry) -> Array:
 def product_data(ograd: Array, weight: Array, g: Geometry) -> Array:
     """The product of the head gradient with the weight, spread to where the stride took data from."""
     rows = contract(_rows(ograd), _filters_first(weight, g), 1, 0)
-    found = rows.reshape(-1, *g.out_size, g.channels)
+    products = rows.reshape(-1, *g.out_size, g.channels)
     axes = zip(g.size, g.out_size, g.stride, strict=True)
     config = [(0, 0, 0), *((0, size - (out - 1) * s - 1, s - 1) for size, out, s in axes), (0, 0, 0)]
-    return lax.pad(found, np.zeros((), found.dtype), config)
+    return lax.pad(products, np.zeros((), products.dtype), config)
 
 
 def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
@@ -102,8 +102,8 @@ def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     (seen,) = windows(data, g)
     if g.filters > g.channels:
         return contract(_rows(seen), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
-    found = contract(_rows(ograd), _rows(seen), 0, 0)
-    return found.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
+    gradient = contract(_rows(ograd), _rows(seen), 0, 0)
+    return gradient.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 
 def whole(data: Array, weight: Array, g: Geometry) -> Array:

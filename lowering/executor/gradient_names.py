@@ -179,12 +179,12 @@ class GradientNames:
                 for i, entry in enumerate(user.inputs):
                     if entry.node.name == zeros[1]:
                         return user, i
-        found = _GRADIENT.fullmatch(node.name)
-        source = None if found is None else self._forward.get(found[1])
-        if found is None or source is None:
+        match = _GRADIENT.fullmatch(node.name)
+        source = None if match is None else self._forward.get(match[1])
+        if match is None or source is None:
             return None, 0
-        if found[2] is not None:
-            return source, int(found[2])
+        if match[2] is not None:
+            return source, int(match[2])
         variable = self._variable.get(node)
         for i, entry in enumerate(source.inputs):
             if entry.node.name == variable if variable is not None else not entry.node.is_variable:

@@ -343,7 +343,7 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
     if any(name.startswith(("arg:", "aux:")) for name in surplus):
         yield (
             "'arg:' and 'aux:' are how files tell the two: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off, "
-            "or found = symjax_nnvm.match_params(symbol, arrays), then found.args and found.aux."
+            "or matched = symjax_nnvm.match_params(symbol, arrays), then matched.args and matched.aux."
         )
         return
     yield from _about_missing(symbol, missing, surplus, aux)

@@ -111,16 +111,16 @@ class _Given(Loader):
 
 def _submodule(name: str) -> Any:
     """The object of this namespace that is MXNet's submodule. Raises ModuleNotFoundError."""
-    found: Any = sys.modules[_OURS]
+    submodule: Any = sys.modules[_OURS]
     parts = _SUBMODULES.get(name, name).split(".")
     for i, part in enumerate(parts):
         try:
-            found = getattr(found, part)
+            submodule = getattr(submodule, part)
         except AttributeError:
             try:
-                found = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
+                submodule = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
             except ModuleNotFoundError:
                 word = word_for(".".join(["mx", *parts[:i]]), part)
                 said = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()
                 raise ModuleNotFoundError(said, name=f"{_NAME}.{name}") from None
-    return found
+    return submodule

@@ -88,11 +88,11 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     """
     summed: set[Leaf] = set()
     request = lambda leaf: leaf.grad_req  # noqa: E731
-    found = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
-    if not found:
+    gradients = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
+    if not gradients:
         problem = "There are no inputs in computation graph that require gradients"
         raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
-    for leaf, gradient in found.items():
+    for leaf, gradient in gradients.items():
         leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
 
 
@@ -115,12 +115,12 @@ def grad(
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
-    found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph, retain=retain)
-    missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
+    by_leaf = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph, retain=retain)
+    missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
         raise GradientError(problem, fix=_NOT_RECORDED)
-    gradients = [found[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
+    gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
     if not create_graph:
         return gradients
     with _as(True, None):
@@ -207,12 +207,12 @@ def _gradients(
     calls = _calls(heads)
     if not create_graph:
         given = [None if gradient is None else gradient.value for gradient in heads_given]
-        found = short_tape_gradients(calls, [head.entry for head in heads], given, request)
-        if found is not None:
+        gradients = short_tape_gradients(calls, [head.entry for head in heads], given, request)
+        if gradients is not None:
             if not retain:
                 for call in calls:
                     call.forget()
-            return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in found.items()}
+            return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in gradients.items()}
     sums: dict[Any, NDArray] = {}
     with _as(create_graph, None):
         for head, gradient in zip(heads, heads_given, strict=True):
@@ -287,11 +287,11 @@ def _through(
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, recording.ByPython):
-        found = _listed(call.expression.backward(*heads))
-        if len(found) != len(call.entries):
+        gradients = _listed(call.expression.backward(*heads))
+        if len(gradients) != len(call.entries):
             problem = f"{type(call.expression).__name__}.backward must return one gradient for each input"
-            raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(found))
-        for entry, gradient in zip(call.entries, found, strict=True):
+            raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(gradients))
+        for entry, gradient in zip(call.entries, gradients, strict=True):
             if entry is not None:
                 yield entry, gradient, False
         return

@@ -200,8 +200,8 @@ class FeedForward:
             size = data.batch_size - (batch.pad or 0)
             fed = ([np.asarray(each)[:size] for each in arrays] for arrays in (batch.data, batch.label or ()))
             rows.append([[each.asnumpy() for each in outputs], *fed])
-        found = [_joined(parts) for parts in zip(*rows, strict=True)]
-        return tuple(found) if return_data else found[0]
+        joined = [_joined(parts) for parts in zip(*rows, strict=True)]
+        return tuple(joined) if return_data else joined[0]
 
     def score(
         self,
@@ -286,5 +286,5 @@ def _those_of(names: Sequence[str], given: Mapping[str, Any] | None) -> dict[str
 
 def _joined(batches: Sequence[Sequence[np.ndarray]]) -> Any:
     """The arrays of batches, joined; alone where there is one."""
-    found = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    return found[0] if len(found) == 1 else found
+    arrays = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    return arrays[0] if len(arrays) == 1 else arrays

@@ -519,5 +519,5 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
 def _words(kind: str) -> str:
     """A type in MXNet's words: choices in braces, no bounds."""
     choices = re.match(r"one of ('[^']*'(?:, '[^']*')*)", kind)
-    found = kind if choices is None else f"{{{choices[1]}}}{kind[choices.end() :]}"
-    return re.sub(r" [≥≤<>] [^,]*", "", found)
+    words = kind if choices is None else f"{{{choices[1]}}}{kind[choices.end() :]}"
+    return re.sub(r" [≥≤<>] [^,]*", "", words)

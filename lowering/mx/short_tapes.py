@@ -61,8 +61,8 @@ def short_tape_gradients(
     if backward.calls <= _PATIENCE:
         return None
     arrays = [(call.values, call.key, call.outputs) for call in calls]
-    found = backward.run(arrays, given)
-    return {leaves[number]: gradient for number, gradient in found.items()}
+    gradients = backward.run(arrays, given)
+    return {leaves[number]: gradient for number, gradient in gradients.items()}
 
 
 class _Backward:

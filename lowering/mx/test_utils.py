@@ -220,14 +220,14 @@ def _requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _check(
-    request: str, want: Any, found: Any, before: Any, rtol: Tolerance, atol: Tolerance, name: str, what: str,
+    request: str, want: Any, gradient: Any, before: Any, rtol: Tolerance, atol: Tolerance, name: str, what: str,
     equal_nan: bool = False,
 ) -> None:  # fmt: skip
     """Check a gradient: written, added to what was there before, or left as it was."""
     words = (f"{what}_{name}", f"BACKWARD_{name}")
     if request == "add":
-        found = np.asarray(found) - np.asarray(before, np.asarray(found).dtype)
-    assert_almost_equal(before if request == "null" else want, found, rtol, atol, words, equal_nan)
+        gradient = np.asarray(gradient) - np.asarray(before, np.asarray(gradient).dtype)
+    assert_almost_equal(before if request == "null" else want, gradient, rtol, atol, words, equal_nan)
 
 
 def _heads(out_grads: Any, dtype: Any, ctx: Any) -> Any:
@@ -263,7 +263,7 @@ def check_numeric_gradient(
     projection = np.random.rand(*shapes[0]) + 0.1
     net = make_loss(Symbol(sym.outputs[:1]) * Symbol.create_variable(_PROJECTION))
     if _is_wide(net, args):
-        numeric, found = _in_float64(net, args, states, projection, names, numeric_eps or 1e-4, use_forward_train)
+        numeric, symbolic = _in_float64(net, args, states, projection, names, numeric_eps or 1e-4, use_forward_train)
         rtol, atol = _of_dtype(rtol, dtype, 1e-4), _of_dtype(atol, dtype, 1e-5)
     else:
         given = {**args, _PROJECTION: array(projection, ctx, dtype)}
@@ -271,12 +271,12 @@ def check_numeric_gradient(
         executor = net.bind(ctx, given, gradients, dict.fromkeys(names, "write"), states)
         executor.forward(is_train=True)
         executor.backward()
-        found = {name: executor.grad_dict[name].asnumpy() for name in names}
+        symbolic = {name: executor.grad_dict[name].asnumpy() for name in names}
         step = numeric_eps or default_numeric_eps()[np.dtype(executor.outputs[0].dtype)]
         at = {name: args[name].asnumpy() for name in names}
         numeric = numeric_grad(executor, at, states, step, use_forward_train, dtype)
     for name in names:
-        assert_almost_equal(numeric[name], found[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
+        assert_almost_equal(numeric[name], symbolic[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
 
 
 _PROJECTION = "__random_proj"
@@ -321,12 +321,12 @@ def _in_float64(
     with jax.enable_x64(True):
         given = {**values, _PROJECTION: projection}
         run = jax.jit(to_jax(net, is_train=use_forward_train))
-        _, found, _ = grad_fn(net, names, is_train=use_forward_train)(given, aux)
+        _, symbolic, _ = grad_fn(net, names, is_train=use_forward_train)(given, aux)
 
         def total(name: str, value: np.ndarray) -> float:
             return float(run({**given, name: value}, aux)[0][0].sum())
 
-        return {name: _differences(partial(total, name), values[name], eps) for name in names}, found
+        return {name: _differences(partial(total, name), values[name], eps) for name in names}, symbolic
 
 
 def _differences(function: Callable[[np.ndarray], float], at: np.ndarray, eps: float) -> np.ndarray:
@@ -361,15 +361,15 @@ def numeric_grad(
             executor.aux_dict[state][:] = before
         return executor.forward(is_train=use_forward_train)[0].asnumpy().astype(np.float64).sum()
 
-    found: dict[str, np.ndarray] = {}
+    gradients: dict[str, np.ndarray] = {}
     for name, value in location.items():
         executor.arg_dict[name][:] = value
     for name, value in location.items():
         at = np.asarray(value)
         moves = at.dtype.kind == "f"
-        found[name] = _differences(partial(total, name), at, eps) if moves else np.zeros(at.shape)
+        gradients[name] = _differences(partial(total, name), at, eps) if moves else np.zeros(at.shape)
         executor.arg_dict[name][:] = at
-    return {name: gradient.astype(dtype) for name, gradient in found.items()}
+    return {name: gradient.astype(dtype) for name, gradient in gradients.items()}
 
 
 def __getattr__(name: str) -> NoReturn:

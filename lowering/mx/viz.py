@@ -86,10 +86,10 @@ Shapes = Mapping[str, tuple[int, ...]] | None
 def _shapes(symbol: Symbol, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """The shapes of all outputs of all nodes, by their names."""
     internals = symbol.get_internals()
-    _, found, _ = internals.infer_shape(**given)
-    if found is None:
+    _, shapes, _ = internals.infer_shape(**given)
+    if shapes is None:
         raise SymbolValueError("Input shape is incomplete", fix="Give the shapes of all inputs.")
-    return dict(zip(internals.list_outputs(), found, strict=True))
+    return dict(zip(internals.list_outputs(), shapes, strict=True))
 
 
 def _sample_shape(node: Node, shapes: Shapes) -> tuple[int, ...]:

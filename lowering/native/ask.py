@@ -169,8 +169,8 @@ def _asked(question: str) -> Any:
             if line.startswith(ANSWER):
                 answer = json.loads(line[len(ANSWER) :])
                 return answer if own_code and _is_answer(question, answer) else None
-            if found := _IMPLEMENTATION.search(line):  # which it says before it computes
-                own_code = found[1].startswith(_OWN_CODE)
+            if match := _IMPLEMENTATION.search(line):  # which it says before it computes
+                own_code = match[1].startswith(_OWN_CODE)
                 seconds = SECONDS if own_code else SECONDS_OF_OTHERS
         if _end() != 0:
             return None
@@ -231,8 +231,8 @@ def _read() -> dict[str, Any]:
     path = answers_file()
     if path is not None:
         with contextlib.suppress(OSError, NNVMError, ValueError, TypeError, RecursionError):
-            found = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
-            return {question: each for question, each in found.items() if _is_answer(question, each)}
+            answers = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
+            return {question: each for question, each in answers.items() if _is_answer(question, each)}
     return {}
 
 

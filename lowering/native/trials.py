@@ -160,15 +160,15 @@ class _Trial:
         window, share = _window(place, self._data, g), g.channels // g.groups
         groups = [f // (g.filters // g.groups) for f in self._filters]
         seen = [window[:, q * share : (q + 1) * share] for q in groups]
-        found = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
+        expected = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
         if epilogue.bias:
-            found += self._operands[0][self._filters]
+            expected += self._operands[0][self._filters]
         if epilogue.addend:
-            found += self._operands[-1][place][self._filters]
-        found = _activated(found, epilogue.act_type)
+            expected += self._operands[-1][place][self._filters]
+        expected = _activated(expected, epilogue.act_type)
         assert self._out is not None
         limit = _TOLERANCE * window.size**0.5
-        return np.allclose(self._out[place][self._filters], found, rtol=_TOLERANCE, atol=limit)
+        return np.allclose(self._out[place][self._filters], expected, rtol=_TOLERANCE, atol=limit)
 
 
 def _activated(x: np.ndarray, act_type: str) -> np.ndarray:

@@ -186,13 +186,13 @@ def _threads_or_none() -> dict[int, str]:
 
 def _threads() -> dict[int, str]:
     """The threads of this process with their names."""
-    found = {}
+    names = {}
     for task in _TASKS.iterdir():
         try:
-            found[int(task.name)] = (task / "comm").read_text().strip()
+            names[int(task.name)] = (task / "comm").read_text().strip()
         except OSError:  # ended meanwhile
             continue
-    return found
+    return names
 
 
 # -- compile options -------------------------------------------------------------------------------------------------

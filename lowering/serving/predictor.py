@@ -151,11 +151,11 @@ class Predictor:
         folder = read_folder(prefix)
         made: Any = cls
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
-        found = made(*folder.network, **own, **options)
-        found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
-        if found._placement.mesh is None:
-            found._kept.saved = folder.values
-        return found
+        predictor = made(*folder.network, **own, **options)
+        predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
+        if predictor._placement.mesh is None:
+            predictor._kept.saved = folder.values
+        return predictor
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder that `load(path)` takes: the network, `signatures`, and the values computed of parameters for
@@ -336,5 +336,5 @@ class Predictor:
         return {n: jax.ShapeDtypeStruct(*each, sharding=shardings[n]) for n, each in shapes.items()}
 
     def _input_dtypes(self) -> dict[str, str]:
-        found = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)
-        return {node.name: dtype for node, dtype in found.items() if node.name in self._wanted}
+        dtypes = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)
+        return {node.name: dtype for node, dtype in dtypes.items() if node.name in self._wanted}

@@ -77,12 +77,12 @@ def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str
 def outputs_lying_like(outputs: Sequence[Any], symbol: Symbol, args: Mapping[str, Any]) -> list[Any]:
     """Outputs, on explicit axes where arguments are. Those that are traced are split as their node's `__sharding__`
     says, or along the first axis like the first argument of as many samples; else each is whole on every device."""
-    found = [_explicit(args.get(name)) for name in symbol.list_arguments()]
-    mesh = next((each.mesh for each in found if each is not None), None)
+    shardings = [_explicit(args.get(name)) for name in symbol.list_arguments()]
+    mesh = next((each.mesh for each in shardings if each is not None), None)
     if mesh is None:
         return list(outputs)
     split: dict[int, Any] = {}
-    for name, each in zip(symbol.list_arguments(), found, strict=True):
+    for name, each in zip(symbol.list_arguments(), shardings, strict=True):
         if each is not None and np.ndim(args[name]):
             split.setdefault(args[name].shape[0], each.spec[0] if each.spec else None)
 

@@ -226,8 +226,8 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
         return jnp.stack([jnp.sum(cell) for cell in cells]).astype(jnp.float32)
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
-        found = sum((counts(label, output) for label, output in _pairs(name, labels, outputs)), jnp.zeros(4))
-        return _add(state, score(found), 1) if average == "macro" else state + found
+        totals = sum((counts(label, output) for label, output in _pairs(name, labels, outputs)), jnp.zeros(4))
+        return _add(state, score(totals), 1) if average == "macro" else state + totals
 
     if average == "macro":
         return Metric(name, _start, update, _mean)

@@ -338,9 +338,9 @@ def _beside_kinks(
     if abs(ours - first) <= bound:
         return first, None
     for part in _SMALLER:
-        found = slope(step * part)
-        if abs(ours - found) <= bound:
-            return found, step * part
+        quotient = slope(step * part)
+        if abs(ours - quotient) <= bound:
+            return quotient, step * part
     return first, None
 
 
@@ -394,12 +394,12 @@ def _finite_differences(
         d = direction.reshape(x.shape) * step
         return float(phi({**point.chosen, name: x + d}) - phi({**point.chosen, name: x - d})) / (2 * step)
 
-    found = [
+    differences = [
         _beside_kinks(mine, partial(slope, direction=direction), _STEP, allowed)
         for mine, direction in zip(ours.tolist(), directions, strict=True)
     ]
     return (
         ours,
-        np.asarray([value for value, _ in found]),
-        min((step for _, step in found if step is not None), default=None),
+        np.asarray([value for value, _ in differences]),
+        min((step for _, step in differences if step is not None), default=None),
     )

@@ -99,13 +99,13 @@ class _Alone:
             return phi({**args, **at}, aux, key, held)
 
         theirs = jax.grad(value)(chosen)
-        found = {
+        errors = {
             "error": _largest(ours[name] - theirs[name] for name in self.wrt),
             "scale": _largest(theirs[name] for name in self.wrt),
         }
         if finite:
-            found |= self._along_a_direction(chosen, ours, value, phi.blocked(args, aux, key), keys[len(outputs) :])
-        return found
+            errors |= self._along_a_direction(chosen, ours, value, phi.blocked(args, aux, key), keys[len(outputs) :])
+        return errors
 
     def _along_a_direction(self, chosen: Arrays, ours: Arrays, value: Any, held: Any, keys: Any) -> dict[str, Any]:
         # No two elements move alike: where those that tie do, the tie is not noticed.
@@ -145,7 +145,7 @@ class NodeWitness:
 
     def _set_apart(self, env: Sequence[Any]) -> list[_Alone]:
         """The nodes that gradients pass through, each by itself; env tells which inputs are float arrays."""
-        index, found = self.program.index, []
+        index, apart = self.program.index, []
         differentiated = {nid for nid in index.input_nodes if self.program.name(nid) in self._wrt}
         for step in self.program.steps:
             node = index.nodes[step.nid]
@@ -164,11 +164,11 @@ class NodeWitness:
             except NNVMError:
                 continue  # a backward operator, whose meaning hangs on the node that it belongs to
             if alone.wrt:
-                found.append(alone)
-        return found
+                apart.append(alone)
+        return apart
 
     def _compare_all(self, values: dict[int, Any], key: Any, draws: Any, beside: Any) -> list[dict[str, Any]]:
-        found = []
+        errors = []
         for number, alone in enumerate(self.nodes):
             own = jax.random.fold_in(draws, number)
             wrt = {int(name[2:]) for name in alone.wrt}
@@ -177,8 +177,8 @@ class NodeWitness:
                 jnp.where(beside, moved(x, jax.random.fold_in(own, i)), x) if i in wrt else x
                 for i, x in enumerate(inputs)
             ]
-            found.append(alone.compare(inputs, key, own, self._finite))
-        return found
+            errors.append(alone.compare(inputs, key, own, self._finite))
+        return errors
 
     def examine(self, args: Arrays, aux: Arrays, key: Any, *, rtol: float, fd_rtol: float) -> list[NodeFinding]:
         """What differs at this point, node by node, in the order in which the nodes run."""

@@ -107,9 +107,9 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
         with image.open(io.BytesIO(data)) as opened:
             if flag == 0:
                 opened.draft("L", opened.size)  # a JPEG's own grey, which OpenCV takes
-            found = operations.exif_transpose(opened) if turned and flag >= 0 else opened
+            upright = operations.exif_transpose(opened) if turned and flag >= 0 else opened
             own = {"1": "L", "L": "L", "RGBA": "RGBA", "LA": "RGBA"}.get(opened.mode, "RGB")
-            pixels = np.asarray(found.convert("L" if flag == 0 else "RGB" if flag > 0 else own))
+            pixels = np.asarray(upright.convert("L" if flag == 0 else "RGB" if flag > 0 else own))
     except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
         raise _undecodable(where, data, str(error)) from None
     return pixels if pixels.ndim == 2 else np.ascontiguousarray(swap_red_and_blue(pixels))

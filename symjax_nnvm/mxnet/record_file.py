@@ -45,9 +45,9 @@ class RecordFile:
         """Where the index is; None where it was made and could not be written."""
         is_there = os.path.lexists(beside)
         read = whole_index if whole and index is None else read_index
-        found = read(beside, self.source) if is_there else None
-        if found is not None:
-            self.keys, self.offsets = found
+        entries = read(beside, self.source) if is_there else None
+        if entries is not None:
+            self.keys, self.offsets = entries
         else:
             self.offsets = make_index(self.source, progress)
             self.keys = np.arange(len(self.offsets))

@@ -111,8 +111,8 @@ def _in_any_layout(direction: Direction, of: Callable[[Any, Sizes], Convolution 
     that convolution."""
 
     def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str | None:
-        found = of(attrs.parsed, shapes)
-        return found and of_layout(direction, *found, dtype, backend.platform)
+        convolution = of(attrs.parsed, shapes)
+        return convolution and of_layout(direction, *convolution, dtype, backend.platform)
 
     return algorithm
 

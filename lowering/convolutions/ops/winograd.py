@@ -82,8 +82,8 @@ class WinogradParams(ChannelsLastParams):
 def _shapes(p: WinogradParams, ins: Shapes, outs: Shapes):
     """data (n, h, w, c), weight ((tile + 2)², c, f), bias (f,) → (n, h', w', f)."""
     weight = of_rank(ins[1], 3, "Input weight should be 3D: (factors, channels, filters)", param="algorithm")
-    (data, whole, *bias), found = channels_last_shapes(p, [ins[0], (*WINDOW, *weight[1:]), *ins[2:]], outs)
-    return [data, ((p.tile + 2) ** 2, *whole[2:]), *bias], found
+    (data, whole, *bias), results = channels_last_shapes(p, [ins[0], (*WINDOW, *weight[1:]), *ins[2:]], outs)
+    return [data, ((p.tile + 2) ** 2, *whole[2:]), *bias], results
 
 
 def _numbers(p: WinogradParams, outs: Sizes) -> int:

@@ -136,12 +136,12 @@ class Block:
         """The parameters of this block and, in order, of its children. select: a regular expression that whole names
         match from their beginning, such as ".*weight|.*bias"."""
         self._warn_of_unregistered()
-        found = ParameterDict(self._params.prefix)
+        params = ParameterDict(self._params.prefix)
         matches = re.compile(select or "").match
-        found.update({name: param for name, param in self.params.items() if matches(name)})
+        params.update({name: param for name, param in self.params.items() if matches(name)})
         for child in self._children.values():
-            found.update(child.collect_params(select=select))
-        return found
+            params.update(child.collect_params(select=select))
+        return params
 
     def _warn_of_unregistered(self) -> None:
         """Warn of blocks in lists and dicts, which are no children."""
@@ -159,10 +159,10 @@ class Block:
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         """Parameters by structural names: attributes from the root on, with dots."""
         prefix = prefix + "." if prefix else ""
-        found = {prefix + name: param for name, param in self._reg_params.items()}
+        params = {prefix + name: param for name, param in self._reg_params.items()}
         for name, child in self._children.items():
-            found |= child._collect_params_with_prefix(prefix + name)
-        return found
+            params |= child._collect_params_with_prefix(prefix + name)
+        return params
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all parameters. init: for those without an initialiser of their own; by default Uniform.

@@ -168,9 +168,9 @@ class DetRandomCropAug(DetAugmenter):
         """The part, and its objects."""
         for _ in range(self.max_attempts if self.enabled and 0 not in src.shape else 0):
             place = self._drawn(src.shape[0], src.shape[1])
-            found = place and self._objects(label, place, src.shape[0], src.shape[1])
-            if place and found is not None:
-                return fixed_crop(src, *place), found
+            objects = place and self._objects(label, place, src.shape[0], src.shape[1])
+            if place and objects is not None:
+                return fixed_crop(src, *place), objects
         return src, label
 
     def _drawn(self, height: int, width: int) -> Box | None:

@@ -264,27 +264,27 @@ def _as_label(numbers: np.ndarray) -> NDArray:
 
 def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
     """(labels, path) by number, of a list's lines. Raises RecordFormatError, FileError, OSError."""
-    found: dict[Any, tuple[np.ndarray, str]] = {}
+    images: dict[Any, tuple[np.ndarray, str]] = {}
     require_file(path)
     with open_regular(path) as file:
         for number, line in enumerate(bounded_lines(file, _LONGEST_LINE, RecordFormatError), 1):
             fields = line.decode("utf-8", "surrogateescape").strip().split("\t")
             try:
                 labels = np.array([float(field) for field in fields[1:-1]]).astype(dtype)
-                found[int(fields[0])] = labels, fields[-1]
+                images[int(fields[0])] = labels, fields[-1]
             except ValueError:
                 raise RecordFormatError(
                     f"{path}: line {number} is none of a list of images",
                     expected="a whole number, one or more numbers as labels, and a path, with tabs between",
                     got=repr(line[:200]),
                 ) from None
-    return found
+    return images
 
 
 def _listed(rows: Sequence[Any], dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
     """(labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …, path]."""
-    found: dict[Any, tuple[np.ndarray, str]] = {}
+    images: dict[Any, tuple[np.ndarray, str]] = {}
     for number, row in enumerate(rows, 1):
         labels = row[:-1] if len(row) > 2 or isinstance(row[0], Number) else row[0]
-        found[str(number)] = np.asarray(labels).astype(dtype), row[-1]
-    return found
+        images[str(number)] = np.asarray(labels).astype(dtype), row[-1]
+    return images

@@ -172,8 +172,8 @@ class DataParallelExecutorGroup:
 
     def get_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
         """Write parameters and states into these arrays."""
-        for targets, found in zip((arg_params, aux_params), self._module.get_params(), strict=True):
-            for name, array in found.items():
+        for targets, values in zip((arg_params, aux_params), self._module.get_params(), strict=True):
+            for name, array in values.items():
                 targets[name][:] = array
 
     def set_params(

@@ -188,5 +188,5 @@ class SVRGModule(Module):
 
 def _gradients(module: Module) -> list[dict[str, NDArray]]:
     """The gradients of a module's parameters by name, on each context."""
-    of = [{name: each.grad_dict[name] for name in module._param_names} for each in executors_of(module._bound)]
-    return [{name: array for name, array in found.items() if array is not None} for found in of]
+    by_context = [{name: each.grad_dict[name] for name in module._param_names} for each in executors_of(module._bound)]
+    return [{name: array for name, array in gradients.items() if array is not None} for gradients in by_context]

@@ -187,10 +187,10 @@ class NDArray(Arithmetic, Fluent):
             if arrays:
                 raise SymbolTypeError(f"type {type(arrays[0])} not supported: {self._operands}")
             return own(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
-        found = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
-        if not isinstance(found, np.ndarray) or "out" in kwargs:
-            return found
-        return like_jax(jax.device_put(found, self.context.device), self.context)
+        result = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
+        if not isinstance(result, np.ndarray) or "out" in kwargs:
+            return result
+        return like_jax(jax.device_put(result, self.context.device), self.context)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions: the array's method of that name, if it has one, else of the arrays in NumPy's

@@ -184,8 +184,8 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
 def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, algorithm: str) -> Array:
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
     if algorithm == "product":
-        found = pointwise.weight_gradient(ograd, data)
-        return found.reshape(*found.shape, *p.kernel)
+        gradient = pointwise.weight_gradient(ograd, data)
+        return gradient.reshape(*gradient.shape, *p.kernel)
     if algorithm == "whole":
         return contract(_flat(ograd), _flat(data), 0, 0).reshape(-1, *data.shape[1:])
     if algorithm == "rows":
@@ -194,8 +194,8 @@ def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, al
         return _shifts(p).weight_gradient(data, ograd)
     if algorithm != XLA:
         geometry = _geometry(p, data.shape, data.dtype)
-        found = directions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
-        return jnp.moveaxis(found, (-2, -1), (p.channel_axis, 0))
+        gradient = directions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
+        return jnp.moveaxis(gradient, (-2, -1), (p.channel_axis, 0))
     spec = _swapped(_specs(p))
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):

@@ -70,17 +70,17 @@ def overlap_add(part: Callable[[Number, Placing], Array], shape: tuple[int, ...]
     if math.prod(w.kernel) > places.WRITTEN_OUT:
         return _overlap_add_in_turn(lambda i: part(i, lambda x: x), shape, w)
     phases = _Phases.of(w)
-    found: list[Array] = []
+    sums: list[Array] = []
     for phase in itertools.product(*map(range, phases.counts)):
         parts = [
             part(int(np.ravel_multi_index(place, w.kernel)), partial(phases.at, phase, place))
             for place in phases.places(phase)
         ]
-        found.append(reduce(lax.add, parts))
+        sums.append(reduce(lax.add, parts))
     for axis, stride, count in reversed(list(zip(w.axes, phases.strides, phases.counts, strict=True))):
-        found = [_interleaved(found[i : i + count], axis, stride) for i in range(0, len(found), count)]
+        sums = [_interleaved(sums[i : i + count], axis, stride) for i in range(0, len(sums), count)]
     low = per_axis(len(shape), w.axes, phases.lows, 0)
-    return lax.slice(found[0], low, [a + d for a, d in zip(low, shape, strict=True)])
+    return lax.slice(sums[0], low, [a + d for a, d in zip(low, shape, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -268,19 +268,19 @@ def _reduce_by_doubling(x: Array, w: Windows, initial: float, function: Callable
     axis, kernel, stride = w.axes[0], w.kernel[0], w.stride[0]
     span = (w.counts[0] - 1) * stride + 1
     power, width, done = reached(x, w, initial), 1, 0
-    found: Array | None = None
+    reduced: Array | None = None
     while done < kernel:
         if kernel & width:
             part = lax.slice_in_dim(power, done, done + span, stride, axis)
-            found, done = part if found is None else function(found, part), done + width
+            reduced, done = part if reduced is None else function(reduced, part), done + width
         if done < kernel:
             pair = per_axis(x.ndim, (axis,), (2,))
             apart = per_axis(x.ndim, (axis,), (width,))
             ones = (1,) * x.ndim
             power = lax.reduce_window(power, _number(initial, x), function, pair, ones, "VALID", None, apart)
             width *= 2
-    assert found is not None
-    return found
+    assert reduced is not None
+    return reduced
 
 
 def _reduce_windows(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:

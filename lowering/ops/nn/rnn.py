@@ -180,12 +180,12 @@ def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: 
         pieces.append(linear(lambda a, at=at, end=at + size, shape=shape: a[at:end].reshape(shape), parameters))
         at += size
     per_cell = 2 if p.projection_size is None else 3
-    found = []
+    weights = []
     for k in range(len(p.cells)):
         matrices = [*pieces[k * per_cell : (k + 1) * per_cell], None][:3]
         biases = [layout.bias(bias) for bias in pieces[len(p.cells) * per_cell + 2 * k :][:2]]
-        found.append(Weights(layout, *matrices, *biases))
-    return found
+        weights.append(Weights(layout, *matrices, *biases))
+    return weights
 
 
 def _packed(weights: Sequence[Weights]) -> Any:
@@ -224,7 +224,7 @@ def _forward(
 ) -> Pass:
     weights = _unpacked(p, layout, inputs[1], dual.plain(inputs[0]).shape[-1])
     first = _first_carries(layout, inputs, len(weights))
-    found = Pass(layout, [], [], [])
+    results = Pass(layout, [], [], [])
     x = layout.batch_first(inputs[0])
     for layer in range(p.num_layers):
         outs = []
@@ -232,13 +232,13 @@ def _forward(
             k = layer * p.num_directions + d
             out, last, kept = _run(p, weights[k], x, first[k], valid, d == 1)
             outs.append(out)
-            found.last.append(last)
-            found.kept.append(kept)
+            results.last.append(last)
+            results.kept.append(kept)
         x = layout.joined(*outs) if len(outs) > 1 else outs[0]
-        found.outputs.append(x)
+        results.outputs.append(x)
         if mask is not None and layer < p.num_layers - 1:
             x = x * mask[layer]
-    return found
+    return results
 
 
 def _backward(
@@ -304,17 +304,17 @@ def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     layout = _layout(p, inputs[0])
     mask = _draw_mask(p, inputs[0], key) if p.has_mask else None
     valid = _valid(layout, inputs[0], lengths[0] if lengths else None)
-    found = _forward(p, layout, operands, valid, None if key is None or mask is None else layout.features_first(mask))
-    gates = [array for arrays in found.kept for array in arrays] if ops.KEPT[p.mode] else []
+    results = _forward(p, layout, operands, valid, None if key is None or mask is None else layout.features_first(mask))
+    gates = [array for arrays in results.kept for array in arrays] if ops.KEPT[p.mode] else []
     masks = [] if mask is None else [mask]
-    kept = [layout.features_first(array) for array in (*found.outputs[:-1], *gates)]
-    return [array.astype(inputs[0].dtype) for array in (*_visible(p, found), *masks, *kept)]
+    kept = [layout.features_first(array) for array in (*results.outputs[:-1], *gates)]
+    return [array.astype(inputs[0].dtype) for array in (*_visible(p, results), *masks, *kept)]
 
 
-def _visible(p: ops.RNNParams, found: Pass) -> list[Any]:
+def _visible(p: ops.RNNParams, results: Pass) -> list[Any]:
     """The outputs of the last layer and, where they are shown, the states after the last step."""
-    states = [_stacked(found.layout, states) for states in zip(*found.last, strict=True)] if p.state_outputs else []
-    return [found.layout.batch_first(found.outputs[-1]), *states]
+    states = [_stacked(results.layout, states) for states in zip(*results.last, strict=True)] if p.state_outputs else []
+    return [results.layout.batch_first(results.outputs[-1]), *states]
 
 
 @dataclass(frozen=True)

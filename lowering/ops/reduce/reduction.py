@@ -41,10 +41,10 @@ def _extreme(function: Callable[..., Array]) -> Callable[..., Array]:
     """A largest or smallest element, NaN where there is one: XLA's vectorised loops for CPUs lose it (jaxlib 0.12)."""
 
     def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
-        found = function(data, axes, keepdims=keepdims)
+        extreme = function(data, axes, keepdims=keepdims)
         if not jnp.issubdtype(data.dtype, jnp.floating):
-            return found
-        return jnp.where(jnp.isnan(data).any(axes, keepdims=keepdims), jnp.asarray(jnp.nan, data.dtype), found)
+            return extreme
+        return jnp.where(jnp.isnan(data).any(axes, keepdims=keepdims), jnp.asarray(jnp.nan, data.dtype), extreme)
 
     return reduction
 

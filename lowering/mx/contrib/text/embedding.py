@@ -138,9 +138,9 @@ class _TokenEmbedding(Vocabulary):
         listed_tokens = tokens if isinstance(tokens, list) else [tokens]
 
         def number(token: Any) -> int:
-            found = self._token_to_idx.get(token)
+            index = self._token_to_idx.get(token)
             backup = token.lower() if lower_case_backup else token
-            return self._token_to_idx.get(backup, UNKNOWN) if found is None else found
+            return self._token_to_idx.get(backup, UNKNOWN) if index is None else index
 
         vectors = nd.array(self.vectors.asnumpy()[[number(token) for token in listed_tokens]])
         return vectors if isinstance(tokens, list) else vectors[0]

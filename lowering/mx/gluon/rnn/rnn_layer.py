@@ -81,8 +81,8 @@ class _RNNLayer(HybridBlock):
             for direction in "lr"[: self._dir]:
                 for part, shape in shapes.items():
                     name, init = f"{direction}{layer}_{part}", initializers[part]
-                    found = self.params.get(name, shape=shape, init=init, allow_deferred_init=True, dtype=dtype)
-                    setattr(self, name, found)
+                    parameter = self.params.get(name, shape=shape, init=init, allow_deferred_init=True, dtype=dtype)
+                    setattr(self, name, parameter)
 
     def __repr__(self) -> str:
         rows, columns = self.l0_i2h_weight.shape
@@ -94,16 +94,16 @@ class _RNNLayer(HybridBlock):
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Any]:
         """The parameters under the names of the cells that do the same, as MXNet's files have them."""
         prefix += "." if prefix else ""
-        found = {}
+        parameters = {}
         for name, parameter in self._reg_params.items():
             match = _PARAMETER.match(name)
             assert match is not None, name
             direction, layer, group, kind = match.groups()
             cell = f"{direction}_cell." if self._dir == 2 else ""
-            found[f"{prefix}_unfused.{layer}.{cell}{group}_{kind}"] = parameter
+            parameters[f"{prefix}_unfused.{layer}.{cell}{group}_{kind}"] = parameter
         for name, child in self._children.items():
-            found.update(child._collect_params_with_prefix(prefix + name))
-        return found
+            parameters.update(child._collect_params_with_prefix(prefix + name))
+        return parameters
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
         """The output, and of an LSTM the cell, of each layer and direction."""

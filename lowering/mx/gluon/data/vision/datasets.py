@@ -39,8 +39,8 @@ class _Files(DownloadedDataset):
     def _path(self, *names: str) -> Path:
         """The first of some paths in the folder that is there. Raises ModelNotFoundError."""
         for name in names:
-            if (found := Path(self._root, name)).exists():
-                return found
+            if (path := Path(self._root, name)).exists():
+                return path
         missing = Path(self._root).absolute() / names[0]
         raise ModelNotFoundError(f"No such file: {missing}. {type(self).__name__} is read from files: {self._source}.")
 

@@ -52,8 +52,8 @@ class LinearBottleneck(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The output (n, channels, h / stride, w / stride)."""
-        found = self.out(x)
-        return F.elemwise_add(found, x) if self.use_shortcut else found
+        out = self.out(x)
+        return F.elemwise_add(out, x) if self.use_shortcut else out
 
 
 class MobileNet(Network):

@@ -40,9 +40,9 @@ class _BlockV1(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The output (n, channels, h / stride, w / stride)."""
-        found = self.body(x)
+        out = self.body(x)
         residual = self.downsample(x) if self.downsample else x
-        return F.Activation(self._sum(residual, found), act_type="relu")
+        return F.Activation(self._sum(residual, out), act_type="relu")
 
 
 class BasicBlockV1(_BlockV1):
