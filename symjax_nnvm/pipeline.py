@@ -155,11 +155,11 @@ def without(*names: str) -> Iterator[None]:
 class Need:
     """A need of a stage: a value of the options without which it does not run.
 
-    what: in words, after "needs". of: what the stage reads of it; None where it is missing.
+    what: in words, after "needs". read: what the stage reads of it; None where it is missing.
     """
 
     what: str
-    of: Callable[[Options], Hashable | None]
+    read: Callable[[Options], Hashable | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,11 +182,11 @@ class Stage:
 
     def missing(self, options: Options) -> list[str]:
         """The options that the stage needs and does not get, in words."""
-        return [need.what for need in self.needs if need.of(options) is None]
+        return [need.what for need in self.needs if need.read(options) is None]
 
     def key(self, options: Options) -> Hashable | None:
         """The values that the stage reads of the options; None where it does not run."""
-        values = [need.of(options) for need in self.needs]
+        values = [need.read(options) for need in self.needs]
         return None if None in values else (*values, self.reads(options))
 
     def __call__(self, graph: Graph, options: Options) -> Graph:

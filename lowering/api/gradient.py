@@ -75,7 +75,7 @@ class _Gradients:
         used = {name: value for name, value in args.items() if name in self._arguments}
         return used, {name: jnp.zeros_like(others[name]) for name in wanted}
 
-    def of(self, args: Arrays) -> GradientProgram:
+    def program(self, args: Arrays) -> GradientProgram:
         """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
         wrt = self._wrt
         if wrt is None:
@@ -119,7 +119,7 @@ def grad_fn(
     options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
-    on_auto_axes = under_auto_axes(lambda used, *rest: programs.of(used)(used, *rest))
+    on_auto_axes = under_auto_axes(lambda used, *rest: programs.program(used)(used, *rest))
 
     def grad(
         args: Arrays,
@@ -163,12 +163,12 @@ def differentiable(
     @jax.custom_vjp
     def call(args: Arrays, aux: Arrays, key: jax.Array | None):
         used, _ = programs.split(args)
-        outputs, new_aux, _ = programs.of(used).run_forward(used, aux, key)
+        outputs, new_aux, _ = programs.program(used).run_forward(used, aux, key)
         return outputs, new_aux
 
     def forward(args: Arrays, aux: Arrays, key: jax.Array | None):
         used, _ = programs.split(args)
-        program = programs.of(used)
+        program = programs.program(used)
         outputs, new_aux, residuals = program.run_forward(used, aux, key)
         # The program goes along: the backward part may be traced where another mesh is set, or none.
         return (outputs, new_aux), (jax.tree_util.Partial(program.run_backward), outputs, residuals, args, aux, key)

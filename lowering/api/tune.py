@@ -36,7 +36,7 @@ from lowering.core.options import chosen_options
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit, options_for
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape, variable_dtypes
@@ -80,7 +80,7 @@ def tune(
     table of the user's that is none.
     """
     known = shapes_by_name(shapes, "shapes", _CALL)
-    platform = here()
+    platform = current_platform()
     options = chosen_options(Options(platform=platform, is_train=is_train), compute_dtype)
     cases = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
     rows = []
@@ -132,7 +132,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     runners = {}
     for name in applicable(direction, g):
-        if name == LIBRARY and not (here() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
+        if name == LIBRARY and not (current_platform() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
         runners[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
@@ -140,9 +140,9 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
             factors = winograd_weight(weight, tile)
             rule = directions.TRANSFORMED[name]
             runners[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
-    block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
+    block = onednn.block(g, Epilogue()) if direction == "forward" and current_platform() == "cpu" else None
     if block is not None:
-        blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
+        blocks = Blocks.of_weight(block, g).lay(weight, jnp).ravel()
         library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
         runners[LIBRARY + CONSTANT] = partial(library, data, blocks)
     return runners

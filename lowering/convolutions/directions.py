@@ -53,11 +53,11 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     size = (seen, *padded.shape[2:-1])
     one = replace(g, batch=1, size=size, pad=(0,) * len(size))
 
-    def at(i: Array) -> Array:
+    def one_strip(i: Array) -> Array:
         start = [i // strips, i % strips * (rows * g.stride[0]), *[0] * len(size)]
         return rule(lax.dynamic_slice(padded, start, (1, *size, g.channels)), weight, one)[0]
 
-    by_strip = lax.map(at, jnp.arange(data.shape[0] * strips))
+    by_strip = lax.map(one_strip, jnp.arange(data.shape[0] * strips))
     out = by_strip.reshape(data.shape[0], strips * rows, *by_strip.shape[2:])
     return lax.slice_in_dim(out, 0, g.out_size[0], axis=1)
 

@@ -31,7 +31,7 @@ class Blocks(NamedTuple):
     groups: int
 
     @classmethod
-    def of(cls, block: int, g: Geometry) -> Blocks:
+    def of_weight(cls, block: int, g: Geometry) -> Blocks:
         """The blocks of a geometry's weight."""
         return cls(block, g.kernel, g.channels, g.filters, g.groups)
 

@@ -26,7 +26,7 @@ from lowering.core.segments import Segments, is_traced
 from lowering.core.steps import Environment, Recomputation, Step
 from lowering.messages.arguments import misfit, require_key
 from lowering.native.unpromised import UndecidedSizeError
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
@@ -188,7 +188,7 @@ class Program:
     @property
     def platform(self) -> str:
         """The platform on which the program runs: "cpu", "gpu", "tpu", or "any"."""
-        return self.options.platform or here(self.options.mesh)
+        return self.options.platform or current_platform(self.options.mesh)
 
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
         """The algorithm of a step: the plan's, or the same rule's choice where the plan did not know the shapes."""

@@ -25,7 +25,7 @@ from lowering.mx.context import Context, current_context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
 from lowering.serving.predictor import Predictor
-from lowering.xla.platforms import here, kind_of
+from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
@@ -106,7 +106,7 @@ class CachedProgram:
         return results
 
     def _functions_of(self, wrt: tuple[str, ...], context: Context) -> ExecutorFunctions:
-        platform = here() if context.device is None else kind_of(context.device)
+        platform = current_platform() if context.device is None else kind_of(context.device)
         functions = self._functions.get((wrt, platform))
         if functions is None:
             options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)

@@ -97,7 +97,7 @@ def _one_core() -> Sharding | None:
 
 def block(g: Geometry, epilogue: Epilogue, place: Sharding | None) -> int | None:
     """The block by which the result is right. place: where it is computed; None: on all cores."""
-    candidates = [Blocks.of(size, g) for size in BLOCKS]
+    candidates = [Blocks.of_weight(size, g) for size in BLOCKS]
     length = max(blocks.length for blocks in candidates)
     longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
     trial = _Trial(g, epilogue, (longer,), place=place)

@@ -107,7 +107,7 @@ class ConstantStore:
         for address, aval in zip(saved, jax.eval_shape(_computing(once), self._avals(once.arg_names)), strict=True):
             array = self.saved[address]
             if (array.shape, array.dtype) == (aval.shape, aval.dtype):
-                arrays[address] = put(array, self.placement.of())
+                arrays[address] = put(array, self.placement.sharding())
         return arrays
 
     def _compiling(
@@ -149,7 +149,7 @@ class ConstantStore:
         """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
         lowered = jit(_computing(once), platform=self._platform, once=True).lower(self._avals(once.arg_names))
         if self.placement.mesh is None:
-            compiled, where = lowered.compile, [self.placement.of()] * len(addresses)
+            compiled, where = lowered.compile, [self.placement.sharding()] * len(addresses)
         else:  # XLA says where on the mesh the results are stored
             executable = lowered.compile()
             compiled, where = lambda: executable, executable.output_shardings

@@ -327,7 +327,7 @@ class Predictor:
             made = making.result()
         if rows is None or stream is None:
             return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, stream, self._placement.of()), made)
+        return _Ready(Streams(compiled, made, rows, stream, self._placement.sharding()), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""

@@ -48,14 +48,14 @@ class Placement:
     declared: Mapping[str, PartitionSpec] = field(default_factory=dict)
     device: SingleDeviceSharding | None = None
 
-    def of(self, *axes: Any) -> Any:
-        """The sharding of an array whose axis i is split over axes[i] of the mesh; `of()`: every device has all."""
+    def sharding(self, *axes: Any) -> Any:
+        """Return the sharding of an array whose axis i is split over axes[i] of the mesh; without axes it is whole."""
         return self.device if self.mesh is None else NamedSharding(self.mesh, PartitionSpec(*axes))
 
     @property
     def platform(self) -> str:
         """The kind of the devices."""
-        return kind_of(next(iter(self.of().device_set)))
+        return kind_of(next(iter(self.sharding().device_set)))
 
     @property
     def _sizes(self) -> Mapping[str, int]:
@@ -78,15 +78,15 @@ class Placement:
             return self.device
         if name in self.declared:
             return self._by_rule(name, shape)
-        return self.batch(shape[0]) if shape else self.of()
+        return self.batch(shape[0]) if shape else self.sharding()
 
     def batch(self, size: int) -> Any:
         """The sharding of an array with `size` samples on axis 0: whole everywhere, if they cannot be split evenly."""
-        return self.of(self.data_axis) if size % self.parts == 0 else self.of()
+        return self.sharding(self.data_axis) if size % self.parts == 0 else self.sharding()
 
     def whole(self, tree: Any) -> Any:
         """Traced results that every device has, and so every process can read."""
-        return tree if self.mesh is None else jax.lax.with_sharding_constraint(tree, self.of())
+        return tree if self.mesh is None else jax.lax.with_sharding_constraint(tree, self.sharding())
 
     def readable(self, tree: Any) -> Any:
         """Traced results that this process is to read: `whole` where there are several processes."""
@@ -115,7 +115,7 @@ class Placement:
         fitting = [i for i, size in enumerate(shape) if size and size % self.parts == 0]
         if fitting:
             at = max(fitting, key=lambda i: (shape[i], -i))
-            return self.of(*(None,) * at, self.data_axis)
+            return self.sharding(*(None,) * at, self.data_axis)
         left: list[int] = list(shape)
         dealt: list[tuple[str, ...]] = [()] * len(shape)
         for axis in sorted(self.data_axis, key=lambda axis: -self._sizes[axis]):
@@ -124,7 +124,7 @@ class Placement:
             if fitting:
                 at = max(fitting, key=lambda i: (left[i], -i))
                 left[at], dealt[at] = left[at] // count, (*dealt[at], axis)
-        return self.of(*(axes or None for axes in dealt)) if any(dealt) else self.of()
+        return self.sharding(*(axes or None for axes in dealt)) if any(dealt) else self.sharding()
 
     def _check_rules(self, names: Iterable[str]) -> None:
         names = list(names)
@@ -140,7 +140,7 @@ class Placement:
         spec = self.declared.get(name) or next(matching, PartitionSpec())
         if self.mesh is not None:
             check_fits(self.mesh, spec, name, shape)
-        return self.of(*spec)
+        return self.sharding(*spec)
 
 
 DEFAULT_PLACEMENT = Placement()

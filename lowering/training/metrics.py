@@ -35,7 +35,7 @@ class Metric:
     output_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
 
-    def of(
+    def select(
         self,
         output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
@@ -122,7 +122,7 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
             f"Metric {name!r} compares each label with one output",
             expected=f"{len(labels)} outputs",
             got=len(outputs),
-            fix="Choose which: metrics.accuracy().of(output_names=[...], label_names=[...]).",
+            fix="Choose which: metrics.accuracy().select(output_names=[...], label_names=[...]).",
         )
     return list(zip(labels, outputs, strict=True))
 

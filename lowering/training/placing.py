@@ -26,9 +26,9 @@ def put_whole(placement: Placement, array: jax.Array) -> jax.Array:
     if placement.mesh is None:
         return array
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        data = place(jax.random.key_data(array), placement.of())
+        data = place(jax.random.key_data(array), placement.sharding())
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
-    return place(array, placement.of())
+    return place(array, placement.sharding())
 
 
 def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
@@ -57,7 +57,7 @@ def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, 
     others, which must ask, too."""
     if placement.processes == 1:
         return jax.device_get(dict(arrays))
-    gather = jax.jit(lambda array: array, out_shardings=placement.of())
+    gather = jax.jit(lambda array: array, out_shardings=placement.sharding())
     whole = ((name, gather(array)) for name, array in arrays.items())
     return {name: np.asarray(array) for name, array in whole if jax.process_index() == 0}
 
@@ -78,7 +78,7 @@ def put_batch(placement: Placement, batch: Mapping[str, Any], *, whole: bool = F
 def _put_rows(placement: Placement, name: str, value: Any, whole: bool) -> jax.Array:
     if whole or placement.processes == 1 or (isinstance(value, jax.Array) and not value.is_fully_addressable):
         return place(value, placement.batch(value.shape[0]))
-    split = placement.of(placement.data_axis)
+    split = placement.sharding(placement.data_axis)
     try:
         return jax.make_array_from_process_local_data(split, np.asarray(value))
     except ValueError as error:
@@ -104,7 +104,7 @@ def split_batch(placement: Placement, arrays: Mapping[str, jax.Array], axis: int
     if placement.mesh is None:
         return dict(arrays)
     specs = {name: placement.batch(array.shape[axis]).spec for name, array in arrays.items()}
-    return {n: constrained(array, placement.of(*(None,) * axis, *specs[n])) for n, array in arrays.items()}
+    return {n: constrained(array, placement.sharding(*(None,) * axis, *specs[n])) for n, array in arrays.items()}
 
 
 def split_for_update(placement: Placement, params: Arrays, grads: Arrays) -> tuple[Arrays, Arrays]:
@@ -140,15 +140,15 @@ def _slot_shardings(placement: Placement, opt_state: Any, params: Mapping[str, A
     shapes = _shapes(params)
     slots = placement.optimizer_slots(shapes)
 
-    def of(path: Any, leaf: Any) -> Any:
+    def slot_sharding(path: Any, leaf: Any) -> Any:
         names = (key.key for key in path if isinstance(key, jax.tree_util.DictKey))
         name = next((name for name in names if name in shapes), None)
         if name is None or len(leaf.shape) != len(shapes[name]):
-            return placement.of()
+            return placement.sharding()
         axes = enumerate(slots[name].spec)
-        return placement.of(*(axis if leaf.shape[i] == shapes[name][i] else None for i, axis in axes))
+        return placement.sharding(*(axis if leaf.shape[i] == shapes[name][i] else None for i, axis in axes))
 
-    return jax.tree_util.tree_map_with_path(of, opt_state)
+    return jax.tree_util.tree_map_with_path(slot_sharding, opt_state)
 
 
 def _shapes(arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

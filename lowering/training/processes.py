@@ -90,9 +90,9 @@ class Team:
         """The largest of the processes' numbers; every process must ask at the same step."""
         if self.size == 1:
             return number
-        mesh, whole = self._placement.mesh, self._placement.of()
+        mesh, whole = self._placement.mesh, self._placement.sharding()
         assert mesh is not None  # or there would be one process
-        each = self._placement.of(mesh.axis_names)
+        each = self._placement.sharding(mesh.axis_names)
         given = jax.make_array_from_callback((mesh.size,), each, lambda _: np.full(1, number, np.int32))
         return int(jax.jit(jnp.max, out_shardings=whole)(given))
 

@@ -42,7 +42,7 @@ class Tracker:
         self._output_names = list(output_names)
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
-            raise TrainingError("Two metrics share a name", got=names, fix="Name them: metric.of(name=...).")
+            raise TrainingError("Two metrics share a name", got=names, fix="Name them: metric.select(name=...).")
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)

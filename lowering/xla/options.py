@@ -16,7 +16,7 @@ import numpy as np
 
 from lowering.native.unpromised import OURS_ALONE, knows_option
 from lowering.xla.host_memory import installed_memory
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from lowering.xla.switches import XLAS, onednn_calls
 from symjax_nnvm.errors import LoweringError, NNVMError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
@@ -88,7 +88,7 @@ class Jitted:
         def traced(*args: Any) -> Any:
             self._made = True
             outputs = function(*args)
-            if (platform or here()) == "cpu" and (most := _bytes_of_largest(outputs)) > installed_memory():
+            if (platform or current_platform()) == "cpu" and (most := _bytes_of_largest(outputs)) > installed_memory():
                 raise _too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
             return outputs
 
@@ -99,7 +99,7 @@ class Jitted:
 
     @cached_property
     def _compiling(self) -> Any:
-        options = options_for(self._platform or here(), self._once)
+        options = options_for(self._platform or current_platform(), self._once)
         return self.plain if options is None else jax.jit(self._function, compiler_options=options, **self._options)
 
     def __call__(self, *args: Any) -> Any:

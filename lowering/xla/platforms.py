@@ -11,7 +11,7 @@ import jax.export
 from symjax_nnvm.errors import SymbolValueError, refuse_unknown
 from symjax_nnvm.pipeline import ANY, PLATFORMS, require_platform
 
-__all__ = ["device_of", "exported_for", "exported_kind", "here", "kind_of"]
+__all__ = ["current_platform", "device_of", "exported_for", "exported_kind", "kind_of"]
 
 _EXPORTED = {"cpu": "cpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}
 """`jax.export`'s platforms → those of `Options`."""
@@ -22,7 +22,7 @@ def kind_of(device: Any) -> str:
     return device.platform if device.platform in PLATFORMS else ANY
 
 
-def here(mesh: Any = None) -> str:
+def current_platform(mesh: Any = None) -> str:
     """Return the kind of a mesh's devices; without a mesh of devices, of the one on which JAX runs what is called now,
     which `jax.default_device` says."""
     if isinstance(mesh, jax.sharding.Mesh):

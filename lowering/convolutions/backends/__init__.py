@@ -12,7 +12,7 @@ from lowering.convolutions.backends.onednn import OneDnn, compiling, for_this_ma
 from lowering.convolutions.backends.xla_onednn import XlaOneDnn
 from lowering.native import unpromised
 from lowering.xla.options import options_for
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from lowering.xla.switches import OURS, SWITCH, XLAS, onednn_calls
 from symjax_nnvm.pipeline import Options
 
@@ -27,7 +27,7 @@ ONE_CORE = Backend(owned=True, one_core=True)
 
 def placed(options: Options) -> Options:
     """Return options that name the platform on which the program runs, and the backend that it has there."""
-    platform = options.platform or here(options.mesh)
+    platform = options.platform or current_platform(options.mesh)
     wish = options.backend if isinstance(options.backend, Backend) else Backend()
     alone = options.mesh is None or options.mesh.size == 1
     kind = _kind(wish, options) if platform == "cpu" and alone else Backend

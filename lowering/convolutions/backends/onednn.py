@@ -123,7 +123,7 @@ class OneDnn(Backend):
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
         """Return the layout of the weight that it takes; None where it computes no such geometry and what follows."""
         size = (block_of_a_core if self.one_core else block)(geometry, epilogue)
-        return None if size is None else Blocks.of(size, geometry).layout
+        return None if size is None else Blocks.of_weight(size, geometry).layout
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
         """Return whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are

@@ -106,12 +106,12 @@ Convolution = tuple[ConvolutionGeometry, Sequence[int]]
 """A convolution's parameters, and the shape of its data."""
 
 
-def _in_any_layout(direction: Direction, of: Callable[[Any, Sizes], Convolution | None]) -> Rule:
-    """FAlgorithm of an operator that is a direction of a convolution. of: its parameters and the shapes of its inputs →
-    that convolution."""
+def _in_any_layout(direction: Direction, read: Callable[[Any, Sizes], Convolution | None]) -> Rule:
+    """FAlgorithm of an operator that is a direction of a convolution. read: its parameters and the shapes of its inputs
+    → that convolution."""
 
     def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str | None:
-        convolution = of(attrs.parsed, shapes)
+        convolution = read(attrs.parsed, shapes)
         return convolution and of_layout(direction, *convolution, dtype, backend.platform)
 
     return algorithm

@@ -21,7 +21,7 @@ from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, 
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
-from lowering.xla.platforms import here, kind_of
+from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,
     GradientError,
@@ -181,12 +181,12 @@ class NDArray(Arithmetic, Fluent):
         Python's operators with one of NumPy's numbers are the array's own. Raises SymbolTypeError, a TypeError, for
         operators with NumPy's arrays, as MXNet does.
         """
-        own = _OPERATORS.get(ufunc.__name__) if method == "__call__" and "out" not in kwargs else None
-        if own is not None:
+        operation = _OPERATORS.get(ufunc.__name__) if method == "__call__" and "out" not in kwargs else None
+        if operation is not None:
             arrays = [each for each in inputs if isinstance(each, np.ndarray) and each.ndim]
             if arrays:
                 raise SymbolTypeError(f"type {type(arrays[0])} not supported: {self._operands}")
-            return own(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
+            return operation(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
         result = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
         if not isinstance(result, np.ndarray) or "out" in kwargs:
             return result
@@ -688,7 +688,7 @@ def _described(given: Any, arrays: list[NDArray]) -> Any:
 def _surroundings(context: Context) -> tuple[bool, str]:
     """Whether this thread trains, and the platform of a context."""
     device = context.device
-    return recording.is_training(), here() if device is None else kind_of(device)
+    return recording.is_training(), current_platform() if device is None else kind_of(device)
 
 
 def _prepare(
@@ -745,7 +745,7 @@ def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
 def _shape_after(function: str, shape: tuple[int, ...], *params: tuple[str, Any]) -> tuple[int, ...]:
     """The shape that an operator makes of an array's shape."""
     symbol = function_named(function)(Symbol.create_variable(variable_name(0)), **dict(params))
-    expression = shared_expression(symbol, 1, False, here())
+    expression = shared_expression(symbol, 1, False, current_platform())
     outputs, _ = jax.eval_shape(expression.forward, [jax.ShapeDtypeStruct(shape, np.float32)], None)
     return outputs[0].shape
 

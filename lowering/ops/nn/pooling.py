@@ -69,11 +69,11 @@ def overlap_add(part: Callable[[Number, Placing], Array], shape: tuple[int, ...]
     """
     if math.prod(w.kernel) > places.WRITTEN_OUT:
         return _overlap_add_in_turn(lambda i: part(i, lambda x: x), shape, w)
-    phases = _Phases.of(w)
+    phases = _Phases.of_windows(w)
     sums: list[Array] = []
     for phase in itertools.product(*map(range, phases.counts)):
         parts = [
-            part(int(np.ravel_multi_index(place, w.kernel)), partial(phases.at, phase, place))
+            part(int(np.ravel_multi_index(place, w.kernel)), partial(phases.place_in_cells, phase, place))
             for place in phases.places(phase)
         ]
         sums.append(reduce(lax.add, parts))
@@ -98,7 +98,7 @@ class _Phases:
     cells: tuple[int, ...]
 
     @classmethod
-    def of(cls, w: Windows) -> _Phases:
+    def of_windows(cls, w: Windows) -> _Phases:
         strides = tuple(min(s, k) if n == 1 else s for s, k, n in zip(w.stride, w.kernel, w.counts, strict=True))
         counts = tuple(min(s, k) for s, k in zip(strides, w.kernel, strict=True))
         lows = tuple(pad if s > k else 0 for pad, s, k in zip(w.pads, strides, w.kernel, strict=True))
@@ -113,7 +113,7 @@ class _Phases:
         firsts = [(j + pad - low) % s for j, pad, low, s in shifts]
         return itertools.product(*map(range, firsts, self.w.kernel, self.strides))
 
-    def at(self, phase: tuple[int, ...], place: tuple[int, ...], x: Array) -> Array:
+    def place_in_cells(self, phase: tuple[int, ...], place: tuple[int, ...], x: Array) -> Array:
         """In each cell the number of the window that has the cell's element of a phase at a place."""
         config, begin, end = [(0, 0, 0)] * x.ndim, [0] * x.ndim, list(x.shape)
         for i, axis in enumerate(self.w.axes):

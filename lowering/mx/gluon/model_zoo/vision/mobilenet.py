@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, variant
 from symjax_nnvm.io.files import StrPath
 
 _V1 = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
@@ -99,14 +99,14 @@ def get_mobilenet(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNet:
     """MobileNet with so many channels, a multiplier. pretrained, ctx, root: as of `alexnet`."""
-    return made(MobileNet, (multiplier,), f"mobilenet{float(multiplier)}", pretrained, ctx, root, kwargs)
+    return make_network(MobileNet, (multiplier,), f"mobilenet{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNetV2:
     """MobileNet v2 with so many channels, a multiplier. pretrained, ctx, root: as of `alexnet`."""
-    return made(MobileNetV2, (multiplier,), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root, kwargs)
+    return make_network(MobileNetV2, (multiplier,), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 
 _MULTIPLIERS = {"1_0": 1.0, "0_75": 0.75, "0_5": 0.5, "0_25": 0.25}

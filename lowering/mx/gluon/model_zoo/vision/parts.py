@@ -30,7 +30,7 @@ class Network(HybridBlock):
         return self.output(self.features(x))
 
 
-def made(
+def make_network(
     kind: Callable[..., Any],
     args: tuple[Any, ...],
     name: str,

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence, variant
 from symjax_nnvm.io.files import StrPath
 
 
@@ -199,7 +199,7 @@ def get_resnet(
     kind, layers, channels = resnet_spec[num_layers]
     args = resnet_block_versions[version - 1][kind], layers, channels
     name = f"resnet{num_layers}_v{version}"
-    return made(resnet_net_versions[version - 1], args, name, pretrained, ctx, root, kwargs)
+    return make_network(resnet_net_versions[version - 1], args, name, pretrained, ctx, root, kwargs)
 
 
 resnet18_v1, resnet34_v1, resnet50_v1, resnet101_v1, resnet152_v1 = (
