@@ -60,7 +60,7 @@ class RecordFile:
         return Path(self.source.path)
 
     def __len__(self) -> int:
-        """The number of records."""
+        """Return the number of records."""
         return len(self.offsets)
 
     @overload
@@ -68,7 +68,7 @@ class RecordFile:
     @overload
     def __getitem__(self, i: int | np.integer) -> bytes: ...
     def __getitem__(self, i: int | np.integer | slice) -> bytes | RecordFile:
-        """The bytes of record i; of a slice, a RecordFile of those records. Raises IndexError past the end."""
+        """Return the bytes of record i; of a slice, a RecordFile of those records. Raises IndexError past the end."""
         return self.select(i) if isinstance(i, slice) else read_record(self.source, self._offset(i))
 
     def __iter__(self) -> Iterator[bytes]:
