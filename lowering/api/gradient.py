@@ -33,12 +33,12 @@ _CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args 
 
 
 def is_float_array(value: Any) -> bool:
-    """Whether an array-like has a floating-point dtype, bfloat16 included."""
+    """Return whether an array-like has a floating-point dtype, bfloat16 included."""
     return jnp.issubdtype(jnp.result_type(value), jnp.floating)
 
 
 class _Gradients:
-    """Gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
+    """Holds gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
 
     def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, options: Options, zeros_if_unreachable: bool):
         self._programs = Programs(require_symbol(symbol, "the gradient function"))
@@ -57,7 +57,7 @@ class _Gradients:
         return self._programs.gradient(on_mesh_around(replace(self._options, wrt=wrt)), args)
 
     def split(self, args: Arrays) -> tuple[Arrays, dict[str, jax.Array]]:
-        """The arguments of the graph, and zeros for those asked for that it does not have. Raises GradientError."""
+        """Return the arguments of the graph, and zeros for those it lacks. Raises GradientError."""
         if not self._zeros:
             return args, {}
         others = {name: value for name, value in args.items() if name not in self._arguments}
@@ -76,7 +76,7 @@ class _Gradients:
         return used, {name: jnp.zeros_like(others[name]) for name in wanted}
 
     def program(self, args: Arrays) -> GradientProgram:
-        """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
+        """Return the program for these arguments: `wrt`, or every argument of floating-point dtype."""
         wrt = self._wrt
         if wrt is None:
             wrt = tuple(name for name in self._arguments if name in args and is_float_array(args[name]))

@@ -100,7 +100,7 @@ def tune(
 
 
 def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Iterator[tuple[Direction, Geometry]]:
-    """Each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
+    """Yield each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
     programs = Programs(symbol)
     infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # what does not fit is told in the network's terms
     graph = programs.plan(options).graph
@@ -119,8 +119,8 @@ def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Ite
 
 
 def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
-    """Algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and training
-    have it, and so is its gradient; what is made of it once is made before."""
+    """Map algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and
+    training have it, and so is its gradient; what is made of it once is made before."""
     rng = np.random.default_rng(0)
 
     def array(*shape: int) -> jax.Array:
@@ -156,12 +156,12 @@ def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, firs
 
 
 def _channels_last(weight: jax.Array) -> jax.Array:
-    """(f, c / g, *kernel) → (*kernel, c / g, f)."""
+    """Map (f, c / g, *kernel) → (*kernel, c / g, f)."""
     return jnp.moveaxis(weight, (0, 1), (-1, -2))
 
 
 def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
-    """Median seconds of each, in turn: three rounds of all, then of those that may be the fastest, for so long."""
+    """Give median seconds of each, in turn: three rounds of all, then of those that may be the fastest, for so long."""
     times: dict[str, list[float]] = {name: [] for name in functions}
 
     def one_round(names: Sequence[str]) -> None:
@@ -186,14 +186,14 @@ def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float
 
 
 def row(direction: Direction, g: Geometry, times: dict[str, float]) -> Measured:
-    """Medians as a row of the table, to a hundredth of a percent."""
+    """Return medians as a row of the table, to a hundredth of a percent."""
     figures = {name: float(f"{seconds * 1e3:.4g}") for name, seconds in times.items()}
     constant = {name.removesuffix(CONSTANT): ms for name, ms in figures.items() if name.endswith(CONSTANT)}
     return Measured(direction, g, {name: ms for name, ms in figures.items() if not name.endswith(CONSTANT)}, constant)
 
 
 def machine() -> str:
-    """The processor's name and the number of cores."""
+    """Return the processor's name and the number of cores."""
     names = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
     return f"{names[0] if names else system.machine()}, {len(names) or 1} cores"
 

@@ -22,7 +22,7 @@ Arrays = dict[str, jax.Array]
 
 
 def put_whole(placement: Placement, array: jax.Array) -> jax.Array:
-    """An array, or a PRNG key, that every device has."""
+    """Return an array, or a PRNG key, that every device has."""
     if placement.mesh is None:
         return array
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
@@ -32,7 +32,7 @@ def put_whole(placement: Placement, array: jax.Array) -> jax.Array:
 
 
 def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
-    """A value of a state, in memory of its own, since a step consumes it.
+    """Return a value of a state, in memory of its own, since a step consumes it.
 
     Where the dtype is the value's own there is nothing to compute: `jnp.array` compiles a program for each shape.
     """
@@ -45,7 +45,7 @@ def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
 
 
 def first_optimizer_state(placement: Placement, init: Any, params: Arrays) -> Any:
-    """The optimiser's first state, of which no device makes more than it holds."""
+    """Return the optimiser's first state, of which no device makes more than it holds."""
     if placement.mesh is None:
         return init(params)
     shardings = _slot_shardings(placement, jax.eval_shape(init, params), params)
@@ -53,7 +53,7 @@ def first_optimizer_state(placement: Placement, init: Any, params: Arrays) -> An
 
 
 def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
-    """Whole arrays, one after the other; with several processes in the first of them alone, and no values in the
+    """Return whole arrays, one after the other; with several processes in the first of them alone, and no values in the
     others, which must ask, too."""
     if placement.processes == 1:
         return jax.device_get(dict(arrays))
@@ -66,7 +66,7 @@ def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, 
 
 
 def put_batch(placement: Placement, batch: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
-    """A batch on the devices. With several processes each gives its rows; whole: each gives the whole batch.
+    """Return a batch on the devices. With several processes each gives its rows; whole: each gives the whole batch.
 
     An array without axes is left for `Inputs.prepare` to tell of.
     """
@@ -92,7 +92,7 @@ def _put_rows(placement: Placement, name: str, value: Any, whole: bool) -> jax.A
 
 
 def gives_whole(data: Any) -> bool:
-    """Whether each process gets whole batches of this data: of `Batches` that is not told its share."""
+    """Return whether each process gets whole batches of this data: of `Batches` that is not told its share."""
     return getattr(data, "shard", data) is None
 
 
@@ -100,7 +100,7 @@ def gives_whole(data: Any) -> bool:
 
 
 def split_batch(placement: Placement, arrays: Mapping[str, jax.Array], axis: int = 0) -> Arrays:
-    """Traced arrays, split over the data axes along one of theirs that can be."""
+    """Return traced arrays, split over the data axes along one of theirs that can be."""
     if placement.mesh is None:
         return dict(arrays)
     specs = {name: placement.batch(array.shape[axis]).spec for name, array in arrays.items()}
@@ -108,7 +108,7 @@ def split_batch(placement: Placement, arrays: Mapping[str, jax.Array], axis: int
 
 
 def split_for_update(placement: Placement, params: Arrays, grads: Arrays) -> tuple[Arrays, Arrays]:
-    """Parameters and gradients split as the optimiser's arrays are, so that each device updates its own part."""
+    """Return parameters and gradients split as the optimiser's arrays are, so that each device updates its own part."""
     if placement.mesh is None:
         return params, grads
     shardings = placement.optimizer_slots(_shapes(params))
@@ -119,7 +119,7 @@ def split_for_update(placement: Placement, params: Arrays, grads: Arrays) -> tup
 
 
 def settled(placement: Placement, state: TrainState) -> TrainState:
-    """The state that a step ends with, split as the one was that it began with."""
+    """Return the state that a step ends with, split as the one was that it began with."""
     if placement.mesh is None:
         return state
     arguments = placement.parameters(_shapes({**state.params, **state.frozen}))
@@ -135,8 +135,8 @@ def settled(placement: Placement, state: TrainState) -> TrainState:
 
 
 def _slot_shardings(placement: Placement, opt_state: Any, params: Mapping[str, Any]) -> Any:
-    """The shardings of the arrays of an optimiser's state: as the parameter on whose path they are, along each axis
-    that they have as it does."""
+    """Return the shardings of the arrays of an optimiser's state: as the parameter on whose path they are, along each
+    axis that they have as it does."""
     shapes = _shapes(params)
     slots = placement.optimizer_slots(shapes)
 

@@ -35,7 +35,7 @@ def placed(options: Options) -> Options:
 
 
 def _kind(wish: Backend, options: Options) -> type[Backend]:
-    """The backend of one CPU. XLA makes its calls where this library compiles, which gives the option for it."""
+    """Return the backend of one CPU. XLA makes its calls where this library compiles, which gives the option for it."""
     word = onednn_calls()
     if word == OURS and (wish.owned or _may_be_undone(options)):
         return OneDnn
@@ -44,7 +44,7 @@ def _kind(wish: Backend, options: Options) -> type[Backend]:
 
 @cache
 def xla_makes_calls() -> bool:
-    """Whether XLA makes calls of oneDNN itself where it is asked to."""
+    """Return whether XLA makes calls of oneDNN itself where it is asked to."""
     return unpromised.makes_onednn_calls({**(options_for("cpu") or {}), **dict.fromkeys(unpromised.OURS_ALONE, "True")})
 
 
@@ -57,7 +57,7 @@ def described() -> str:
 
 
 def _may_be_undone(options: Options) -> bool:
-    """Whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights in a
-    library's layout cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
+    """Return whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights
+    in a library's layout cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
     cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
     return options.constants is None and not options.witness and not cached
