@@ -128,7 +128,7 @@ def grad(
 
 
 def _dependent(gradient: NDArray, variable: NDArray) -> NDArray:
-    """A gradient that is on the tape, if only as one that depends on nothing: its own gradient is zero."""
+    """Return a gradient that is on the tape, if only as one that depends on nothing: its own gradient is zero."""
     if gradient.entry is not None:
         return gradient
     a, b = (Symbol.create_variable(variable_name(i)) for i in range(2))
@@ -172,7 +172,7 @@ def get_symbol(x: NDArray) -> Symbol:
 
 
 def _moved(entry: NodeEntry, values: Mapping[str, NodeEntry], copies: Mapping[Node, Node]) -> NodeEntry:
-    """An entry of a call's own graph in the graph of all calls."""
+    """Return an entry of a call's own graph in the graph of all calls."""
     if entry.node.is_variable:
         return values[entry.node.name]
     return NodeEntry(copies[entry.node], entry.index, entry.version)
@@ -194,7 +194,7 @@ def _gradients(
     retain: bool,
     summed: set[Leaf] | None = None,
 ) -> Gradients:
-    """The gradient of each leaf that the heads were computed of, unless it is requested as "null".
+    """Return the gradient of each leaf that the heads were computed of, unless it is requested as "null".
 
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
     in the new one: Python has added it.
@@ -240,7 +240,7 @@ def _gradients(
 
 
 def _wanted(calls: Sequence[Call], request: Callable[[Leaf], str]) -> set[Call]:
-    """The calls that leaves whose gradients are wanted went into."""
+    """Return the calls that leaves whose gradients are wanted went into."""
     wanted: set[Call] = set()
     for call in reversed(calls):
         if any(_is_wanted(entry, wanted, request) for entry in call.entries):
@@ -259,7 +259,7 @@ def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
 
 
 def _calls(heads: Sequence[NDArray]) -> list[Call]:
-    """The calls that the heads came from, the last first. Raises GradientError for those that are used up."""
+    """Return the calls that the heads came from, the last first. Raises GradientError for those that are used up."""
     calls: set[Call] = set()
     pending = [head.entry for head in heads]
     while pending:
@@ -280,8 +280,8 @@ def _through(
     adding: set[Leaf],
     create_graph: bool,
 ) -> Iterator[tuple[Any, NDArray, bool]]:
-    """The gradients of what a call was given: where it came from, the gradient, and whether that is the sum with the
-    old one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
+    """Yield the gradients of what a call was given: its source, the gradient, and whether that is the sum with the old
+    one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
     heads = [
         like_jax(_zeros_like(output)) if gradient is None else gradient
         for output, gradient in zip(call.outputs, partial, strict=True)
@@ -314,7 +314,7 @@ def _through(
 def _plain_gradients(
     call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray], onto: Mapping[str, jax.Array]
 ) -> list[NDArray]:
-    """The gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
+    """Return the gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
     states = {name: array.value for name, array in call.states.items()}
     call_arguments = call.values, call.key, [head.value for head in heads], call.outputs
     gradients, written = call.expression.gradients(wrt, *call_arguments, states, onto)
@@ -324,7 +324,7 @@ def _plain_gradients(
 
 
 def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
-    """The same as a call on the tape: the gradient of a symbol is a symbol."""
+    """Return the same as a call on the tape: the gradient of a symbol is a symbol."""
     if call.key is not None:
         problem = "A gradient with create_graph=True goes through a random operator, whose numbers are gone"
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")

@@ -114,7 +114,7 @@ class CachedProgram:
         return functions
 
     def _listed(self, functions: ExecutorFunctions, values: Sequence[jax.Array]) -> tuple[list[Any], list[Any]]:
-        """Arguments and states in the order of the functions."""
+        """Return arguments and states in the order of the functions."""
         named = dict(zip(self.names, values, strict=True))
         return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
 
@@ -153,7 +153,7 @@ class CachedOp:
 
 
 class _RecordedCall:
-    """What a call of a program was on the tape: it computes its gradients from the residuals of its forward pass."""
+    """Records what a call of a program was on the tape: it computes gradients from its forward pass's residuals."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _RecordedCall:
         self._residuals, self._drawn = residuals, drawn
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
-        """None: what Python adds to is the executor's."""
+        """Return None: what Python adds to is the executor's."""
         return ()
 
     def gradients(
@@ -182,7 +182,7 @@ class _RecordedCall:
         states: Mapping[str, jax.Array],
         onto: Mapping[str, jax.Array],
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """As of `eager.Expression`: gradients by name, and states that computing them wrote."""
+        """Return as `eager.Expression` does: gradients by name, and states that computing them wrote."""
         functions = self._functions
         needed = [head if needs else None for needs, head in zip(functions.required_heads, heads, strict=True)]
         args, aux = self._program._listed(functions, values)
@@ -197,7 +197,7 @@ class _RecordedCall:
 
 
 class _Serving:
-    """A network in inference: a `Predictor` of its parameters, as long as they do not change.
+    """Represents a network in inference: a `Predictor` of its parameters, as long as they do not change.
 
     The first parameters get one at once. Those that come after a change get one when they have stayed the same for
     some calls, which are more each time: a network that is validated while it trains does without.
@@ -211,7 +211,7 @@ class _Serving:
         self._calls = self._patience = 0
 
     def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
-        """The outputs, or None where no Predictor serves."""
+        """Return the outputs, or None where no Predictor serves."""
         if context.device is not None or not self._may_serve:
             return None
         parameters = [value for value, data in zip(values, self._is_data, strict=True) if not data]
@@ -240,7 +240,7 @@ class _Serving:
 
     @cached_property
     def _may_serve(self) -> bool:
-        """Whether a Predictor computes the same: not of graphs that draw, that call Python or that read labels."""
+        """Tell whether a Predictor computes the same: not of graphs that draw, that call Python or that read labels."""
         program = self._programs.forward(Options())
         labels = label_variables(self._symbol)
         return any(self._is_data) and not (program.needs_key or program.segments or labels)

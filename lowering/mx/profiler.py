@@ -29,7 +29,7 @@ _COLUMNS = ("Count", "Total", "Min", "Max", "Avg")
 
 
 class _Profiler:
-    """The file that is written, the folder of a trace that is being taken, and the events of those that were."""
+    """Holds the file that is written, the folder of a trace that is being taken, and the events of those that were."""
 
     def __init__(self):
         self.filename = "profile.json"
@@ -59,7 +59,7 @@ class _Profiler:
                 self.events += [{**e, "ts": e["ts"] + self._offset} if "ts" in e else e for e in events if e]
 
     def so_far(self) -> list[dict[str, Any]]:
-        """The events until now; a trace that is being taken goes on."""
+        """Return the events until now; a trace that is being taken goes on."""
         if self.folder is not None:
             self.stop()
             self.start()
@@ -181,7 +181,7 @@ def dump_profile() -> None:
 
 
 class _Named:
-    """What a script marks in the trace."""
+    """Represents what a script marks in the trace."""
 
     def __init__(self, domain: Domain | None, name: str):
         self.domain, self.name = domain, name
@@ -196,7 +196,7 @@ class _Named:
 
 
 class _Span(_Named):
-    """A time, from `start` to `stop` in one thread."""
+    """Represents a time, from `start` to `stop` in one thread."""
 
     def __init__(self, domain: Domain | None, name: str):
         super().__init__(domain, name)

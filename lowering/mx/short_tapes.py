@@ -36,7 +36,7 @@ def short_tape_gradients(
     rows: list[Any] = []
 
     def place(entry: Any) -> tuple[int, int] | None:
-        """(number of the call, of its output), or (-1, number of the leaf)."""
+        """Return (number of the call, of its output), or (-1, number of the leaf)."""
         if not isinstance(entry, Leaf):
             return None if entry is None else (numbers[entry[0]], entry[1])
         if entry not in numbers:
@@ -66,7 +66,7 @@ def short_tape_gradients(
 
 
 class _Backward:
-    """The backward pass of a tape. calls: how often the tape was differentiated."""
+    """Represents the backward pass of a tape. calls: how often the tape was differentiated."""
 
     def __init__(self, calls: Sequence[Call], entries: Sequence[Sequence[Any]], heads: Sequence[Any]):
         self.calls = 0
@@ -81,7 +81,7 @@ class _Backward:
                     self._wanted[i].append((name, entry))
 
     def _run(self, arrays: Sequence[Any], given: Sequence[jax.Array | None]) -> dict[int, jax.Array]:
-        """The gradients by the numbers of leaves. arrays: of each call the values, the key and the outputs."""
+        """Return the gradients by the numbers of leaves. arrays: of each call the values, the key and the outputs."""
         sums: dict[Any, jax.Array] = {}
 
         def add(entry: Any, gradient: jax.Array) -> None:

@@ -128,7 +128,7 @@ def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = Fal
 
 
 def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
-    """An array of NumPy's as an NDArray: of dtype, or where that is "asnumpy" of its own. NDArrays are as they are."""
+    """Return an array of NumPy's as an NDArray: of dtype, or where that is "asnumpy" of its own. NDArrays stay."""
     if isinstance(value, NDArray):
         return value
     return array(value, ctx, np.asarray(value).dtype if isinstance(dtype, str) else dtype)
@@ -137,7 +137,7 @@ def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
 def _named(
     given: Given | None, names: Sequence[str], what: str, dtype: Any = None, ctx: Any = None
 ) -> dict[str, NDArray]:
-    """Arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
+    """Return arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
     if given is None:
         given = {}
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
@@ -283,14 +283,14 @@ _PROJECTION = "__random_proj"
 
 
 def _of_dtype(given: Tolerance, dtype: Any, default: float) -> float:
-    """The tolerance that is given of a dtype, else the default."""
+    """Return the tolerance that is given of a dtype, else the default."""
     if isinstance(given, Mapping):
         return {np.dtype(key): value for key, value in given.items()}.get(np.dtype(dtype), default)
     return default if given is None else given
 
 
 def _is_wide(net: Symbol, args: Mapping[str, NDArray]) -> bool:
-    """Whether a network of float64 arguments has nothing in it that is narrower."""
+    """Return whether a network of float64 arguments has nothing in it that is narrower."""
     wide = {name: np.float64 if _is_float(value) else value.dtype for name, value in args.items()}
     try:
         _, kinds, _ = net.get_internals().infer_type(**wide, **{_PROJECTION: np.float64})
@@ -316,7 +316,7 @@ def _in_float64(
     eps: float,
     use_forward_train: bool,
 ) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
-    """(gradients by central differences, by the network's own gradient)."""
+    """Return (gradients by central differences, by the network's own gradient)."""
     values, aux = ({name: _wide(value) for name, value in each.items()} for each in (args, states))
     with jax.enable_x64(True):
         given = {**values, _PROJECTION: projection}
@@ -330,7 +330,7 @@ def _in_float64(
 
 
 def _differences(function: Callable[[np.ndarray], float], at: np.ndarray, eps: float) -> np.ndarray:
-    """The gradient of a function of an array, by central differences."""
+    """Return the gradient of a function of an array, by central differences."""
     gradient = np.zeros(at.shape)
     for index in np.ndindex(at.shape):
         ends = []

@@ -107,7 +107,7 @@ class ImageIter(DataIter):
         self.reset()
 
     def _sequence(self, shuffle: bool, num_parts: int, part_index: int) -> list[Any] | None:
-        """The numbers of the images; None for records that come one after the other."""
+        """Return the numbers of the images; None for records that come one after the other."""
         if self.imgrec is None:
             keys = list(self.imglist or ())
         elif self.imgidx is not None:
@@ -160,7 +160,7 @@ class ImageIter(DataIter):
         return DataBatch([array(data)], [array(label)], pad=pad)
 
     def _empty(self) -> Batch:
-        """Where the images and labels of a batch are put."""
+        """Return where the images and labels of a batch are put."""
         shape = self.batch_size, *self.data_shape
         return np.zeros(shape, np.float32), np.zeros(self.provide_label[0][1], np.float32)
 
@@ -258,12 +258,12 @@ class ImageIter(DataIter):
 
 
 def _as_label(numbers: np.ndarray) -> NDArray:
-    """A label as MXNet's iterators hand it on; 64 bits are what JAX makes of them, without a warning for each image."""
+    """Return a label as MXNet's iterators hand it on; JAX narrows 64 bits, without a warning for each image."""
     return array(numbers, dtype=jax.dtypes.canonicalize_dtype(numbers.dtype))
 
 
 def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
-    """(labels, path) by number, of a list's lines. Raises RecordFormatError, FileError, OSError."""
+    """Return (labels, path) by number, of a list's lines. Raises RecordFormatError, FileError, OSError."""
     images: dict[Any, tuple[np.ndarray, str]] = {}
     require_file(path)
     with open_regular(path) as file:
@@ -282,7 +282,7 @@ def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
 
 
 def _listed(rows: Sequence[Any], dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
-    """(labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …, path]."""
+    """Give (labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …, path]."""
     images: dict[Any, tuple[np.ndarray, str]] = {}
     for number, row in enumerate(rows, 1):
         labels = row[:-1] if len(row) > 2 or isinstance(row[0], Number) else row[0]

@@ -15,7 +15,7 @@ Arrays = list[list[NDArray | None]]
 
 
 def _of_module(name: str, doc: str) -> Any:
-    """A property that is one of the module."""
+    """Return a property that is one of the module."""
     return property(lambda self: getattr(self._module, name), doc=doc)
 
 

@@ -98,7 +98,7 @@ def same_array(array1: NDArray, array2: NDArray) -> bool:
 
 
 def _wide(value: Any) -> np.ndarray:
-    """An array in which differences lose nothing."""
+    """Return an array in which differences lose nothing."""
     array = np.asarray(value)
     return array if array.dtype.kind in "biu" else np.asarray(array, np.float64)
 

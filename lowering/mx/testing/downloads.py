@@ -72,7 +72,7 @@ def _copy(read: Callable[[int], bytes], path: Path, source: object) -> None:
 
 
 def _has_no_host(error: OSError) -> bool:
-    """Whether another try would meet the same: names are not resolved."""
+    """Return whether another try would meet the same: names are not resolved."""
     return isinstance(error, urllib.error.URLError) and "Name or service" in str(error.reason)
 
 

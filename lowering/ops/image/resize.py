@@ -16,7 +16,7 @@ _SIZES = Numbers("the pixels that a pixel is made of are found when the program 
 
 
 def _matrix(new: int, old: int, *, interp: int, shrinks: bool) -> Matrix:
-    """What each new pixel takes of each old one, along an axis."""
+    """Return what each new pixel takes of each old one, along an axis."""
     columns, weights = ops.taps(new, old, interp, shrinks)
     rows = np.broadcast_to(np.arange(new)[:, None], columns.shape)
     used = weights != 0
@@ -28,7 +28,7 @@ def _shrinks(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
 
 
 def _channels_first(x: Array) -> Array:
-    """(h, w, c) or (n, h, w, c) → (n, c, h, w)."""
+    """Map (h, w, c) or (n, h, w, c) → (n, c, h, w)."""
     return jnp.moveaxis(x if x.ndim == 4 else x[None], -1, 1)
 
 

@@ -37,7 +37,7 @@ def per_axis(ndim: int, axes: Sequence[int], values: Sequence[Any], default: Any
 
 
 def _reach(counts: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The extent of one place of all windows."""
+    """Return the extent of one place of all windows."""
     return [(n - 1) * stride + 1 for n, stride in zip(counts, strides, strict=True)]
 
 

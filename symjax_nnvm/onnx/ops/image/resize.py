@@ -11,7 +11,7 @@ from symjax_nnvm.ops.image import resize as ops
 
 
 def _matrix(new: int, old: int, interp: int, shrinks: bool) -> np.ndarray:
-    """What each new pixel takes of each old one: (new, old)."""
+    """Return what each new pixel takes of each old one: (new, old)."""
     columns, weights = ops.taps(new, old, interp, shrinks)
     matrix = np.zeros((new, old), np.float32)
     np.add.at(matrix, (np.arange(new)[:, None], columns), weights)

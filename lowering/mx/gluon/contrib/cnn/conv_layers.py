@@ -104,7 +104,7 @@ class DeformableConvolution(HybridBlock):
         return self.act(convolved) if self.act else convolved
 
     def _inputs(self, F: Any, x: Any, offset: Any) -> dict[str, Any]:
-        """The operator's inputs but the weights."""
+        """Return the operator's inputs but the weights."""
         return {"data": x, "offset": offset}
 
     def _alias(self) -> str:

@@ -21,7 +21,7 @@ densenet_spec = {
 
 
 def _activated(*convolution: Any, **options: Any) -> list[Any]:
-    """Normalisation, activation and a convolution, in this order."""
+    """Return normalisation, activation and a convolution, in this order."""
     return [nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(*convolution, use_bias=False, **options)]
 
 

@@ -28,7 +28,7 @@ class RELU6(HybridBlock):
 
 
 def _convolution(channels: int, *place: int, groups: int = 1, activation: Any = None) -> list[Any]:
-    """A convolution, normalisation and what activates. place: kernel, strides, padding."""
+    """Return a convolution, normalisation and what activates. place: kernel, strides, padding."""
     parts = [nn.Conv2D(channels, *(place or (1,)), groups=groups, use_bias=False), nn.BatchNorm(scale=True)]
     return [*parts, activation()] if activation else parts
 

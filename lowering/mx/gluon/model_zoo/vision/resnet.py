@@ -39,7 +39,7 @@ class _BlockV1(HybridBlock):
         return x + residual
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The output (n, channels, h / stride, w / stride)."""
+        """Return the output (n, channels, h / stride, w / stride)."""
         out = self.body(x)
         residual = self.downsample(x) if self.downsample else x
         return F.Activation(self._sum(residual, out), act_type="relu")
@@ -66,7 +66,7 @@ class BottleneckV1(_BlockV1):
 
 
 class _BlockV2(HybridBlock):
-    """Convolutions, before each of which is normalised and activated; the input is added.
+    """Runs convolutions, before each of which is normalised and activated; the input is added.
 
     channels, stride, downsample: as of version 1.
     """
@@ -85,7 +85,7 @@ class _BlockV2(HybridBlock):
         raise NotImplementedError
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The output (n, channels, h / stride, w / stride)."""
+        """Return the output (n, channels, h / stride, w / stride)."""
         residual = x
         for i in range(1, self._count + 1):
             x = F.Activation(getattr(self, f"bn{i}")(x), act_type="relu")
@@ -113,7 +113,7 @@ class BottleneckV2(_BlockV2):
 
 
 class _ResNet(Network):
-    """Images (n, 3, 224, 224) → (n, classes).
+    """Maps images (n, 3, 224, 224) → (n, classes).
 
     block: the class of blocks. layers: blocks of each stage. channels: of the first convolution, then of each stage.
     thumbnail: for images of 32 pixels: one convolution 3x3 begins.
