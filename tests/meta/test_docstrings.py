@@ -18,17 +18,18 @@ _ELSEWHERE = re.compile(r"\.(mx|ops|imports)(\.|$)")
 """Packages whose docstrings are descriptions of operators, or of MXNet's names."""
 
 _BEGINS = re.compile(
-    r"abandon|add|adds|append|apply|ask|assign|begin|bound|build|calculate|call|cast|change|check|"
-    r"checks|choose|chooses|close|collects|compare|compile|complete|compose|compute|connect|convert|copy|"
-    r"count|create|cut|declare|decode|describe|describes|draw|draws|drop|encode|end|enter|estimate|"
-    r"evaluate|export|fill|find|fold|follow|forget|freeze|fuse|gather|get|give|gives|group|have|hold|"
-    r"holds|implements|import|infer|initialise|insert|is|join|keep|keeps|lay|leave|let|link|list|lists|"
-    r"load|lock|look|looks|lower|make|map|match|measure|merge|move|name|names|nest|note|number|offers|"
-    r"open|order|pack|parse|parses|pass|place|plan|plot|presents|print|prints|prove|put|puts|raise|"
-    r"read|reads|record|records|refuse|register|remove|rename|replace|report|reports|represents|request|"
-    r"respell|return|rewrite|run|runs|save|send|serve|set|show|skip|slice|sort|split|start|stop|store|"
-    r"substitute|summarize|take|takes|tell|tells|trace|train|trains|turn|undo|unpack|update|upgrade|"
-    r"validate|visit|wait|walk|warn|word|wrap|write|writes|yield"
+    r"abandon|add|adds|append|apply|ask|assign|be|begin|bind|bound|build|calculate|call|cast|change|"
+    r"check|checks|choose|chooses|close|collects|compare|compile|complete|compose|compute|connect|convert|"
+    r"copy|count|create|cut|declare|decode|describe|describes|draw|draws|drop|encode|end|enter|estimate|"
+    r"evaluate|export|fill|fills|find|finds|fold|follow|forget|free|freeze|fuse|gather|get|give|gives|"
+    r"go|group|have|hold|holds|implements|import|infer|initialise|insert|is|iterates|join|keep|keeps|"
+    r"lay|leave|let|link|list|lists|load|lock|look|looks|lower|make|map|maps|match|measure|merge|"
+    r"move|multiplies|name|names|nest|note|number|offers|open|order|pack|parse|parses|pass|place|plan|"
+    r"plot|presents|print|prints|prove|push|put|puts|raise|read|reads|record|records|refuse|register|"
+    r"remove|rename|replace|report|reports|represents|request|reshape|respell|return|rewrite|run|runs|"
+    r"save|send|serve|set|show|shuffle|skip|slice|sort|split|stands|start|stop|store|substitute|sum|"
+    r"summarize|take|takes|tell|tells|trace|train|trains|turn|turns|undo|unpack|update|upgrade|upsample|"
+    r"use|validate|visit|wait|walk|warn|word|wrap|write|writes|yield"
 )
 """Verbs that a first sentence begins with: orders of functions, statements of classes."""
 
@@ -80,14 +81,25 @@ def public() -> Iterator[tuple[str, Any]]:
                     yield f"{name}.{short}.{key}", method
 
 
+def defined(node: ast.AST, hidden: bool = False) -> Iterator[tuple[Any, bool]]:
+    """Yield the functions and classes in a syntax tree, and whether each is private or inside what is."""
+    for child in ast.iter_child_nodes(node):
+        inner = hidden
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            private = hidden or (child.name[0] == "_" and child.name[:2] != "__")
+            yield child, private
+            inner = private or not isinstance(child, ast.ClassDef)
+        yield from defined(child, inner)
+
+
 def written() -> Iterator[tuple[str, str]]:
-    """Yield the docstrings of all functions and classes, private and inner ones too, by their place."""
+    """Yield the docstrings in all modules by their place; of those of `_ELSEWHERE` private and inner ones alone."""
     for name, path in modules().items():
-        if _ELSEWHERE.search(name):
-            continue
-        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
-            defines = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            if defines and (docstring := ast.get_docstring(node)):
+        if name.startswith("symjax_nnvm.ops."):
+            continue  # rules, whose docstrings are formulas for the operators' page
+        for node, private in defined(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            docstring = ast.get_docstring(node)
+            if docstring and (private or not _ELSEWHERE.search(name)):
                 yield f"{path}:{node.lineno} {node.name}", docstring
 
 
