@@ -24,7 +24,7 @@ def reshaped_arrays(
     partial_shaping: bool,
     allow_up_sizing: bool,
 ) -> tuple[list[ArrayCell], list[ArrayCell | None] | None, list[ArrayCell]]:
-    """(arguments, gradients, states) of `Executor.reshape`. Raises BindError."""
+    """Return (arguments, gradients, states) of `Executor.reshape`. Raises BindError."""
     args, grads, aux = arrays
     refuse_unknown(BindError, "reshape: the graph has no", shapes, symbol.list_inputs(), "names")
     arg_shapes, aux_shapes = _infer(symbol, args, aux, shapes)
@@ -44,7 +44,7 @@ def reshaped_arrays(
 
 
 def _infer(symbol: Symbol, args: Cells, aux: Cells, shapes: Mapping[str, Any]) -> tuple[Shapes, Shapes]:
-    """Shapes of arguments and states that follow from the given ones; what they do not decide stays."""
+    """Return shapes of arguments and states that follow from the given ones; what they do not decide stays."""
     try:
         inferred, _, _ = symbol.infer_shape_partial(**shapes)
         decided = [is_known(shape_from_legacy(shape)) for shape in inferred]

@@ -27,7 +27,7 @@ from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
 from lowering.mx.waiting import WaitingCall, source_of
 from lowering.serving.predictor import Predictor
-from lowering.xla.platforms import here, kind_of
+from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
@@ -122,7 +122,7 @@ class CachedProgram:
         randomness: Randomness,
         context: Context,
     ) -> list[NDArray]:
-        """The outputs of a call on the tape, which are computed when they are read, or with its gradients."""
+        """Return the outputs of a call on the tape, which are computed when they are read, or with its gradients."""
         kinds = tuple((array.cell.shape, array.cell.dtype) for array in arrays)
         known = self._waiting.get((functions, is_train, kinds))
         if known is None:
@@ -138,11 +138,11 @@ class CachedProgram:
     def _origins(
         self, functions: ExecutorFunctions, entries: Sequence[recording.Entry | None]
     ) -> list[recording.Entry | None]:
-        """Where the inputs came from that gradients are computed of."""
+        """Return where the inputs came from that gradients are computed of."""
         return [entry if name in functions.wrt else None for name, entry in zip(self.names, entries, strict=True)]
 
     def _functions_of(self, wrt: tuple[str, ...], context: Context) -> ExecutorFunctions:
-        platform = here() if context.device is None else kind_of(context.device)
+        platform = current_platform() if context.device is None else kind_of(context.device)
         functions = self._functions.get((wrt, platform))
         if functions is None:
             options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)
@@ -153,7 +153,7 @@ class CachedProgram:
 def _listed(
     functions: ExecutorFunctions, names: Sequence[str], values: Sequence[jax.Array]
 ) -> tuple[list[Any], list[Any]]:
-    """Arguments and states in the order of the functions."""
+    """Return arguments and states in the order of the functions."""
     named = dict(zip(names, values, strict=True))
     return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
 
@@ -192,7 +192,7 @@ class CachedOp:
 
 
 class _Function:
-    """A program with its gradient, as calls on the tape run it: a `Differentiable` of `waiting` if it has no states.
+    """Runs a program and its gradient as calls on the tape do, those that wait among them.
 
     names: of its inputs. monitored: its values are kept, too.
     """
@@ -241,14 +241,14 @@ class _Function:
 
 
 class _RecordedCall:
-    """What a call of a program was on the tape: it computes its gradients from the residuals of its forward pass."""
+    """Records what a call of a program was on the tape: it computes gradients from its forward pass's residuals."""
 
     def __init__(self, function: _Function, drawn: Randomness, residuals: Any = None):
         self.function, self.drawn, self.residuals = function, drawn, residuals
         self.names, self.symbol = function.names, function.symbol
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
-        """None: what Python adds to is the executor's."""
+        """Return none: what Python adds to is the executor's."""
         return ()
 
     def gradients(
@@ -261,13 +261,13 @@ class _RecordedCall:
         states: Mapping[str, jax.Array],
         onto: Mapping[str, jax.Array],
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """As of `eager.Expression`: gradients by name, and states that computing them wrote."""
+        """Compute as `eager.Expression` does: gradients by name, and states that computing them wrote."""
         named, written = self.function.backward(values, self.drawn, heads, outputs, self.residuals, states)
         return {name: named[name] for name in wrt}, written
 
 
 class _Serving:
-    """A network in inference: a `Predictor` of its parameters, as long as they do not change.
+    """Serves a network in inference: by a `Predictor` of its parameters, as long as they do not change.
 
     The first parameters get one at once. Those that come after a change get one when they have stayed the same for
     some calls, which are more each time: a network that is validated while it trains does without.
@@ -281,7 +281,7 @@ class _Serving:
         self._calls = self._patience = 0
 
     def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
-        """The outputs, or None where no Predictor serves."""
+        """Return the outputs, or None where no Predictor serves."""
         if context.device is not None or not self._may_serve:
             return None
         parameters = [value for value, data in zip(values, self._is_data, strict=True) if not data]
@@ -310,7 +310,7 @@ class _Serving:
 
     @cached_property
     def _may_serve(self) -> bool:
-        """Whether a Predictor computes the same: not of graphs that draw, that call Python or that read labels."""
+        """Return whether a Predictor computes the same: not of graphs that draw, call Python or read labels."""
         program = self._programs.forward(Options())
         labels = label_variables(self._symbol)
         return any(self._is_data) and not (program.needs_key or program.segments or labels)

@@ -31,8 +31,11 @@ Place = tuple[int, int]
 
 
 class _Given(NamedTuple):
-    """What a call gives to the program of its tape: its values, None for those that the program computes; what its
-    random numbers are drawn from; and its outputs, None for those of a call that waits."""
+    """Holds what a call gives to the program of its tape.
+
+    values: None for those that the program computes. drawn: what random numbers are made from. outputs: None of a call
+    that waits.
+    """
 
     values: list[jax.Array | None]
     drawn: Any
@@ -40,8 +43,11 @@ class _Given(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """What the program of a tape knows of a call: its function; where its inputs came from on the tape; which of them
-    are outputs of calls that wait; shapes and dtypes of the others."""
+    """Holds what the program of a tape knows of a call.
+
+    function: what computes it. entries: where its inputs came from on the tape. links: those inputs that are outputs of
+    calls that wait. kinds: shapes and dtypes of the others.
+    """
 
     function: Any
     entries: tuple[Place | None, ...]
@@ -52,7 +58,7 @@ class _Row(NamedTuple):
 def short_tape_gradients(
     calls: Sequence[Call], heads: Sequence[Any], given: Sequence[jax.Array | None], request: Callable[[Leaf], str]
 ) -> dict[Leaf, jax.Array] | None:
-    """The gradient of each leaf that is not requested as "null"; None where it is to be computed call by call.
+    """Return the gradient of each leaf that is not requested as "null"; None where it is to be computed call by call.
 
     calls: the last first; the outputs of those that wait are computed, too. heads: entries on the tape. given: their
     gradients, None for ones.
@@ -96,7 +102,7 @@ def short_tape_gradients(
 
 
 def _ran(calls: Sequence[Call]) -> bool:
-    """Whether calls are those of a short tape that one program may differentiate."""
+    """Return whether calls are those of a short tape that one program may differentiate."""
     if len(calls) > _LONGEST or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return False
     return all(
@@ -105,17 +111,17 @@ def _ran(calls: Sequence[Call]) -> bool:
 
 
 def _wait_together(waiting: Sequence[WaitingCall], calls: Sequence[Call]) -> bool:
-    """Whether calls all wait, on the same device, and are few enough for one program."""
+    """Return whether calls all wait, on the same device, and are few enough for one program."""
     return len(waiting) == len(calls) <= _MOST_WAITING and len({call.device for call in waiting}) == 1
 
 
 def _function_of(call: Call) -> Any:
-    """What computes a call's gradients: the same object for the same calls of every step."""
+    """Return what computes a call's gradients: the same object for the same calls of every step."""
     return call.expression.function if isinstance(call, WaitingCall) else call.expression
 
 
 def _inputs_of(call: Call, numbers: Mapping[Any, int]) -> tuple[tuple[Place | None, ...], _Given]:
-    """What links a call to those on the tape that wait, and what it gives. numbers: of the calls."""
+    """Return what links a call to those on the tape that wait, and what it gives. numbers: of the calls."""
     if not isinstance(call, WaitingCall):
         return (None,) * len(call.values), _Given(list(call.values), call.key, call.outputs)
     linked = [type(source) is tuple and source[0] in numbers for source in call.sources]
@@ -126,7 +132,7 @@ def _inputs_of(call: Call, numbers: Mapping[Any, int]) -> tuple[tuple[Place | No
 
 
 def _gradients_of(function: Any, wrt: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
-    """(values, what is drawn from, heads, outputs, residuals) → gradients by name."""
+    """Return (values, what is drawn from, heads, outputs, residuals) → gradients by name."""
     backward = function.backward_of(wrt)
     if not isinstance(function, Expression):
         return backward
@@ -134,7 +140,10 @@ def _gradients_of(function: Any, wrt: tuple[str, ...]) -> Callable[..., dict[str
 
 
 class _TapeProgram:
-    """The backward pass of a tape, and the forward pass of the calls that wait. calls: how often it was asked for."""
+    """Runs the backward pass of a tape, and the forward pass of the calls that wait.
+
+    calls: how often it was asked for.
+    """
 
     def __init__(self, rows: Sequence[_Row], heads: Sequence[Any]):
         self.calls = 0
@@ -144,7 +153,7 @@ class _TapeProgram:
     def _run(
         self, given: Sequence[_Given], head_grads: Sequence[jax.Array | None]
     ) -> tuple[dict[int, jax.Array], list[Sequence[jax.Array] | None]]:
-        """(The gradients by the numbers of leaves, the outputs of the calls that wait)."""
+        """Return (the gradients by the numbers of leaves, the outputs of the calls that wait)."""
         calls: list[Any] = [(known.values, known.outputs, None) for known in given]
         for i in reversed(range(len(calls))):  # what was called first comes first
             values, outputs, residuals = calls[i]
@@ -161,7 +170,7 @@ class _TapeProgram:
     def _gradients(
         self, calls: Sequence[tuple[Any, Any, Any]], drawn: Sequence[Any], head_grads: Sequence[jax.Array | None]
     ) -> dict[int, jax.Array]:
-        """The gradients by the numbers of leaves. calls: of each the values, the outputs and the residuals."""
+        """Return the gradients by the numbers of leaves. calls: of each the values, the outputs and the residuals."""
         wanted = self._wanted([values for values, _, _ in calls])
         sums: dict[Any, jax.Array] = {}
 
@@ -182,7 +191,7 @@ class _TapeProgram:
         return {number: gradient for (call, number), gradient in sums.items() if call < 0}
 
     def _wanted(self, values: Sequence[Sequence[jax.Array]]) -> list[list[tuple[str, Place]]]:
-        """Of each call the inputs that gradients go through, by name. values: of the inputs."""
+        """Return the inputs of each call that gradients go through, by name. values: of the inputs."""
         wanted: list[list[tuple[str, Place]]] = [[] for _ in self._rows]
         for i in reversed(range(len(wanted))):
             row = self._rows[i]

@@ -95,7 +95,7 @@ def reset_np() -> None:
 
 @contextmanager
 def _switched(active: bool = True) -> Iterator[None]:
-    """A block with the dialect on or off. Raises CallError for on."""
+    """Enter a block with the dialect on or off. Raises CallError for on."""
     set_np_shape(active)
     yield
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 
@@ -24,26 +24,13 @@ Source = Any
 """What an input is computed from: a jax.Array, or (a call that waits, number of its output)."""
 
 
-class Differentiable(Protocol):
-    """A function of arrays with its gradient, both compiled, and traceable: what calls that wait run. drawn: what
-    random numbers are made from."""
-
-    names: Sequence[str]
-
-    def forward(self, values: Sequence[jax.Array], drawn: Any) -> tuple[Sequence[jax.Array], Any]:
-        """Return the outputs, and the residuals that the gradient reads."""
-        ...
-
-    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
-        """Return (values, drawn, heads, outputs, residuals) → gradients by name."""
-        ...
-
-
 class WaitingCall(Call):
-    """A call on the tape that is not computed yet. Its values and outputs are empty until `run`.
+    """Records a call that is not computed yet. Its values and outputs are empty until `run`.
 
-    expression: has a `function`, what its random numbers are `drawn` from, and `residuals`, which `run` sets. device:
-    where its outputs are, None where JAX decides.
+    expression: has `residuals`, which `run` sets; what its random numbers are `drawn` from; and a `function`, the same
+    object for the same calls of every step, with `names` and with two functions that may be traced: `forward(values,
+    drawn)` → (outputs, residuals), and `backward_of(wrt)`, that is (values, drawn, heads, outputs, residuals) →
+    gradients by name. device: where its outputs are, None where JAX decides.
     """
 
     __slots__ = ("_cells", "depth", "device", "sources")
@@ -56,11 +43,11 @@ class WaitingCall(Call):
 
     @property
     def waits(self) -> bool:
-        """Whether it is not computed yet."""
+        """Return whether it is not computed yet."""
         return not self.outputs
 
     def arrays(self, kinds: Sequence[Any], context: Context) -> list[NDArray]:
-        """The outputs as arrays on the tape. kinds: what has their shapes and dtypes."""
+        """Return the outputs as arrays on the tape. kinds: what has their shapes and dtypes."""
         cells = [WaitingCell(self, i, kind, self.device) for i, kind in enumerate(kinds)]
         self._cells = [*map(weakref.ref, cells)]
         return [NDArray(cell, context, (self, i)) for i, cell in enumerate(cells)]
@@ -89,7 +76,7 @@ class WaitingCall(Call):
 
 
 class WaitingCell(ArrayCell):
-    """The cell of an output of a call that waits: who reads it has the call run."""
+    """Holds an output of a call that waits: who reads it has the call run."""
 
     __slots__ = ("__weakref__", "_call", "_held", "_number")
 
@@ -101,13 +88,13 @@ class WaitingCell(ArrayCell):
 
     @property
     def source(self) -> Source:
-        """What it is computed from; the array, if it is there."""
+        """Return what it is computed from; the array, if it is there."""
         call = self._call
         return self._held if call is None else (call, self._number)
 
     @property
     def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The array, computed now if it was not yet."""
+        """Return the array, computed now if it was not yet."""
         call = self._call
         if call is not None:
             call.run()
@@ -126,13 +113,13 @@ class WaitingCell(ArrayCell):
 
 
 def source_of(array: NDArray) -> Source:
-    """What an array is computed from; it is not waited for, unless too many calls wait for each other."""
+    """Return what an array is computed from; it is not waited for, unless too many calls wait for each other."""
     source = array.cell.source if type(array.cell) is WaitingCell else None
     return source if type(source) is tuple and source[0].depth < _DEEPEST else array.value
 
 
 def value_of(source: Source) -> jax.Array:
-    """The array of a source, computed now if it was not yet."""
+    """Return the array of a source, computed now if it was not yet."""
     if type(source) is not tuple:
         return source
     call, number = source

@@ -112,7 +112,7 @@ class HybridBlock(Block):
     # -- the graph ---------------------------------------------------------------------------------------------------
 
     def _get_graph(self, *args: Any) -> tuple[Any, ...]:
-        """(input variables, symbol) of the block, traced once: `data` for one input, `data0`, `data1` … for several."""
+        """Return (input variables, symbol) of the block, traced once: `data`, of several inputs `data0`, `data1` …."""
         if self._cached_graph:
             return self._cached_graph
         flat, self._in_format = _flatten(args, "input")

@@ -241,7 +241,7 @@ class Trainer:
 
     @property
     def _updater(self) -> Any:
-        """The updater whose states are written: the store's, or that of the first context."""
+        """Return the updater whose states are written: the store's, or that of the first context."""
         return self._kvstore._updater if self._kvstore is not None and self._update_on_kvstore else self._updaters[0]
 
 

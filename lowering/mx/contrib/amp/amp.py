@@ -190,7 +190,7 @@ def _refuse_others(trainer: Any) -> None:
 
 
 def _operators(names: Names) -> set[Op]:
-    """Operators by name. Raises OpNotRegisteredError."""
+    """Return operators by name. Raises OpNotRegisteredError."""
     return {Op.get(name) for name in names or ()}
 
 
