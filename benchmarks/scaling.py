@@ -64,11 +64,11 @@ class Abstracts:
             names = [key.key for key in path if isinstance(key, jax.tree_util.DictKey)]
             like = next((self.momenta[name] for name in names if name in self.momenta), None)
             fits = like is not None and like.shape == leaf.shape
-            where = like.sharding if like is not None and fits else self._placement.of()
+            where = like.sharding if like is not None and fits else self._placement.sharding()
             return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where)
 
         key = jax.eval_shape(lambda: jax.random.key(0))
-        whole = self._placement.of()
+        whole = self._placement.sharding()
         return TrainState(
             params=self.params,
             frozen={},

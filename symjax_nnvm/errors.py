@@ -95,27 +95,27 @@ class ComposeError(NNVMError):
 
 
 class UnusedInputError(ComposeError, AssertionError, ValueError):
-    """An input of a loop that its body does not use: an AssertionError of MXNet's foreach, a ValueError of its
+    """Reports an input of a loop that its body does not use: an AssertionError of MXNet's foreach, a ValueError of its
     while_loop."""
 
 
 class SymbolTypeError(NNVMError, TypeError):
-    """A Python value of a type that a symbol function does not take."""
+    """Reports a Python value of a type that a symbol function does not take."""
 
 
 class NotASymbolError(SymbolTypeError):
-    """A value in the place of a symbol. argument: which one, in words; value: what was given."""
+    """Reports a value in the place of a symbol. argument: which one, in words; value: what was given."""
 
     argument: str = ""
     value: object = None
 
 
 class SymbolValueError(NNVMError, ValueError):
-    """A Python value that a symbol function does not take."""
+    """Reports a Python value that a symbol function does not take."""
 
 
 class SymbolIndexError(NNVMError, IndexError):
-    """An output number that a symbol does not have."""
+    """Reports an output number that a symbol does not have."""
 
 
 class NotImplementedForSymbol(NNVMError, TypeError, NotImplementedError):
@@ -140,11 +140,11 @@ class InferenceError(NNVMError):
 
 
 class FileError(NNVMError, OSError):
-    """A path that cannot be read or written for what it is: no regular file, too large for its kind."""
+    """Reports a path that cannot be read or written for what it is: no regular file, too large for its kind."""
 
 
 class MissingFolderError(FileError, FileNotFoundError):
-    """A file that cannot be written because its folder does not exist."""
+    """Reports a file that cannot be written because its folder does not exist."""
 
 
 class ParamsFormatError(NNVMError, ValueError):
@@ -265,12 +265,12 @@ def explain(
 
 
 def missing_extra(what: str, extra: str) -> MissingExtraError:
-    """The error of what needs an extra of this library that is not installed: what, and how to install it."""
+    """Return the error for what needs an extra of this library that is not installed: what, and how to install it."""
     return MissingExtraError(f"{what}. Install it with: pip install 'symjax-nnvm[{extra}]'")
 
 
 def cut(text: str, length: int = MAX_PART) -> str:
-    """A text for an error message, cut off at `length` characters."""
+    """Return a text for an error message, cut off at `length` characters."""
     return text if len(text) <= length else f"{text[:length]}…"
 
 
@@ -280,7 +280,7 @@ def _value_text(value: object) -> str:
 
 
 def _shortened(message: str) -> str:
-    """A message with its middle left out where it is too long: what is the matter comes first, what to do last."""
+    """Give a message with its middle left out where it is too long: what is the matter comes first, what to do last."""
     if len(message) <= MAX_MESSAGE:
         return message
     half = MAX_MESSAGE // 2 - 50  # room for the note: a message that was cut is not cut again
@@ -291,22 +291,22 @@ def _shortened(message: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text on one line, its control and formatting characters (ESC, U+202E, …) as escapes: what a terminal would
-    take for a command, or show in another order, is spelled out."""
+    """Return the text on one line, its control and formatting characters (ESC, U+202E, …) as escapes: what a terminal
+    would take for a command, or show in another order, is spelled out."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def printable_lines(text: str) -> str:
-    """`printable` of each line of a text; its line ends and tabs stay."""
+    """Return `printable` of each line of a text; its line ends and tabs stay."""
     if text.isprintable():
         return text
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def plain_list(names: Iterable[object], most: int = MAX_LISTED) -> str:
-    """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
+    """Return `a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` of none."""
     names = list(names)
     shown = [printable(cut(str(name), _NAME)) for name in names[:most]]
     return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
@@ -320,7 +320,7 @@ def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
 
 
 def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
-    """The names most like one that is not among them, closest first; capitals and underscores at the ends do not count.
+    """Give the names most like one that is not among them, closest first; without capitals and underscores at the ends.
 
     cutoff: how alike they have to be, 1 the same. Bounded in time for any names in a file.
     """
@@ -342,13 +342,13 @@ def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6)
 
 
 def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
-    """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
+    """Return `Did you mean 'a' or 'b'?`, or nothing when no name is close."""
     close = closest(name, names, most, cutoff)
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def close_names(wrong: Collection[str], known: Collection[str]) -> str:
-    """`Did you mean …?` for the first few of the names that nothing has."""
+    """Return `Did you mean …?` for the first few of the names that nothing has."""
     near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
     several = len(wrong) > 1
     return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
@@ -384,8 +384,8 @@ def tells_new_names(function: F) -> F:
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:
-    """`Did you mean 'a'?`, or all that there are when no name is close: `Its inputs are a, b.` shown: those of them
-    that are listed, default all."""
+    """Return `Did you mean 'a'?`, or all that there are when no name is close: `Its inputs are a, b.` shown: those of
+    them that are listed, default all."""
     names = list(names)
     return did_you_mean(name, names) or f"{all_are} {plain_list(names if shown is None else shown)}."
 

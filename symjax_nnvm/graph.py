@@ -72,13 +72,13 @@ class Graph(BaseGraph):
 
 
 def create(symbol: Symbol) -> Graph:
-    """A graph of the symbol's outputs; it shares their nodes."""
+    """Return a graph of the symbol's outputs; it shares their nodes."""
     if not isinstance(symbol, Symbol):
         raise SymbolTypeError(f"A graph is created from a Symbol, got {type(symbol).__name__}")
     return Graph(symbol.outputs)
 
 
 def load_json(text: str) -> Graph:
-    """The graph, attributes included, of a text that `Graph.json` wrote. Raises JSONFormatError."""
+    """Return the graph, attributes included, of a text that `Graph.json` wrote. Raises JSONFormatError."""
     loaded = read_json(text)
     return Graph(loaded.outputs, loaded.attrs)

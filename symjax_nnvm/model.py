@@ -188,7 +188,7 @@ class Model:
 
 
 def _files(path: str, epoch: SupportsIndex | str | None, format: str | None) -> tuple[list[Path], Callable[..., None]]:
-    """The symbol's file and the arrays', and what writes the latter. Raises ParamsFormatError for no such name."""
+    """Give the symbol's file and the arrays', and what writes the latter. Raises ParamsFormatError for no such name."""
     row = FORMATS.get(format) if format is not None else format_of_name(path) or MXNET
     prefix, said = prefix_of(path)
     if row is None or row.write is None or (row is MXNET and prefix.endswith(MXNET.suffixes)):

@@ -76,16 +76,16 @@ _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset()
 
 
 class Mesh(Protocol):
-    """The part of a mesh of devices that the pipeline reads; a mesh is hashed, too."""
+    """Describes the part of a mesh of devices that the pipeline reads; a mesh is hashed, too."""
 
     @property
     def axis_names(self) -> tuple[Any, ...]:
-        """The names of the mesh's axes."""
+        """Return the names of the mesh's axes."""
         ...
 
     @property
     def size(self) -> int:
-        """The number of the mesh's devices."""
+        """Return the number of the mesh's devices."""
         ...
 
 
@@ -140,7 +140,7 @@ def require_platform(platform: str | None) -> None:
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Plans made in this context (thread) leave out the stages of these names: `with without("FoldScaleAxis"):`.
+    """Let plans made in this context (thread) leave out the stages of these names: `with without("FoldScaleAxis"):`.
 
     Raises PassError for a name that is none of `optional_stages()`.
     """
@@ -153,18 +153,18 @@ def without(*names: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A need of a stage: a value of the options without which it does not run.
+    """Represents a need of a stage: a value of the options without which it does not run.
 
-    what: in words, after "needs". of: what the stage reads of it; None where it is missing.
+    what: in words, after "needs". read: what the stage reads of it; None where it is missing.
     """
 
     what: str
-    of: Callable[[Options], Hashable | None]
+    read: Callable[[Options], Hashable | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """A step of the pipeline: Graph → Graph.
+    """Represents a step of the pipeline: Graph → Graph.
 
     name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: the values
     without which it does not run. reads: further options that decide what it does. optional: it changes how a network
@@ -181,16 +181,16 @@ class Stage:
     inside: bool = True
 
     def missing(self, options: Options) -> list[str]:
-        """The options that the stage needs and does not get, in words."""
-        return [need.what for need in self.needs if need.of(options) is None]
+        """Return the options that the stage needs and does not get, in words."""
+        return [need.what for need in self.needs if need.read(options) is None]
 
     def key(self, options: Options) -> Hashable | None:
-        """The values that the stage reads of the options; None where it does not run."""
-        found = [need.of(options) for need in self.needs]
-        return None if None in found else (*found, self.reads(options))
+        """Return the values that the stage reads of the options; None where it does not run."""
+        values = [need.read(options) for need in self.needs]
+        return None if None in values else (*values, self.reads(options))
 
     def __call__(self, graph: Graph, options: Options) -> Graph:
-        """The next graph, its subgraphs included."""
+        """Return the next graph, its subgraphs included."""
         if self.inside and has_subgraphs(graph):
             known = Known(options.constants, options.shapes, options.dtypes)
 
@@ -323,7 +323,7 @@ _order: tuple[Stage, ...] = STAGES
 
 
 def stages() -> tuple[Stage, ...]:
-    """Every stage, those that are registered included, in the order in which they run."""
+    """Return every stage, those that are registered included, in the order in which they run."""
     return _order
 
 
@@ -360,7 +360,7 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
 
 
 def _checked_run(stage: Stage, graph: Graph, options: Options) -> Graph:
-    """The graph that a registered stage returns for a graph or a subgraph, which is checked."""
+    """Return the graph that a registered stage returns for a graph or a subgraph, which is checked."""
     try:
         after = stage.run(graph, options)
     except BaseException as error:
@@ -379,12 +379,12 @@ def _checked_run(stage: Stage, graph: Graph, options: Options) -> Graph:
 
 
 def optional_stages() -> list[str]:
-    """Names of the stages that may be left out."""
+    """Return names of the stages that may be left out."""
     return [stage.name for stage in stages() if stage.optional]
 
 
 def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
-    """The arguments of these names, which are to be differentiated. Raises GradientError."""
+    """Return the arguments of these names, which are to be differentiated. Raises GradientError."""
     by_name: dict[str, Node] = {}
     for node in variables(graph.nodes(), "read_only"):
         if by_name.setdefault(node.name, node) is not node:
@@ -404,8 +404,8 @@ def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """A record of one stage: the graph before and after, and the seconds it took. ran: whether it did anything at all.
-    missing: what it needed for that, in words. without: whether it was left out."""
+    """Represents a record of one stage: the graph before and after, and the seconds it took. ran: whether it did
+    anything at all. missing: what it needed for that, in words. without: whether it was left out."""
 
     stage: Stage
     ran: bool
@@ -417,26 +417,26 @@ class StageRecord:
 
     @property
     def name(self) -> str:
-        """The stage's name."""
+        """Return the stage's name."""
         return self.stage.name
 
     @property
     def before_nodes(self) -> int:
-        """Nodes of the graph before, without those in bodies of loops and in branches."""
+        """Return nodes of the graph before, without those in bodies of loops and in branches."""
         return len(self.before.nodes())
 
     @property
     def after_nodes(self) -> int:
-        """Nodes of the graph after, without those in bodies of loops and in branches."""
+        """Return nodes of the graph after, without those in bodies of loops and in branches."""
         return len(self.after.nodes())
 
     @property
     def nodes_in_bodies(self) -> tuple[int, int]:
-        """Nodes in bodies of loops and in branches, before and after."""
+        """Return nodes in bodies of loops and in branches, before and after."""
         return count_subgraph_nodes(self.before.nodes()), count_subgraph_nodes(self.after.nodes())
 
     def row(self) -> tuple[str, ...]:
-        """The stage's row in the table of a plan."""
+        """Return the stage's row in the table of a plan."""
         if not self.ran:
             return self.name, "", "", "left out" if self.without else f"needs {', '.join(self.missing)}"
         nodes, inside = f"{self.before_nodes:,} → {self.after_nodes:,}", self.nodes_in_bodies
@@ -447,7 +447,7 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of the stages for a network: the graph, and a record of each stage.
+    """Holds the result of the stages for a network: the graph, and a record of each stage.
 
     num_outputs: how many of the graph's outputs are the network's; gradients follow. Prints as a table.
     """
@@ -459,13 +459,13 @@ class Plan:
 
     @property
     def head_grads(self) -> list[Node]:
-        """The variables that stand for the gradients of the outputs; none without gradients."""
+        """Return the variables that stand for the gradients of the outputs; none without gradients."""
         return self.graph.attrs.get("head_grads", [])
 
     @property
     def precompute(self) -> Graph | None:
-        """The graph of the values that are computed once, which the plan's graph has variables for; None if it has
-        none.
+        """Return the graph of the values that are computed once, which the plan's graph has variables for; None if it
+        has none.
 
         Its attribute `names` are the names of these variables, in its outputs' order.
         """
@@ -478,7 +478,7 @@ class Plan:
         return [record.row() for record in self.records]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The records as plain data."""
+        """Return the records as plain data."""
         return [
             {
                 "stage": r.stage.name,
@@ -506,7 +506,7 @@ _KEPT = 64
 
 
 class Pipeline:
-    """The plans of one network: plans that differ in nothing that a stage reads share their graph.
+    """Holds the plans of one network: plans that differ in nothing that a stage reads share their graph.
 
     The graphs that were used last are kept; a stage's earlier graphs are made again when they are asked for. outputs:
     the network's entries, which must not change afterwards.
@@ -517,7 +517,7 @@ class Pipeline:
         self._made: Recent[tuple[Hashable, ...], _Made] = Recent(_KEPT)
 
     def plan(self, options: Options) -> Plan:
-        """The plan for these options. Raises what the stages raise: GradientError, PassError, InferenceError."""
+        """Return the plan for these options. Raises what the stages raise: GradientError, PassError, InferenceError."""
         key: tuple[Hashable, ...] = ()
         made: _Made = self.graph, ()
         for stage in options.stages:

@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Values by key: where there would be more than `limit`, the one that was used least recently goes. None: all stay.
+    """Holds values by key: where there would be more than `limit`, the least recently used goes. None: all stay.
 
     Setting and getting are uses. May be used from many threads. What goes is let go of, and stays with callers that
     hold it.
@@ -23,7 +23,7 @@ class Recent(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
-        """The value of a key; None where there is none."""
+        """Return the value of a key; None where there is none."""
         with self._lock:
             if key not in self._values:
                 return None
@@ -36,7 +36,7 @@ class Recent(Generic[K, V]):
             self._put(key, value)
 
     def setdefault(self, key: K, value: V) -> V:
-        """The value of a key; where there is none, this one from now on."""
+        """Return the value of a key; where there is none, this one from now on."""
         with self._lock:
             return self._put(key, self._values.pop(key, value))
 
@@ -47,7 +47,7 @@ class Recent(Generic[K, V]):
         return value
 
     def items(self) -> list[tuple[K, V]]:
-        """Keys and values, those that were used last at the end. This is no use of them."""
+        """Return keys and values, those that were used last at the end. This is no use of them."""
         with self._lock:
             return [*self._values.items()]
 

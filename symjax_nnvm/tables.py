@@ -32,7 +32,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int
 
 
 def count_text(number: int | None) -> str:
-    """A count with separators; `-` when it is not known."""
+    """Return a count with separators; `-` when it is not known."""
     return "-" if number is None else f"{number:,}"
 
 
@@ -55,5 +55,5 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int
 
 
 def lines_html(lines: Iterable[str]) -> str:
-    """Lines of text for notebooks."""
+    """Return lines of text for notebooks."""
     return "".join(f"<div>{escape(printable(line))}</div>" for line in lines)

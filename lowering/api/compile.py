@@ -95,7 +95,7 @@ class CompiledFunction:
     def __call__(
         self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        """(outputs, new auxiliary states), as `to_jax`'s function."""
+        """Return (outputs, new auxiliary states), as `to_jax`'s function."""
         if key is not None:
             require_key(key)
         aux = {} if aux is None else aux
@@ -120,10 +120,10 @@ class CompiledFunction:
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
         known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
-        found = self._compiled.get(known)
-        if found is None:
-            found = self._compiled[known] = self._jitted.lower(*signature).compile()
-        return found
+        executable = self._compiled.get(known)
+        if executable is None:
+            executable = self._compiled[known] = self._jitted.lower(*signature).compile()
+        return executable
 
     @tells_new_names
     def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
@@ -210,7 +210,7 @@ class CompiledFunction:
 
 
 def _described(given: Any, what: str) -> Arrays:
-    """Arrays by name, or what describes them. Raises CallError."""
+    """Return arrays by name, or what describes them. Raises CallError."""
     named = require_named(given, what, CALL)
     return {n: each if isinstance(each, jax.ShapeDtypeStruct) else as_array(each, n) for n, each in named.items()}
 
@@ -224,7 +224,7 @@ def _abstract(value: Any) -> jax.ShapeDtypeStruct:
 
 
 def serialized(exported: jax.export.Exported) -> bytes:
-    """A function as serialized StableHLO. Raises MissingExtraError without flatbuffers."""
+    """Return a function as serialized StableHLO. Raises MissingExtraError without flatbuffers."""
     try:
         return bytes(exported.serialize())
     except ImportError as error:

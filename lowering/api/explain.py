@@ -78,7 +78,7 @@ class Explanation:
         return [node.name or str(node.op and node.op.name) for node, shapes, _ in nodes if not are_known(shapes)]
 
     def _convolutions(self) -> Iterator[str]:
-        """A line for each operator: how many of its nodes each algorithm computes."""
+        """Yield a line for each operator: how many of its nodes each algorithm computes."""
         by_operator: dict[str, Counter[str]] = {}
         for node, name in self.plan.graph.attrs.get("algorithm", {}).items():
             by_operator.setdefault(node.op.name, Counter())[name] += 1
@@ -91,7 +91,7 @@ class Explanation:
             yield f"  {what} have unknown shapes: {plain_list(undecided)}"
 
     def _notes(self) -> list[str]:
-        """The lines under the table of stages."""
+        """Return the lines under the table of stages."""
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
         noun = "step" if (self.forward, self.backward) == (1, 0) else "steps"
@@ -106,7 +106,7 @@ class Explanation:
 
 
 def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
-    """A line for each subgraph: where it is, and which operators run in it. They nest as deep as programs did."""
+    """Yield a line for each subgraph: where it is, and which operators run in it. They nest as deep as programs did."""
     for node in graph.nodes():
         if node.op not in FInputGraph:
             continue

@@ -33,12 +33,12 @@ _CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args 
 
 
 def is_float_array(value: Any) -> bool:
-    """Whether an array-like has a floating-point dtype, bfloat16 included."""
+    """Return whether an array-like has a floating-point dtype, bfloat16 included."""
     return jnp.issubdtype(jnp.result_type(value), jnp.floating)
 
 
 class _Gradients:
-    """Gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
+    """Holds gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
 
     def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, options: Options, zeros_if_unreachable: bool):
         self._programs = Programs(require_symbol(symbol, "the gradient function"))
@@ -57,7 +57,7 @@ class _Gradients:
         return self._programs.gradient(on_mesh_around(replace(self._options, wrt=wrt)), args)
 
     def split(self, args: Arrays) -> tuple[Arrays, dict[str, jax.Array]]:
-        """The arguments of the graph, and zeros for those asked for that it does not have. Raises GradientError."""
+        """Return the arguments of the graph, and zeros for those it lacks. Raises GradientError."""
         if not self._zeros:
             return args, {}
         others = {name: value for name, value in args.items() if name not in self._arguments}
@@ -75,8 +75,8 @@ class _Gradients:
         used = {name: value for name, value in args.items() if name in self._arguments}
         return used, {name: jnp.zeros_like(others[name]) for name in wanted}
 
-    def of(self, args: Arrays) -> GradientProgram:
-        """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
+    def program(self, args: Arrays) -> GradientProgram:
+        """Return the program for these arguments: `wrt`, or every argument of floating-point dtype."""
         wrt = self._wrt
         if wrt is None:
             wrt = tuple(name for name in self._arguments if name in args and is_float_array(args[name]))
@@ -119,7 +119,7 @@ def grad_fn(
     options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
-    on_auto_axes = under_auto_axes(lambda used, *rest: programs.of(used)(used, *rest))
+    on_auto_axes = under_auto_axes(lambda used, *rest: programs.program(used)(used, *rest))
 
     def grad(
         args: Arrays,
@@ -163,12 +163,12 @@ def differentiable(
     @jax.custom_vjp
     def call(args: Arrays, aux: Arrays, key: jax.Array | None):
         used, _ = programs.split(args)
-        outputs, new_aux, _ = programs.of(used).run_forward(used, aux, key)
+        outputs, new_aux, _ = programs.program(used).run_forward(used, aux, key)
         return outputs, new_aux
 
     def forward(args: Arrays, aux: Arrays, key: jax.Array | None):
         used, _ = programs.split(args)
-        program = programs.of(used)
+        program = programs.program(used)
         outputs, new_aux, residuals = program.run_forward(used, aux, key)
         # The program goes along: the backward part may be traced where another mesh is set, or none.
         return (outputs, new_aux), (jax.tree_util.Partial(program.run_backward), outputs, residuals, args, aux, key)

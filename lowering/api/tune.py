@@ -36,7 +36,7 @@ from lowering.core.options import chosen_options
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit, options_for
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape, variable_dtypes
@@ -80,17 +80,17 @@ def tune(
     table of the user's that is none.
     """
     known = shapes_by_name(shapes, "shapes", _CALL)
-    platform = here()
+    platform = current_platform()
     options = chosen_options(Options(platform=platform, is_train=is_train), compute_dtype)
-    found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
+    cases = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
     rows = []
-    with bar("measuring", len(found), progress, at_once=True) as advance:
-        for direction, geometry in found:
+    with bar("measuring", len(cases), progress, at_once=True) as advance:
+        for direction, geometry in cases:
             rows.append(row(direction, geometry, measure(runs(direction, geometry), ROUNDS, seconds)))
             advance(len(rows))
     path = user_table(platform)
     before = read_table(path).rows if path.is_file() else ()
-    kept = [one for one in before if (one.direction, one.geometry) not in set(found)]
+    kept = [one for one in before if (one.direction, one.geometry) not in set(cases)]
     table = Table(platform, about(platform), [*rows, *kept])
     if rows:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def tune(
 
 
 def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Iterator[tuple[Direction, Geometry]]:
-    """Each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
+    """Yield each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
     programs = Programs(symbol)
     infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # what does not fit is told in the network's terms
     graph = programs.plan(options).graph
@@ -119,8 +119,8 @@ def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Ite
 
 
 def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
-    """Algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and training
-    have it, and so is its gradient; what is made of it once is made before."""
+    """Map algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and
+    training have it, and so is its gradient; what is made of it once is made before."""
     rng = np.random.default_rng(0)
 
     def array(*shape: int) -> jax.Array:
@@ -130,22 +130,22 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     kept = array(g.filters, g.channels // g.groups, *g.kernel)
     weight = _channels_last(kept)
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
-    found = {}
+    runners = {}
     for name in applicable(direction, g):
-        if name == LIBRARY and not (here() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
+        if name == LIBRARY and not (current_platform() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
-        found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
+        runners[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
             factors = winograd_weight(weight, tile)
             rule = directions.TRANSFORMED[name]
-            found[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
-    block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
+            runners[name + CONSTANT] = partial(jit(lambda *arrays, rule=rule: rule(*arrays, g)), data, factors)
+    block = onednn.block(g, Epilogue()) if direction == "forward" and current_platform() == "cpu" else None
     if block is not None:
-        blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
+        blocks = Blocks.of_weight(block, g).lay(weight, jnp).ravel()
         library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
-        found[LIBRARY + CONSTANT] = partial(library, data, blocks)
-    return found
+        runners[LIBRARY + CONSTANT] = partial(library, data, blocks)
+    return runners
 
 
 def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:
@@ -156,12 +156,12 @@ def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, firs
 
 
 def _channels_last(weight: jax.Array) -> jax.Array:
-    """(f, c / g, *kernel) → (*kernel, c / g, f)."""
+    """Map (f, c / g, *kernel) → (*kernel, c / g, f)."""
     return jnp.moveaxis(weight, (0, 1), (-1, -2))
 
 
 def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
-    """Median seconds of each, in turn: three rounds of all, then of those that may be the fastest, for so long."""
+    """Give median seconds of each, in turn: three rounds of all, then of those that may be the fastest, for so long."""
     times: dict[str, list[float]] = {name: [] for name in functions}
 
     def one_round(names: Sequence[str]) -> None:
@@ -186,14 +186,14 @@ def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float
 
 
 def row(direction: Direction, g: Geometry, times: dict[str, float]) -> Measured:
-    """Medians as a row of the table, to a hundredth of a percent."""
+    """Return medians as a row of the table, to a hundredth of a percent."""
     figures = {name: float(f"{seconds * 1e3:.4g}") for name, seconds in times.items()}
     constant = {name.removesuffix(CONSTANT): ms for name, ms in figures.items() if name.endswith(CONSTANT)}
     return Measured(direction, g, {name: ms for name, ms in figures.items() if not name.endswith(CONSTANT)}, constant)
 
 
 def machine() -> str:
-    """The processor's name and the number of cores."""
+    """Return the processor's name and the number of cores."""
     names = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
     return f"{names[0] if names else system.machine()}, {len(names) or 1} cores"
 

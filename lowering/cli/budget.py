@@ -55,7 +55,7 @@ def check_budget(
 
 
 def free_memory() -> int | None:
-    """Bytes that are free where JAX runs; None where nothing tells."""
+    """Return bytes that are free where JAX runs; None where nothing tells."""
     stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
@@ -64,7 +64,7 @@ def free_memory() -> int | None:
 
 
 def _machine() -> int | None:
-    """The bytes that Linux calls available; elsewhere the free pages, which leave out what caches would give back."""
+    """Return the bytes that Linux calls available; else the free pages, without what caches would give back."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -78,7 +78,7 @@ def _machine() -> int | None:
 
 
 def _control_group() -> int | None:
-    """The bytes that a container's limit leaves."""
+    """Return the bytes that a container's limit leaves."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit, used = ((folder / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))

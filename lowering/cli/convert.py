@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _format_of(out: Path) -> str:
-    """The format that OUT's suffix says; MXNet's for a prefix, which may end in a version, as `mobilenet1.0` does.
+    """Give the format that OUT's suffix says; MXNet's for a prefix, which may end in a version, as `mobilenet1.0` does.
 
     Raises InputError for a suffix of no format.
     """
@@ -133,8 +133,8 @@ def _platforms(text: str) -> tuple[str, ...]:
 
 
 def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
-    """The network as a function of its arguments and states; parameters are never part of it. What is deployed needs
-    no labels: at inference they are left out, with the training heads that read them."""
+    """Write the network as a function of its arguments and states; parameters are never part of it. What is deployed
+    needs no labels: at inference they are left out, with the training heads that read them."""
     model.keep(options.out)
     whole = _loaded(model)
     if options.weights:
@@ -170,7 +170,7 @@ def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Pat
 
 
 def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
-    """The network at inference with its parameters; what has no array is an input."""
+    """Write the network at inference with its parameters; what has no array is an input."""
     model.keep(options.out)
     symbol = model.symbol()
     args, aux = model.params(symbol, complete=True)
@@ -194,7 +194,7 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
 
 
 def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:
-    """The network with its parameters, as a function of its inputs."""
+    """Write the network with its parameters, as a function of its inputs."""
     if options.train or options.out.suffix == ".mlir" or options.to == "mlir":
         raise InputError("--weights is for .stablehlo at inference: leave --train out, or --weights.")
     make_folder(options.out)
@@ -215,13 +215,13 @@ def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], lis
 
 
 def _arrays(row: FileFormat, options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
-    """An array file of a kind, and the network beside it."""
+    """Write an array file of a kind, and the network beside it."""
     path = options.out.with_suffix(row.suffixes[0])
     return _saved(model, path, 0, row.name), []
 
 
 def _mxnet(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
-    """MXNet 1.9.1's files, byte for byte as it would write them."""
+    """Write MXNet 1.9.1's files, byte for byte as it would write them."""
     named = _MXNET_NAME.fullmatch(options.out.name)
     prefix = options.out.with_name(named["prefix"]) if named else options.out
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
@@ -245,7 +245,7 @@ def _dtype(name: str | None) -> Any:
 
 
 def _writers() -> dict[str, Callable[[argparse.Namespace, ModelFiles], tuple[list[Path], list[str]]]]:
-    """Format → the function that writes it, and returns the files and lines for the user."""
+    """Map format → the function that writes it, and returns the files and lines for the user."""
     programs = {suffix.removeprefix("."): _onnx if suffix == ".onnx" else _stablehlo for suffix in _PROGRAMS}
     files = {name: partial(_arrays, row) for name, row in FORMATS.items() if row.write is not None}
     return programs | files | {MXNET.name: _mxnet}

@@ -39,7 +39,7 @@ _MAX_IMAGE = 1 << 28
 
 
 class InputError(NNVMError, ValueError):
-    """An input that is missing, unknown, or cannot be made."""
+    """Reports an input that is missing, unknown, or cannot be made."""
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,7 @@ def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, pr
 
 
 def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, Any]) -> tuple[dict, dict]:
-    """(shapes, dtypes) of all variables by name, as far as they can be inferred. Raises InferenceError."""
+    """Return (shapes, dtypes) of all variables by name, as far as they can be inferred. Raises InferenceError."""
     graph = infer_shape(Graph(symbol.outputs), shapes=known_shapes(shapes))
     names = set(symbol.list_inputs())
     graph = infer_type(graph, dtypes={name: str(a.dtype) for name, a in arrays.items() if name in names})
@@ -108,12 +108,12 @@ def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mappi
 
 
 def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[str]:
-    """Names of the arguments that are no parameters."""
+    """Return names of the arguments that are no parameters."""
     return data_inputs(symbol, dict(options.shape), args or None)
 
 
 def _named(texts: Sequence[str], inputs: set[str]) -> dict[str, str]:
-    """Sources by the input's name, which may be left out where there is one input that is no label."""
+    """Return sources by the input's name, which may be left out where there is one input that is no label."""
     main = [name for name in inputs if not name.endswith("label")]
     there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}
@@ -142,7 +142,7 @@ def _is_array_file(source: str) -> bool:
 
 
 def _array(name: str, path: Path) -> np.ndarray:
-    """The array of a file: the only one, or the one of the input's name."""
+    """Return the array of a file: the only one, or the one of the input's name."""
     arrays = load_arrays(path)
     pairs = [(f"arr_{i}", array) for i, array in enumerate(arrays)] if isinstance(arrays, list) else arrays.items()
     by_name = {bare_name(key): array for key, array in pairs}
@@ -153,7 +153,7 @@ def _array(name: str, path: Path) -> np.ndarray:
 
 
 def _as_inferred(array: np.ndarray, dtype: str | None) -> np.ndarray:
-    """The array in the dtype that the graph computes in, which NumPy's own float64 and uint8 seldom are."""
+    """Return the array in the dtype that the graph computes in, which NumPy's own float64 and uint8 seldom are."""
     return array if dtype in (None, "bfloat16") else array.astype(dtype, copy=False)
 
 
@@ -165,7 +165,7 @@ def _make_array(
     rng: np.random.Generator,
     options: argparse.Namespace,
 ) -> np.ndarray:
-    """An array that no file of arrays has."""
+    """Return an array that no file of arrays has."""
     dtype = "float32" if dtype in (None, "bfloat16") else dtype
     if source is None and not name.endswith("label"):
         return _parameter(name, shape, rng).astype(dtype)
@@ -184,8 +184,8 @@ def _make_array(
 
 
 def _parameter(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """A made-up parameter of any name and rank, where MXNet's initialisers would refuse some: by the ends of MXNet's
-    names, else random with the variance that keeps values in bounds."""
+    """Return a made-up parameter of any name and rank, where MXNet's initialisers would refuse some: by the ends of
+    MXNet's names, else random with the variance that keeps values in bounds."""
     if name.endswith(("gamma", "var")):
         return np.ones(shape)
     if name.endswith(("beta", "bias", "mean")):
@@ -194,7 +194,7 @@ def _parameter(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> n
 
 
 def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> np.ndarray:
-    """An image as (1, channels, height, width), or with channels last, whichever the shape is."""
+    """Return an image as (1, channels, height, width), or with channels last, whichever the shape is."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
@@ -226,7 +226,7 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    """`1,2,3` as numbers: one for all channels, or one for each."""
+    """Return `1,2,3` as numbers: one for all channels, or one for each."""
     try:
         return tuple(finite(number) for number in text.split(","))
     except argparse.ArgumentTypeError:
@@ -236,7 +236,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _divisors(text: str) -> tuple[float, ...]:
-    """Numbers that are not 0."""
+    """Return numbers that are not 0."""
     numbers = _numbers(text)
     if 0 in numbers:
         raise argparse.ArgumentTypeError(f"nothing is divided by 0, got {text[:80]!r}")

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 def _ready(
     options: argparse.Namespace, symbol: Symbol, args: Mapping[str, Any], aux: Mapping[str, Any]
 ) -> tuple[Callable[[], list[jax.Array]], dict[str, float]]:
-    """The compiled function that computes the outputs, and the seconds that compiling took.
+    """Return the compiled function that computes the outputs, and the seconds that compiling took.
 
     It computes as a `Predictor` does; but where JAX keeps what it compiled, which it cannot do with a library's calls,
     and where random numbers are drawn, which are those of the graph as it is, as `lowering.compile` does.
@@ -127,7 +127,7 @@ def _timed(compute: Callable[[], Any]) -> float:
 
 
 def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
-    """(class, value) of the k largest of each row, of an array (n, classes); of other arrays nothing."""
+    """Return (class, value) of the k largest of each row, of an array (n, classes); of other arrays nothing."""
     if array.ndim != 2 or array.shape[1] < 2 or k < 1:
         return []
     rows = array[:_ROWS].astype(np.float64)
@@ -136,7 +136,7 @@ def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
 
 
 def _labels(path: Path) -> list[str]:
-    """The lines of a file of names. Raises InputError for what is no text, FileError, OSError."""
+    """Return the lines of a file of names. Raises InputError for what is no text, FileError, OSError."""
     try:
         text = read_bounded(path, _MAX_LABELS, "a file of labels").decode()
     except UnicodeDecodeError as error:

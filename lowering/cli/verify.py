@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _named(text: str, floating: list[str]) -> list[str]:
-    """The arguments of `--wrt`. Raises InputError for one that has no gradient."""
+    """Return the arguments of `--wrt`. Raises InputError for one that has no gradient."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in floating:

@@ -86,13 +86,13 @@ def _session(path: str) -> Any:
 
 
 def _dtype(text: str) -> str:
-    """NumPy's name of an ONNX type such as `tensor(float)`."""
+    """Return NumPy's name of an ONNX type such as `tensor(float)`."""
     name = text.removeprefix("tensor(").removesuffix(")")
     return {"float": "float32", "double": "float64"}.get(name, name)
 
 
 def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
-    """The distance of an output from this library's, relative to the largest of this library's."""
+    """Return the distance of an output from this library's, relative to the largest of this library's."""
     row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
     if ours is None or tuple(ours.shape) != array.shape:
         return {**row, "verdict": "there is no such output" if ours is None else f"not {format_shape(ours.shape)}"}

@@ -42,7 +42,7 @@ def choose(
     constant: bool = False,
     library: bool = False,
 ) -> str:
-    """The name of an algorithm that can compute a direction of a geometry, the fastest as far as was measured.
+    """Return the name of an algorithm that can compute a direction of a geometry, the fastest as far as was measured.
 
     platform: "cpu", …; on one without a table, "xla". precise: none whose float32 errors exceed 1e-6 of scale, which
     F(4×4)'s do; nor ever in float64. constant: what is made of the weight alone is made once, before. library: a
@@ -80,7 +80,7 @@ def choose(
 
 
 def _is_worth(name: str, g: Geometry) -> bool:
-    """Winograd's transformations cost as many as channels are, its products as their square: few gain nothing."""
+    """Return whether it pays: Winograd's transformations cost as channels, its products as their square."""
     return not name.startswith("winograd") or min(g.channels, g.filters) >= WINOGRAD_CHANNELS
 
 
@@ -89,7 +89,7 @@ def _is_exact_enough(name: str, g: Geometry, precise: bool) -> bool:
 
 
 def _nearest(direction: Direction, g: Geometry, rows: Sequence[Measured]) -> Measured | None:
-    """The measured row that is nearest, the first of equals; None where nothing of the kind was measured."""
+    """Return the measured row that is nearest, the first of equals; None where nothing of the kind was measured."""
     kind = _kind(g)
     alike = [row for row in rows if row.direction == direction and _kind(row.geometry) == kind]
     return min(alike, key=lambda row: _distance(g, row.geometry), default=None)
@@ -101,7 +101,7 @@ def _kind(g: Geometry) -> tuple[str, bool, bool]:
 
 
 def _distance(a: Geometry, b: Geometry) -> float:
-    """0 of equals; of what doubles in one respect, 1; windows of another form are half that apart."""
+    """Return the distance: 0 of equals, 1 where one size doubles; other forms of windows are half that apart."""
     pairs = zip(_extents(a), _extents(b), strict=True)
     form = 0.5 * ((a.kernel, a.stride, a.dilate, len(a.size)) != (b.kernel, b.stride, b.dilate, len(b.size)))
     return form + math.fsum(abs(math.log2(x / y)) for x, y in pairs)
@@ -113,7 +113,7 @@ def _extents(g: Geometry) -> tuple[int, ...]:
 
 
 def _unmeasured(direction: Direction, g: Geometry) -> str:
-    """Where nothing of the kind was measured, what saves most of the work elsewhere."""
+    """Return what saves most of the work elsewhere, where nothing of the kind was measured."""
     return next(name for name in ("rows", "shifts", "product", "phases", "xla") if applies(name, direction, g))
 
 

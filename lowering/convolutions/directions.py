@@ -42,7 +42,7 @@ def _shifted(data: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
-    """A rule of the forward direction, for one strip of rows of one sample after the other."""
+    """Apply a rule of the forward direction to one strip of rows of one sample after the other."""
     rows = strip(g)
     strips = -(-g.out_size[0] // rows)
     seen = (rows - 1) * g.stride[0] + g.dilate[0] * (g.kernel[0] - 1) + 1
@@ -53,18 +53,18 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     size = (seen, *padded.shape[2:-1])
     one = replace(g, batch=1, size=size, pad=(0,) * len(size))
 
-    def at(i: Array) -> Array:
+    def one_strip(i: Array) -> Array:
         start = [i // strips, i % strips * (rows * g.stride[0]), *[0] * len(size)]
         return rule(lax.dynamic_slice(padded, start, (1, *size, g.channels)), weight, one)[0]
 
-    found = lax.map(at, jnp.arange(data.shape[0] * strips))
-    out = found.reshape(data.shape[0], strips * rows, *found.shape[2:])
+    by_strip = lax.map(one_strip, jnp.arange(data.shape[0] * strips))
+    out = by_strip.reshape(data.shape[0], strips * rows, *by_strip.shape[2:])
     return lax.slice_in_dim(out, 0, g.out_size[0], axis=1)
 
 
 @dataclass(frozen=True)
 class _InLibrary:
-    """A convolution by the platform's library, or by the fastest algorithm without it."""
+    """Computes a convolution by the platform's library, or by the fastest algorithm without it."""
 
     geometry: Geometry
     order: onednn.Order
@@ -81,7 +81,7 @@ def _library(data: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _library_turned(data: Array, weight: Array, g: Geometry) -> Array:
-    """A convolution with a turned weight: the order that was filters first is now channels first."""
+    """Return a convolution with a turned weight: the order that was filters first is now channels first."""
     order = onednn.CHANNELS_FIRST if g.groups == 1 else onednn.FILTERS_FIRST
     return library_call(_InLibrary(g, order), data, weight)
 
@@ -106,7 +106,7 @@ FORWARD: Mapping[str, Rule] = {
 
 
 def forward(data: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:
-    """data (n, *size, c), weight (*kernel, c / g, f) → (n, *out_size, f)."""
+    """Map data (n, *size, c), weight (*kernel, c / g, f) → (n, *out_size, f)."""
     return FORWARD[algorithm](data, weight, geometry)
 
 
@@ -114,7 +114,7 @@ def forward(data: Array, weight: Array, geometry: Geometry, algorithm: str) -> A
 
 
 def _as_forward(ograd: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
-    """The data gradient at stride 1: the head gradient convolved with the turned weight."""
+    """Return the data gradient at stride 1: the head gradient convolved with the turned weight."""
     return rule(ograd, swapped(lax.rev(weight, tuple(range(len(g.kernel)))), g.groups), turned(g))
 
 
@@ -152,7 +152,7 @@ DATA: Mapping[str, Rule] = {
 
 
 def data_gradient(ograd: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:
-    """Head gradient (n, *out_size, f), weight (*kernel, c / g, f) → gradient of data (n, *size, c)."""
+    """Map head gradient (n, *out_size, f), weight (*kernel, c / g, f) → gradient of data (n, *size, c)."""
     return DATA[algorithm](ograd, weight, geometry)
 
 
@@ -168,7 +168,7 @@ def _rows(ograd: Array, data: Array, g: Geometry) -> Array:
 
 
 def _summed(ograd: Array, data: Array, g: Geometry, *, rule: Rule) -> Array:
-    """A rule, for one sample after the other, added up; half precision in float32."""
+    """Apply a rule to one sample after the other, and add up, half precision in float32."""
     one = replace(g, batch=1)
 
     def add(total: Array, sample: tuple[Array, Array]) -> tuple[Array, None]:
@@ -196,5 +196,5 @@ WEIGHT: Mapping[str, Rule] = {
 
 
 def weight_gradient(ograd: Array, data: Array, geometry: Geometry, algorithm: str) -> Array:
-    """Head gradient (n, *out_size, f), data (n, *size, c) → gradient of the weight (*kernel, c / g, f)."""
+    """Map head gradient (n, *out_size, f), data (n, *size, c) → gradient of the weight (*kernel, c / g, f)."""
     return WEIGHT[algorithm](ograd, data, geometry)

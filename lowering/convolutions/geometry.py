@@ -51,7 +51,7 @@ _IN_CHUNKS: Mapping[Direction, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution's shapes: data (batch, *size, channels), weight (*kernel, channels / groups, filters).
+    """Holds a convolution's shapes: data (batch, *size, channels), weight (*kernel, channels / groups, filters).
 
     size, kernel, stride, dilate and pad: a number for each spatial axis; pad zeros stand at both its ends. dtype: name.
     """
@@ -69,19 +69,19 @@ class Geometry:
 
     @property
     def out_size(self) -> tuple[int, ...]:
-        """The spatial axes of the output (batch, *out_size, filters)."""
+        """Return the spatial axes of the output (batch, *out_size, filters)."""
         axes = zip(self.size, self.kernel, self.stride, self.dilate, self.pad, strict=True)
         return tuple((size + 2 * pad - dilate * (k - 1) - 1) // stride + 1 for size, k, stride, dilate, pad in axes)
 
     @property
     def macs(self) -> int:
-        """Multiplications of the convolution, and of each of its gradients."""
+        """Return multiplications of the convolution, and of each of its gradients."""
         return self.batch * prod(self.out_size) * prod(self.kernel) * self.channels // self.groups * self.filters
 
 
 class Epilogue(NamedTuple):
-    """What is done with a convolution's result before it is written: a bias is added, an array of its shape is added,
-    and then "relu", "relu6" or "gelu" is applied."""
+    """Tells what is done with a convolution's result before it is written: a bias is added, an array of its shape is
+    added, and then "relu", "relu6" or "gelu" is applied."""
 
     bias: bool = False
     addend: bool = False
@@ -91,7 +91,7 @@ class Epilogue(NamedTuple):
 def geometry_of(
     p: ConvolutionGeometry | ChannelsLastGeometry | FullyConnectedParams, data: Sequence[int], dtype: DType
 ) -> Geometry:
-    """The geometry of an operator with these parameters. data: the shape of its first input, (n, *size, c) of a
+    """Return the geometry of an operator with these parameters. data: the shape of its first input, (n, *size, c) of a
     convolution in any layout."""
     if isinstance(p, FullyConnectedParams):
         depth, count = (prod(data[1:]), data[0]) if p.flatten else (data[-1], prod(data[:-1]))
@@ -105,7 +105,7 @@ def geometry_of(
 
 
 def turned(g: Geometry) -> Geometry:
-    """The convolution of the head gradient that gives the gradient of data, where the stride is 1."""
+    """Return the convolution of the head gradient that gives the gradient of data, where the stride is 1."""
     pad = tuple(d * (k - 1) - pad for d, k, pad in zip(g.dilate, g.kernel, g.pad, strict=True))
     return replace(g, size=g.out_size, channels=g.filters, filters=g.channels, pad=pad)
 
@@ -115,7 +115,7 @@ def _has_stride_1(g: Geometry) -> bool:
 
 
 def _by_windows(direction: Direction, g: Geometry) -> bool:
-    """A data gradient looks at windows of the head gradient where the stride is 1."""
+    """Return whether there are windows to go by: a data gradient has those of the head gradient at stride 1."""
     return prod(g.kernel) * g.groups > 1 and (direction != "data" or _has_stride_1(g))
 
 
@@ -129,7 +129,7 @@ def _by_product(direction: Direction, g: Geometry) -> bool:
 
 
 def _by_whole(direction: Direction, g: Geometry) -> bool:
-    """One window, which is all of the data."""
+    """Return whether one window is all of the data."""
     return g.groups == 1 and prod(g.kernel) > 1 and g.kernel == g.size and not any(g.pad) and set(g.out_size) == {1}
 
 
@@ -156,7 +156,7 @@ def _by_phases(direction: Direction, g: Geometry) -> bool:
 
 
 def _by_library(direction: Direction, g: Geometry) -> bool:
-    """As far as a library may have it; whether it does is for lowering to say."""
+    """Return whether a library may have it; whether it does is for lowering to say."""
     if direction == "forward" or g.dtype != "float32":
         return direction == "forward" and g.dtype == "float32"
     inside = all(pad <= dilate * (k - 1) for pad, dilate, k in zip(g.pad, g.dilate, g.kernel, strict=True))
@@ -186,7 +186,7 @@ ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
 
 
 def applies(algorithm: str, direction: Direction, geometry: Geometry) -> bool:
-    """Whether an algorithm can compute a convolution or a gradient of one."""
+    """Return whether an algorithm can compute a convolution or a gradient of one."""
     name = algorithm.removesuffix(CHUNKS)
     if name not in ALGORITHMS or (name != algorithm and not _has_chunks(name, direction, geometry)):
         return False
@@ -200,18 +200,18 @@ def _has_chunks(name: str, direction: Direction, g: Geometry) -> bool:
 
 
 def strip(g: Geometry) -> int:
-    """Rows of the output that an algorithm in chunks makes at once: as many as have their windows in a cache."""
+    """Return rows of the output that an algorithm in chunks makes at once: as many as have their windows in a cache."""
     row = prod(g.out_size[1:]) * (prod(g.kernel) * g.channels // g.groups + g.filters) * 4
     return min(g.out_size[0], max(1, CHUNK_BYTES // row // 4) * 4)
 
 
 def winograd_tile(algorithm: str) -> int | None:
-    """The tile of an algorithm that can take a weight of `winograd.winograd_weight`; None of others."""
+    """Return the tile of an algorithm that can take a weight of `winograd.winograd_weight`; None of others."""
     name = algorithm.removesuffix(CHUNKS)
     return int(name.removeprefix("winograd")) if name.startswith("winograd") else None
 
 
 def applicable(direction: Direction, geometry: Geometry) -> list[str]:
-    """All algorithms that can compute a convolution or a gradient of one."""
+    """Return all algorithms that can compute a convolution or a gradient of one."""
     names = [*ALGORITHMS, *(name + CHUNKS for name in ALGORITHMS)]
     return [name for name in names if applies(name, direction, geometry)]

@@ -23,7 +23,7 @@ __all__ = ["MAX_PRODUCTS", "Shifts"]
 
 @dataclass(frozen=True)
 class Shifts:
-    """The places of a grouped convolution's window. Axes are those of data, of the output and of the weight.
+    """Holds the places of a grouped convolution's window. Axes are those of data, of the output and of the weight.
 
     groups: group g of the output's channels is made of group g of data's. window, stride, dilation: one number for each
     of the spatial axes. before, after: zeros put around data there.
@@ -39,19 +39,19 @@ class Shifts:
     after: tuple[int, ...]
 
     def over_padded(self) -> Shifts:
-        """The window's places over data that are padded already, in steps of one."""
+        """Return the window's places over data that are padded already, in steps of one."""
         ones, zeros = (1,) * len(self.window), (0,) * len(self.window)
         return replace(self, stride=ones, before=zeros, after=zeros)
 
     def padded(self, data: Array) -> Array:
-        """Data with the zeros around."""
+        """Return data with the zeros around."""
         config = [(0, 0, 0)] * data.ndim
         for axis, low, high in zip(self.spatial_axes, self.before, self.after, strict=True):
             config[axis] = (low, high, 0)
         return lax.pad(data, np.zeros((), data.dtype), config)
 
     def _parts(self, padded: Array, sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """For each place in the window, the elements of data that all windows have there; `sizes` of the output."""
+        """Yield for each place in the window, the elements of data that windows have there; `sizes` of the output."""
         for place in itertools.product(*map(range, self.window)):
             start, limit, stride = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
             for axis, i, d, s, size in zip(self.spatial_axes, place, self.dilation, self.stride, sizes, strict=True):
@@ -60,12 +60,12 @@ class Shifts:
             yield place, lax.slice(padded, start, limit, stride)
 
     def _grouped(self, x: Array) -> Array:
-        """The channel axis as two: groups, and the channels of each."""
+        """Return the channel axis as two: groups, and the channels of each."""
         axis = self.channel_axis
         return x.reshape(*x.shape[:axis], self.groups, x.shape[axis] // self.groups, *x.shape[axis + 1 :])
 
     def _factor(self, weight: Array, place: tuple[int, ...], channel: int) -> Array:
-        """The weight's numbers (g, f / g) at a place of the window and an input channel, to be broadcast."""
+        """Return the weight's numbers (g, f / g) at a place of the window and an input channel, to be broadcast."""
         index: list[int | slice] = [channel] * weight.ndim
         index[0] = slice(None)
         for axis, i in zip(self.spatial_axes, place, strict=True):
@@ -96,14 +96,14 @@ class Shifts:
         return (total if depth_wise else total.reshape(shape)).astype(data.dtype)
 
     def transposed(self, weight: Array) -> Array:
-        """weight (f, c / g, window…) → (c, f / g, window…), turned, to carry head gradients back to data."""
+        """Map weight (f, c / g, window…) → (c, f / g, window…), turned, to carry head gradients back to data."""
         axis = self.channel_axis + 1
         split = lax.rev(weight, self.spatial_axes).reshape(self.groups, -1, *weight.shape[1:])
         swapped = jnp.swapaxes(split, 1, axis)
         return swapped.reshape(-1, *swapped.shape[2:])
 
     def weight_gradient(self, data: Array, ograd: Array) -> Array:
-        """data (n, c, …), head gradient (n, f, …) → gradient of weight (f, c / g, window…), summed as in `convolve`."""
+        """Map data (n, c, …), head gradient (n, f, …) → gradient of weight (f, c / g, window…), as in `convolve`."""
         padded = self.padded(data)
         sizes = [ograd.shape[axis] for axis in self.spatial_axes]
         wide = jnp.promote_types(data.dtype, jnp.float32)
@@ -125,7 +125,7 @@ class Shifts:
         return jnp.moveaxis(moved, -1, self.channel_axis).astype(data.dtype)
 
     def _products(self, padded: Array, ograd: Array, sizes: Sequence[int]) -> Array:
-        """The weight's gradient of one sample, (window…, g, f / g, c / g), as one product of each group.
+        """Return the weight's gradient of one sample, (window…, g, f / g, c / g), as one product of each group.
 
         The window's places along the first axis are moves of the head gradient, the others moves of data: products of
         (3 · f / g, places) with (3 · c / g, places) for 3×3. Nine products of f / g and c / g, and one with nine
@@ -141,11 +141,13 @@ class Shifts:
             config[axis] = (before, reach - before, self.stride[0] - 1)
             moved.append(lax.pad(ograd, np.zeros((), ograd.dtype), config))
         parts = [part for _, part in along._parts(padded, [length, *sizes[1:]])]
-        found = jnp.einsum("gis,gjs->gij", self._by_channel(moved), self._by_channel(parts))
-        split = found.reshape(self.groups, -1, len(moved), padded.shape[self.channel_axis] // self.groups, len(parts))
+        products = jnp.einsum("gis,gjs->gij", self._by_channel(moved), self._by_channel(parts))
+        split = products.reshape(
+            self.groups, -1, len(moved), padded.shape[self.channel_axis] // self.groups, len(parts)
+        )
         return jnp.transpose(split, (2, 4, 0, 1, 3))
 
     def _by_channel(self, samples: Sequence[Array]) -> Array:
-        """Arrays (1, c, …) → (g, c / g · arrays, everything else)."""
+        """Map arrays (1, c, …) → (g, c / g · arrays, everything else)."""
         beside = jnp.stack([jnp.moveaxis(sample[0], self.channel_axis - 1, 0) for sample in samples], 1)
         return beside.reshape(self.groups, len(samples) * beside.shape[0] // self.groups, -1)

@@ -16,13 +16,13 @@ _LAYOUT = re.compile("b([1-9][0-9]{0,5})c([1-9][0-9]{0,8})")
 
 
 def is_layout(word: str) -> bool:
-    """Whether a word names a layout: `b16c64`, blocks of 16 filters of a convolution of 64 channels."""
+    """Return whether a word names a layout: `b16c64`, blocks of 16 filters of a convolution of 64 channels."""
     return _LAYOUT.fullmatch(word) is not None
 
 
 class Blocks(NamedTuple):
-    """A weight in blocks of filters: (groups, f / block, *kernel, c / groups, block), the filters of a group filled up
-    with zeros; where each channel is a group with one filter, (*kernel, f), filled up to a multiple of the block."""
+    """Is a weight in blocks of filters: (groups, f / block, *kernel, c / groups, block), the filters of a group filled
+    up with zeros; where each channel is a group with one filter, (*kernel, f), filled up to a multiple of the block."""
 
     block: int
     kernel: tuple[int, ...]
@@ -31,26 +31,26 @@ class Blocks(NamedTuple):
     groups: int
 
     @classmethod
-    def of(cls, block: int, g: Geometry) -> Blocks:
-        """The blocks of a geometry's weight."""
+    def of_weight(cls, block: int, g: Geometry) -> Blocks:
+        """Return the blocks of a geometry's weight."""
         return cls(block, g.kernel, g.channels, g.filters, g.groups)
 
     @classmethod
     def read(cls, layout: str, kernel: tuple[int, ...], filters: int, groups: int) -> Blocks:
-        """The blocks that a word says. Raises ValueError for another word than `layout` makes."""
-        found = _LAYOUT.fullmatch(layout)
-        if found is None:
+        """Return the blocks that a word says. Raises ValueError for another word than `layout` makes."""
+        match = _LAYOUT.fullmatch(layout)
+        if match is None:
             raise ValueError(f"{layout!r} is no layout of a weight")
-        return cls(int(found[1]), kernel, int(found[2]), filters, groups)
+        return cls(int(match[1]), kernel, int(match[2]), filters, groups)
 
     @property
     def layout(self) -> str:
-        """The word for the layout that operators have as a parameter."""
+        """Return the word for the layout that operators have as a parameter."""
         return f"b{self.block}c{self.channels}"
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the weight in blocks."""
+        """Return the shape of the weight in blocks."""
         if self._is_depthwise:
             return (*self.kernel, self._filled(self.filters))
         blocks = self._filled(self.filters // self.groups) // self.block
@@ -58,11 +58,11 @@ class Blocks(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many numbers the weight in blocks has."""
+        """Return how many numbers the weight in blocks has."""
         return prod(self.shape)
 
     def lay(self, weight: Any, numpy: Any) -> Any:
-        """A weight (*kernel, c / groups, f) in blocks. numpy: the module of its arrays."""
+        """Return a weight (*kernel, c / groups, f) in blocks. numpy: the module of its arrays."""
         rank = len(self.kernel)
         if self._is_depthwise:
             flat = weight.reshape(*self.kernel, self.filters)
@@ -74,7 +74,7 @@ class Blocks(NamedTuple):
         return blocks.transpose(rank + 1, rank + 2, *range(rank + 1), rank + 3)
 
     def unlay(self, blocks: Any) -> Any:
-        """What `lay` made, as it was before."""
+        """Return what `lay` made, as it was before."""
         rank = len(self.kernel)
         whole = (*self.kernel, self.channels // self.groups, self.filters)
         if self._is_depthwise:
@@ -84,7 +84,7 @@ class Blocks(NamedTuple):
         return filled.reshape(whole)
 
     def where(self, filter: int) -> Any:
-        """Where in the flat blocks a filter's numbers (taps, c / groups) are."""
+        """Return where in the flat blocks a filter's numbers (taps, c / groups) are."""
         taps, share = prod(self.kernel), self.channels // self.groups
         tap, channel = np.arange(taps)[:, None], np.arange(share)
         if self._is_depthwise:

@@ -26,7 +26,7 @@ Forward = Callable[[Array, Array, Geometry], Array]
 
 
 def swapped(weight: Array, groups: int) -> Array:
-    """(*kernel, c / g, f) → (*kernel, f / g, c): filters and channels of each group exchanged."""
+    """Map (*kernel, c / g, f) → (*kernel, f / g, c): filters and channels of each group exchanged."""
     if groups == 1:
         return jnp.swapaxes(weight, -1, -2)
     *kernel, channels, filters = weight.shape
@@ -35,13 +35,13 @@ def swapped(weight: Array, groups: int) -> Array:
 
 
 def _padded(ograd: Array, low: Sequence[int], high: Sequence[int]) -> Array:
-    """Zeros around the spatial axes; negative numbers cut off."""
+    """Return zeros around the spatial axes; negative numbers cut off."""
     config = [(0, 0, 0), *((a, b, 0) for a, b in zip(low, high, strict=True)), (0, 0, 0)]
     return lax.pad(ograd, np.zeros((), ograd.dtype), config)
 
 
 def _counts(g: Geometry) -> tuple[int, ...]:
-    """Elements of a phase, of each axis: as many for all phases, what is too much is cut off."""
+    """Return elements of a phase, of each axis: as many for all phases, what is too much is cut off."""
     return tuple(-(-size // stride) for size, stride in zip(g.size, g.stride, strict=True))
 
 
@@ -50,7 +50,7 @@ def _cut(data: Array, g: Geometry) -> Array:
 
 
 def _inner(ograd: Array, g: Geometry, kernel: Sequence[int], dilate: Sequence[int], filters: int) -> Geometry:
-    """The geometry of a convolution of stride 1 over the padded head gradient."""
+    """Return the geometry of a convolution of stride 1 over the padded head gradient."""
     one, none = (1,) * len(g.kernel), (0,) * len(g.kernel)
     return replace(
         *(g,),
@@ -65,16 +65,16 @@ def _inner(ograd: Array, g: Geometry, kernel: Sequence[int], dilate: Sequence[in
 
 
 def by_phases(ograd: Array, weight: Array, g: Geometry, forward: Forward) -> Array:
-    """A convolution for each phase, their results interleaved. forward: computes them.
+    """Return a convolution for each phase, their results interleaved. forward: computes them.
 
     Element s·q + r of data has met element q + a of the output at place k of the window where r + pad - d·k = s·a.
     """
     counts, turned = _counts(g), swapped(weight, g.groups)
-    found = []
+    by_phase = []
     for phase in itertools.product(*map(range, g.stride)):
         places = [_places(g, axis, r) for axis, r in enumerate(phase)]
         if not all(places):
-            found.append(jnp.zeros((ograd.shape[0], *counts, g.channels), ograd.dtype))
+            by_phase.append(jnp.zeros((ograd.shape[0], *counts, g.channels), ograd.dtype))
             continue
         part, low, high = turned, [], []
         for axis, at in enumerate(places):
@@ -84,12 +84,12 @@ def by_phases(ograd: Array, weight: Array, g: Geometry, forward: Forward) -> Arr
             high.append(counts[axis] - 1 + last - (g.out_size[axis] - 1))
         dilate = [d // gcd(d, s) for d, s in zip(g.dilate, g.stride, strict=True)]
         seen = _padded(ograd, low, high)
-        found.append(forward(seen, part, _inner(seen, g, part.shape[:-2], dilate, g.channels)))
-    return _cut(_interleaved(jnp.stack(found), g, counts), g)
+        by_phase.append(forward(seen, part, _inner(seen, g, part.shape[:-2], dilate, g.channels)))
+    return _cut(_interleaved(jnp.stack(by_phase), g, counts), g)
 
 
 def _places(g: Geometry, axis: int, phase: int) -> range:
-    """The places of the window that a phase of an axis meets."""
+    """Return the places of the window that a phase of an axis meets."""
     stride, dilate, kernel = g.stride[axis], g.dilate[axis], g.kernel[axis]
     step = stride // gcd(stride, dilate)
     first = next((k for k in range(min(step, kernel)) if (phase + g.pad[axis] - dilate * k) % stride == 0), kernel)
@@ -97,7 +97,7 @@ def _places(g: Geometry, axis: int, phase: int) -> range:
 
 
 def _interleaved(phases: Array, g: Geometry, counts: tuple[int, ...]) -> Array:
-    """(phases, n, *counts, c) → (n, *(counts · stride), c)."""
+    """Map (phases, n, *counts, c) → (n, *(counts · stride), c)."""
     rank = len(counts)
     split = phases.reshape(*g.stride, *phases.shape[1:])
     order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i)), 2 * rank + 1]

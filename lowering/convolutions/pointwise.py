@@ -17,17 +17,17 @@ __all__ = ["data_gradient", "forward", "weight_gradient"]
 
 
 def forward(data: Array, weight: Array) -> Array:
-    """data (n, c, *size), weight (f, c) → (n, f, *size)."""
+    """Map data (n, c, *size), weight (f, c) → (n, f, *size)."""
     return _mixed(data, weight)
 
 
 def data_gradient(ograd: Array, weight: Array) -> Array:
-    """Head gradient (n, f, *size), weight (f, c) → gradient of data (n, c, *size)."""
+    """Map head gradient (n, f, *size), weight (f, c) → gradient of data (n, c, *size)."""
     return _mixed(ograd, weight.T)
 
 
 def weight_gradient(ograd: Array, data: Array) -> Array:
-    """Head gradient (n, f, *size), data (n, c, *size) → gradient of the weight (f, c)."""
+    """Map head gradient (n, f, *size), data (n, c, *size) → gradient of the weight (f, c)."""
     dy, x = _flat(ograd), _flat(data)
     if _by_samples(dy, x.shape[1]):
         wide = jnp.promote_types(data.dtype, jnp.float32)
@@ -36,7 +36,7 @@ def weight_gradient(ograd: Array, data: Array) -> Array:
 
 
 def _mixed(data: Array, weight: Array) -> Array:
-    """Channels (n, c, *size) mixed by a matrix (f, c)."""
+    """Return channels (n, c, *size) mixed by a matrix (f, c)."""
     flat = _flat(data)
     if _by_samples(flat, weight.shape[0]):
         out = contract(jnp.broadcast_to(weight, (flat.shape[0], *weight.shape)), flat, 2, 1)
@@ -46,16 +46,16 @@ def _mixed(data: Array, weight: Array) -> Array:
 
 
 def _flat(array: Array) -> Array:
-    """(n, c, *size) → (n, c, places)."""
+    """Map (n, c, *size) → (n, c, places)."""
     return array.reshape(*array.shape[:2], -1)
 
 
 def _rows(flat: Array) -> Array:
-    """(n, c, places) → (n · places, c)."""
+    """Map (n, c, places) → (n · places, c)."""
     return flat.swapaxes(1, 2).reshape(-1, flat.shape[1])
 
 
 def _by_samples(flat: Array, others: int) -> bool:
-    """Whether a sample alone has places enough to fill a product; of sizes that are left open it is taken to."""
+    """Return whether a sample alone has places enough to fill a product; of sizes that are left open it is taken to."""
     _, channels, places = flat.shape
     return is_open(places) or places >= max(channels, others)

@@ -21,7 +21,7 @@ __all__ = ["by_rows"]
 
 
 def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
-    """Head gradient and data in the order that shifts say → (*window, c); half precision is summed in float32.
+    """Map head gradient and data in the order that shifts say → (*window, c); half precision is summed in float32.
 
     The sums of all places of a column of the window are one array: a third of the loops to compile and to start.
     """
@@ -34,13 +34,13 @@ def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
     is_flat = shifts.channel_axis > across and shifts.stride[1] == 1
 
     def rows(array: Array, sample: Array, first: Array, count: int) -> Array:
-        """Some rows of one sample, without the axis of samples."""
+        """Return some rows of one sample, without the axis of samples."""
         start, size = [0] * array.ndim, [1, *array.shape[1:]]
         start[0], start[down], size[down] = sample, first, count  # pyright: ignore[reportCallIssue, reportArgumentType]
         return lax.dynamic_slice(array, start, size)[0].astype(wide)
 
     def under(part: Array, place: int) -> Array:
-        """The elements of rows that windows have at a place of theirs."""
+        """Return the elements of rows that windows have at a place of theirs."""
         start = place * shifts.dilation[1]
         limit = start + (width - 1) * shifts.stride[1] + 1
         return lax.slice_in_dim(part, start, limit, shifts.stride[1], axis=across - 1)

@@ -26,7 +26,7 @@ MAX_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds by algorithm of one direction of one geometry.
+    """Holds milliseconds by algorithm of one direction of one geometry.
 
     constant: of algorithms that make something of the weight first, the time without, as where the weight is constant.
     """
@@ -39,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured on a machine. about: words on machine, versions and options, for people."""
+    """Holds what was measured on a machine. about: words on machine, versions and options, for people."""
 
     platform: str
     about: Mapping[str, str]
@@ -47,13 +47,13 @@ class Table:
 
 
 def user_table(platform: str) -> Path:
-    """Where the user's own table of a platform is, if there is one."""
+    """Return where the user's own table of a platform is, if there is one."""
     return cache_folder() / f"algorithms_{platform}.json"
 
 
 @cache
 def rows_of(platform: str) -> tuple[Measured, ...]:
-    """The rows of the user's table and of ours. Raises FileError for a table of the user's that is none."""
+    """Return the rows of the user's table and of ours. Raises FileError for a table of the user's that is none."""
     ours = Path(__file__).with_name(f"algorithms_{platform}.json")
     return tuple(row for path in (user_table(platform), ours) if path.is_file() for row in read_table(path).rows)
 
@@ -73,10 +73,10 @@ def read_table(path: StrPath) -> Table:
     """Read a table. Raises FileError for what is none."""
     data = read_bounded(path, MAX_BYTES, "a table of algorithms")
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         raise _refused(path, "JSON", "other text") from None
-    table = _object(path, found, "the table")
+    table = _object(path, document, "the table")
     rows = [_row(path, _object(path, row, "a row")) for row in _expect(path, table.get("rows"), list, "rows")]
     about = {str(k): str(v) for k, v in _object(path, table.get("about"), "about").items()}
     return Table(_expect(path, table.get("platform"), str, "platform"), about, rows)
@@ -105,7 +105,7 @@ def _row(path: StrPath, row: Mapping[str, Any]) -> Measured:
 
 
 def _times(path: StrPath, value: object, name: str) -> dict[str, float]:
-    """Times by algorithm. Names that are not ours pass: tables outlive algorithms, and no one asks for them."""
+    """Return times by algorithm. Names that are not ours pass: tables outlive algorithms, and no one asks for them."""
     times = _object(path, value, name)
     for time in times.values():
         if isinstance(time, bool) or not isinstance(time, int | float) or not 0 < time < math.inf:

@@ -23,7 +23,8 @@ def contract(a: Array, b: Array, over_a: int, over_b: int) -> Array:
 
 
 def windows(data: Array, g: Geometry) -> Iterator[Array]:
-    """For each place of the window, row by row, the elements (n, *out_size, c) of data that all windows have there."""
+    """Yield for each place of the window, row by row, the elements (n, *out_size, c) of data that all windows have
+    there."""
     config = [(0, 0, 0), *((pad, pad, 0) for pad in g.pad), (0, 0, 0)]
     padded = lax.pad(data, np.zeros((), data.dtype), config)
     for place in itertools.product(*map(range, g.kernel)):
@@ -34,12 +35,12 @@ def windows(data: Array, g: Geometry) -> Iterator[Array]:
 
 
 def _rows(array: Array) -> Array:
-    """(n, *size, c) → (n · size, c)."""
+    """Map (n, *size, c) → (n · size, c)."""
     return array.reshape(-1, array.shape[-1])
 
 
 def _patches(data: Array, g: Geometry) -> Array:
-    """(n · out_size, kernel · c): a row for each window; of groups (groups, n · out_size, kernel · c / groups)."""
+    """Give (n · out_size, kernel · c): a row for each window; of groups (groups, n · out_size, kernel · c / groups)."""
     if g.groups == 1:
         return _rows(lax.concatenate(list(windows(data, g)), data.ndim - 1))
     beside = jnp.stack([_grouped(part, g) for part in windows(data, g)], 2)
@@ -47,7 +48,7 @@ def _patches(data: Array, g: Geometry) -> Array:
 
 
 def _grouped(array: Array, g: Geometry) -> Array:
-    """(n, *size, c) → (groups, n · size, c / groups)."""
+    """Map (n, *size, c) → (groups, n · size, c / groups)."""
     return jnp.moveaxis(array.reshape(-1, g.groups, array.shape[-1] // g.groups), 1, 0)
 
 
@@ -56,7 +57,7 @@ def _out(rows: Array, g: Geometry) -> Array:
 
 
 def im2col(data: Array, weight: Array, g: Geometry) -> Array:
-    """One product of all windows, laid side by side, with the weight; of each group one."""
+    """Return one product of all windows, laid side by side, with the weight; of each group one."""
     if g.groups == 1:
         return _out(contract(_patches(data, g), weight.reshape(-1, g.filters), 1, 0), g)
     factors = _grouped(weight, g)
@@ -64,61 +65,61 @@ def im2col(data: Array, weight: Array, g: Geometry) -> Array:
 
 
 def im2col_weight(ograd: Array, data: Array, g: Geometry) -> Array:
-    """One product of all windows with the head gradient; of each group one."""
+    """Return one product of all windows with the head gradient; of each group one."""
     if g.groups == 1:
-        found = contract(_patches(data, g), _rows(ograd), 0, 0)
+        gradient = contract(_patches(data, g), _rows(ograd), 0, 0)
     else:
-        found = jnp.moveaxis(contract(_patches(data, g), _grouped(ograd, g), 1, 1), 0, 1)
-    return found.reshape(*g.kernel, -1, g.filters)
+        gradient = jnp.moveaxis(contract(_patches(data, g), _grouped(ograd, g), 1, 1), 0, 1)
+    return gradient.reshape(*g.kernel, -1, g.filters)
 
 
 # -- windows of one element ------------------------------------------------------------------------------------------
 
 
 def _filters_first(weight: Array, g: Geometry) -> Array:
-    """(f, c), as files have it: the transposition that made the weight of such an array is undone, and XLA computes
-    neither."""
+    """Return (f, c), as files have it: the transposition that made the weight of such an array is undone, and XLA
+    computes neither."""
     return weight.transpose(weight.ndim - 1, weight.ndim - 2, *range(weight.ndim - 2)).reshape(g.filters, g.channels)
 
 
 def product(data: Array, weight: Array, g: Geometry) -> Array:
-    """The product of what the stride leaves of data with the weight."""
+    """Return the product of what the stride leaves of data with the weight."""
     (seen,) = windows(data, g)
     return _out(contract(_rows(seen), _filters_first(weight, g), 1, 1), g)
 
 
 def product_data(ograd: Array, weight: Array, g: Geometry) -> Array:
-    """The product of the head gradient with the weight, spread to where the stride took data from."""
+    """Return the product of the head gradient with the weight, spread to where the stride took data from."""
     rows = contract(_rows(ograd), _filters_first(weight, g), 1, 0)
-    found = rows.reshape(-1, *g.out_size, g.channels)
+    products = rows.reshape(-1, *g.out_size, g.channels)
     axes = zip(g.size, g.out_size, g.stride, strict=True)
     config = [(0, 0, 0), *((0, size - (out - 1) * s - 1, s - 1) for size, out, s in axes), (0, 0, 0)]
-    return lax.pad(found, np.zeros((), found.dtype), config)
+    return lax.pad(products, np.zeros((), products.dtype), config)
 
 
 def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
-    """The product of the head gradient with what the stride leaves of data. The one of fewer channels comes first, in
-    which order it takes up to half the time."""
+    """Return the product of the head gradient with what the stride leaves of data. The one of fewer channels comes
+    first, in which order it takes up to half the time."""
     (seen,) = windows(data, g)
     if g.filters > g.channels:
         return contract(_rows(seen), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
-    found = contract(_rows(ograd), _rows(seen), 0, 0)
-    return found.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
+    gradient = contract(_rows(ograd), _rows(seen), 0, 0)
+    return gradient.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 
 def whole(data: Array, weight: Array, g: Geometry) -> Array:
-    """Of one window, which is all of the data: the product of samples with the weight."""
+    """Return the product of samples with the weight, whose one window is all of the data."""
     return contract(_flat(data), weight.reshape(-1, g.filters), 1, 0).reshape(-1, *g.out_size, g.filters)
 
 
 def whole_data(ograd: Array, weight: Array, g: Geometry) -> Array:
-    """The product of the head gradient with the same weight. XLA's convolution would multiply with the zeros around
-    the head gradient: for a window of 7×7, 49 times as often."""
+    """Return the product of the head gradient with the same weight. XLA's convolution would multiply with the zeros
+    around the head gradient: for a window of 7×7, 49 times as often."""
     return contract(_flat(ograd), weight.reshape(-1, g.filters), 1, 1).reshape(-1, *g.size, g.channels)
 
 
 def whole_weight(ograd: Array, data: Array, g: Geometry) -> Array:
-    """The product of samples with their head gradients."""
+    """Return the product of samples with their head gradients."""
     return contract(_flat(data), _flat(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
 
 

@@ -55,7 +55,7 @@ _OUTPUT = {
 
 
 def _combined(rows: Matrix, parts: list[Array]) -> list[Array]:
-    """For each row of factors, the sum of the parts times them."""
+    """Return for each row of factors, the sum of the parts times them."""
     sums = []
     for row in rows:
         total = None
@@ -73,24 +73,24 @@ def _transposed(rows: Matrix) -> Matrix:
 
 
 def _both(matrix: Matrix, array: Array) -> Array:
-    """(j, j, …) → (i, i, …): matrix · array · matrixᵀ."""
+    """Map (j, j, …) → (i, i, …): matrix · array · matrixᵀ."""
     rows = jnp.stack(_combined(matrix, list(array)))
     return jnp.stack(_combined(matrix, [rows[:, j] for j in range(rows.shape[1])]), 1)
 
 
 def winograd_weight(weight: Array, tile: int) -> Array:
-    """(3, 3, c, f) → ((tile + 2)², c, f), the factors of `winograd`: G g Gᵀ of each channel and filter."""
+    """Map (3, 3, c, f) → ((tile + 2)², c, f), the factors of `winograd`: G g Gᵀ of each channel and filter."""
     return _both(_WEIGHT[tile], weight).reshape(-1, *weight.shape[2:])
 
 
 def winograd_weight_adjoint(factors: Array, tile: int) -> Array:
-    """((tile + 2)², c, f) → (3, 3, c, f): `winograd_weight`, transposed."""
+    """Map ((tile + 2)², c, f) → (3, 3, c, f): `winograd_weight`, transposed."""
     split = factors.reshape(tile + 2, tile + 2, *factors.shape[1:])
     return _both(_transposed(_WEIGHT[tile]), split)
 
 
 def _tiles(padded: Array, matrix: Matrix, tile: int, counts: Sequence[int]) -> Array:
-    """Data (n, h, w, c) → ((tile + 2)², n · tiles, c): matrix · D · matrixᵀ of tiles D, which begin `tile` apart.
+    """Map data (n, h, w, c) → ((tile + 2)², n · tiles, c): matrix · D · matrixᵀ of tiles D, which begin `tile` apart.
 
     Columns first, laid side by side: from 36 numbers at once, each of up to 16 elements, XLA makes a loop that takes
     twice as long or, of many channels' wide images, ten times. The barriers keep it from fusing what follows.
@@ -103,7 +103,7 @@ def _tiles(padded: Array, matrix: Matrix, tile: int, counts: Sequence[int]) -> A
 
 
 def _data_tiles(data: Array, g: Geometry, tile: int, counts: Sequence[int]) -> Array:
-    """Data (n, h, w, c) → ((tile + 2)², n · tiles, c): Bᵀ d B of what each tile of outputs sees."""
+    """Map data (n, h, w, c) → ((tile + 2)², n · tiles, c): Bᵀ d B of what each tile of outputs sees."""
     axes = zip(g.size, g.pad, counts, strict=True)
     config = [(0, 0, 0), *((pad, count * tile + 2 - size - pad, 0) for size, pad, count in axes), (0, 0, 0)]
     return _tiles(lax.pad(data, np.zeros((), data.dtype), config), _INPUT[tile], tile, counts)
@@ -114,7 +114,7 @@ def _every(array: Array, axis: int, start: int, step: int, count: int) -> Array:
 
 
 def _outputs(products: Array, g: Geometry, tile: int, counts: Sequence[int]) -> Array:
-    """((tile + 2)², n · tiles, f) → (n, *out_size, f): Aᵀ M A of each tile."""
+    """Map ((tile + 2)², n · tiles, f) → (n, *out_size, f): Aᵀ M A of each tile."""
     split = products.reshape(tile + 2, tile + 2, -1, *counts, g.filters)
     rows = lax.optimization_barrier(_combined(_OUTPUT[tile], [split[i] for i in range(tile + 2)]))
     lines = [jnp.stack(_combined(_OUTPUT[tile], [row[j] for j in range(tile + 2)]), 3) for row in rows]
@@ -128,14 +128,14 @@ def _counts(g: Geometry, tile: int) -> list[int]:
 
 
 def winograd(data: Array, factors: Array, g: Geometry, tile: int) -> Array:
-    """data (n, h, w, c), factors of `winograd_weight` → (n, *out_size, f)."""
+    """Map data (n, h, w, c), factors of `winograd_weight` → (n, *out_size, f)."""
     counts = _counts(g, tile)
     tiles = _data_tiles(data, g, tile, counts)
     return _outputs(lax.dot_general(tiles, factors, (((2,), (1,)), ((0,), (0,)))), g, tile, counts)
 
 
 def winograd_weight_gradient(ograd: Array, data: Array, g: Geometry, tile: int) -> Array:
-    """Head gradient (n, *out_size, f), data (n, h, w, c) → (3, 3, c, f): `winograd`, transposed in the weight."""
+    """Map head gradient (n, *out_size, f), data (n, h, w, c) → (3, 3, c, f): `winograd`, transposed in the weight."""
     counts = _counts(g, tile)
     axes = zip(g.out_size, counts, strict=True)
     config = [(0, 0, 0), *((0, count * tile - size, 0) for size, count in axes), (0, 0, 0)]

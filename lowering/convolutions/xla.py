@@ -11,17 +11,17 @@ __all__ = ["data_gradient", "forward", "weight_gradient"]
 
 
 def _last(rank: int) -> tuple[int, ...]:
-    """Axes of data as (batch, channels, spatial axes…)."""
+    """Return axes of data as (batch, channels, spatial axes…)."""
     return (0, rank + 1, *range(1, rank + 1))
 
 
 def _weight(rank: int) -> tuple[int, ...]:
-    """Axes of the weight (*kernel, c, f) as (f, c, spatial axes…)."""
+    """Return axes of the weight (*kernel, c, f) as (f, c, spatial axes…)."""
     return (rank + 1, rank, *range(rank))
 
 
 def forward(data: Array, weight: Array, g: Geometry) -> Array:
-    """data (n, *size, c), weight (*kernel, c / g, f) → (n, *out_size, f)."""
+    """Map data (n, *size, c), weight (*kernel, c / g, f) → (n, *out_size, f)."""
     rank = len(g.kernel)
     return lax.conv_general_dilated(
         data,
@@ -35,7 +35,7 @@ def forward(data: Array, weight: Array, g: Geometry) -> Array:
 
 
 def data_gradient(ograd: Array, weight: Array, g: Geometry) -> Array:
-    """Head gradient (n, *out_size, f), weight → (n, *size, c): the turned weight over spread elements."""
+    """Map head gradient (n, *out_size, f), weight → (n, *size, c): the turned weight over spread elements."""
     rank = len(g.kernel)
     padding = []
     for size, out, k, s, d, pad in zip(g.size, g.out_size, g.kernel, g.stride, g.dilate, g.pad, strict=True):
@@ -53,7 +53,7 @@ def data_gradient(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 
 def weight_gradient(ograd: Array, data: Array, g: Geometry) -> Array:
-    """Head gradient (n, *out_size, f), data (n, *size, c) → (*kernel, c / g, f): samples play the channels."""
+    """Map head gradient (n, *out_size, f), data (n, *size, c) → (*kernel, c / g, f): samples play the channels."""
     rank = len(g.kernel)
     padding = []
     for size, out, k, s, d, pad in zip(g.size, g.out_size, g.kernel, g.stride, g.dilate, g.pad, strict=True):
@@ -71,5 +71,5 @@ def weight_gradient(ograd: Array, data: Array, g: Geometry) -> Array:
 
 
 def _out(rank: int) -> tuple[int, ...]:
-    """Axes of the weight's gradient as (c, f, spatial axes…)."""
+    """Return axes of the weight's gradient as (c, f, spatial axes…)."""
     return (rank, rank + 1, *range(rank))

@@ -26,7 +26,7 @@ _KEPT = 16
 
 
 class Programs:
-    """The programs of a symbol, one for each set of options that differ in what they make; those used last are kept.
+    """Holds the programs of a symbol, one for each set of options that make another; those used last are kept.
 
     symbol: the network, which must not change afterwards. Raises what the stages of the pipeline raise, and
     LoweringError for operators without a rule.
@@ -39,21 +39,21 @@ class Programs:
         self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
 
     def plan(self, options: Options) -> Plan:
-        """The graph that the stages make, and a record of each stage."""
+        """Return the graph that the stages make, and a record of each stage."""
         return self.pipeline.plan(placed(options))
 
     def forward(self, options: Options) -> Program:
-        """The program of the outputs; options without wrt."""
+        """Return the program of the outputs; options without wrt."""
         program = self._program(options)
         assert isinstance(program, Program)
         return program
 
     def as_given(self, options: Options) -> Program:
-        """The program of the network itself, of which no stage of the pipeline read anything."""
+        """Return the program of the network itself, of which no stage of the pipeline read anything."""
         return Program(self.pipeline.graph, placed(options))
 
     def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
-        """The program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
+        """Return the program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
         if arrays is not None and options.mirror == "blocks":
             shapes: tuple[tuple[str, Shape], ...] = tuple((name, np.shape(array)) for name, array in arrays.items())
             options = replace(options, shapes=shapes)
@@ -62,10 +62,10 @@ class Programs:
         return program
 
     def precompute(self, options: Options, names: Sequence[str] | None = None) -> Program | None:
-        """The program of the values computed once for these options: those of the variables that `forward` has in place
-        of entries that depend on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`,
-        or of `names`, which are some of them. Its arguments are the constants that they are made of, states among them.
-        None where there are none."""
+        """Return the program of the values computed once for these options: those of the variables that `forward` has
+        in place of entries that depend on `options.constants` alone, in the order of
+        `plan(options).precompute.attrs["names"]`, or of `names`, which are some of them. Its arguments are the
+        constants that they are made of, states among them. None where there are none."""
         options = placed(options)
         graph = self.plan(options).precompute
         if graph is None or names is None:

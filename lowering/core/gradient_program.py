@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class GradientProgram:
-    """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
+    """Represents a symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
 
     The graph is split where NNVM splits it: forward steps are those that the outputs and states need; backward steps
     read values that the forward part left, or compute them again. program: of the plan's whole graph.
@@ -56,7 +56,7 @@ class GradientProgram:
         return self.program.forward(self.num_outputs)
 
     def _residual_slots(self) -> list[int]:
-        """Slots that the backward part, or the gradients themselves, read from the forward part."""
+        """Return slots that the backward part, or the gradients themselves, read from the forward part."""
         heads = {self.program.index.entry_rptr[nid] for nid in self.head_ids if nid is not None}
         computed = {slot for step in self.backward_steps for slot in step.outputs} | heads
         read = [slot for step in self.backward_steps for slot in step.inputs]
@@ -77,7 +77,7 @@ class GradientProgram:
         return slots
 
     def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
-        """Values of the head gradients that the backward part reads, by number. Raises GradientError."""
+        """Return values of the head gradients that the backward part reads, by number. Raises GradientError."""
         if head_grads is not None and len(head_grads) != self.num_outputs:
             raise GradientError(
                 explain(
@@ -122,7 +122,7 @@ class GradientProgram:
         head_grads: Sequence[Any] | None,
         onto: Mapping[str, Any] = _NOTHING,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        """(outputs, gradients by argument name, new auxiliary states). onto: as in `backward_values`."""
+        """Return (outputs, gradients by argument name, new auxiliary states). onto: as in `backward_values`."""
         outputs, new_aux, residuals = self.run_forward(args, aux, key)
         env = self.backward_values(outputs, residuals, key, head_grads, self.written_slots, onto)
         return outputs, self.collect_gradients(env), new_aux | self.collect_states(env)
@@ -130,46 +130,46 @@ class GradientProgram:
     def run_forward(
         self, args: Arrays, aux: Arrays, key: jax.Array | None
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
-        """(outputs, new auxiliary states, residuals by slot)."""
+        """Return (outputs, new auxiliary states, residuals by slot)."""
         env = self.forward_values(args, aux, key, self.kept_slots)
         outputs, new_aux = self.collect_forward(env)
         return outputs, new_aux, {slot: env[slot] for slot in self.residual_slots}
 
     def collect_forward(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        """(outputs, auxiliary states) from an environment, after the forward steps."""
+        """Return (outputs, auxiliary states) from an environment, after the forward steps."""
         outputs = [env[slot] for slot in self.program.output_slots[: self.num_outputs]]
         return outputs, {name: env[slot] for name, slot in self.states.items()}
 
     @cached_property
     def kept_slots(self) -> list[int]:
-        """The slots that are read after the forward steps: outputs, states and residuals."""
+        """Return the slots that are read after the forward steps: outputs, states and residuals."""
         return [*self.program.output_slots[: self.num_outputs], *self.states.values(), *self.residual_slots]
 
     @property
     def gradient_slots(self) -> list[int]:
-        """The slots of the gradients."""
+        """Return the slots of the gradients."""
         return self.program.output_slots[self.num_outputs :]
 
     def forward_values(
         self, args: Arrays, aux: Arrays, key: jax.Array | None, wanted: Collection[int] | None = None
     ) -> list[Any]:
-        """The environment after the forward steps: a value in each slot that they fill. wanted: as in `run_steps`."""
+        """Return the environment after the forward steps: a value in each slot filled. wanted: as in `run_steps`."""
         env = self.program.environment(self.program.bind(args, aux))
         self.program.run_steps(self.forward_steps, env, key, wanted)
         return env
 
     @property
     def written_slots(self) -> list[int]:
-        """The slots that are read after the backward steps: gradients and states."""
+        """Return the slots that are read after the backward steps: gradients and states."""
         return [*self.gradient_slots, *self.written_backward.values()]
 
     def states_now(self, aux: Arrays) -> dict[int, Any]:
-        """The residuals by slot that are states, by name, which backward steps will write."""
+        """Return the residuals by slot that are states, by name, which backward steps will write."""
         return {self.states[name]: aux[name] for name in self.written_backward}
 
     @cached_property
     def summed_by_python(self) -> dict[str, int]:
-        """Slots of gradients, by argument name, that Python writes and nothing else reads; it may add to old ones."""
+        """Return slots of gradients, by argument name, that only Python writes and reads; it may add to old ones."""
         slots, steps = self.gradient_slots, self.backward_steps
         read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]
         outputs = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}
@@ -177,7 +177,7 @@ class GradientProgram:
         return {name: slot for name, slot in pairs if slot in outputs and read.count(slot) == 1}
 
     def known_residuals(self, variables: Arrays, outputs: Sequence[Any]) -> dict[int, Any]:
-        """Residuals by slot that are arguments, by name, or outputs."""
+        """Return residuals by slot that are arguments, by name, or outputs."""
         index, program = self.program.index, self.program
         held = {index.entry_rptr[nid]: variables.get(program.name(nid)) for nid in index.input_nodes}
         held |= zip(program.output_slots[: self.num_outputs], outputs, strict=True)
@@ -190,7 +190,7 @@ class GradientProgram:
         key: jax.Array | None,
         head_grads: Sequence[Any] | None,
     ) -> dict[str, jax.Array]:
-        """Gradients by argument name, from what `run_forward` left."""
+        """Return gradients by argument name, from what `run_forward` left."""
         return self.collect_gradients(self.backward_values(outputs, residuals, key, head_grads, self.gradient_slots))
 
     def backward_values(
@@ -202,8 +202,8 @@ class GradientProgram:
         wanted: Collection[int] | None = None,
         onto: Mapping[str, Any] = _NOTHING,
     ) -> list[Any]:
-        """The environment after the backward steps: a value in each slot that they fill. wanted: as in `run_steps`.
-        onto: gradients by argument name, of `summed_by_python`, to add to."""
+        """Return the environment after the backward steps: a value in each slot that they fill. wanted: as in
+        `run_steps`. onto: gradients by argument name, of `summed_by_python`, to add to."""
         env = self.program.environment(self.head_values(outputs, head_grads), residuals)
         for name, old in onto.items():
             env[self.summed_by_python[name]] = old
@@ -211,17 +211,17 @@ class GradientProgram:
         return env
 
     def collect_states(self, env: Sequence[Any]) -> dict[str, jax.Array]:
-        """The states that backward steps wrote, by name."""
+        """Return the states that backward steps wrote, by name."""
         return {name: env[slot] for name, slot in self.written_backward.items()}
 
     def collect_gradients(self, env: Sequence[Any]) -> dict[str, jax.Array]:
-        """Gradients by argument name, from the environment that `backward_values` filled."""
+        """Return gradients by argument name, from the environment that `backward_values` filled."""
         grads = [env[slot] for slot in self.gradient_slots]
         return dict(zip(self.wrt, grads, strict=True))
 
 
 def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputation]:
-    """Backward steps, each group of copies gathered into one, where the first of them stood.
+    """Return backward steps, each group of copies gathered into one, where the first of them stood.
 
     A group reads nothing but forward values and gradients that precede its first copy, so it can.
     """
@@ -261,7 +261,7 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
 
 
 def _mark(program: Program, nid: int) -> Recomputed | None:
-    """The mark of a node that is a copy, or runs in the place of one."""
+    """Return the mark of a node that is a copy, or runs in the place of one."""
     source = program.index.nodes[nid].source
     if TSupersedes.get(source.op) and source.control_deps:
         source = source.control_deps[0]
@@ -269,7 +269,7 @@ def _mark(program: Program, nid: int) -> Recomputed | None:
 
 
 def _after(program: Program, mark: Recomputed) -> tuple[int, ...]:
-    """The slot of the gradient that a group waits for, if the program computes it."""
+    """Return the slot of the gradient that a group waits for, if the program computes it."""
     index, entry = program.index, mark.after
     if entry is None or not index.exist(entry.node):
         return ()

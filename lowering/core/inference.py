@@ -29,15 +29,15 @@ _KEPT = 64
 
 
 class Inferred(NamedTuple):
-    """Shapes and dtypes of all entries, None where undecided; dtypes are inferred only where something reads them."""
+    """Holds shapes and dtypes of all entries, None where undecided; dtypes only where something reads them."""
 
     shapes: Sequence[Shape | None]
     dtypes: Sequence[DType | None]
 
 
 class Inference:
-    """Inference over the graph of a program, before its rules run, so that a contradiction is reported in the graph's
-    terms and not in JAX's.
+    """Runs inference over the graph of a program, before its rules run, so that a contradiction is reported in the
+    graph's terms and not in JAX's.
 
     A result is asked for with the arrays that have values: the variables, or those that the forward part left. Results
     are kept, and one that agrees with all these arrays is taken: forward and backward part, and an executor that knew
@@ -116,7 +116,7 @@ class Inference:
             raise _with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known)) from error
 
     def _in_its_terms(self, error: InferenceError, infer: Callable[[], Any]) -> InferenceError:
-        """The error that the network has itself, of which the graph was made."""
+        """Return the error that the network has itself, of which the graph was made."""
         try:
             if self._network is not self._graph:
                 infer()
@@ -125,7 +125,7 @@ class Inference:
         return error
 
     def _of_inputs(self, value_of: Callable[[int], Any]) -> dict[str, Any]:
-        """The known values of the variables, by name. value_of: an entry's number → its value, or None."""
+        """Return the known values of the variables, by name. value_of: an entry's number → its value, or None."""
         index = self._index
         names = {node.name for node in variables(self._network.nodes())}
         known = ((index.nodes[nid].source.name, value_of(index.entry_rptr[nid])) for nid in index.input_nodes)

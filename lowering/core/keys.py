@@ -21,12 +21,12 @@ __all__ = ["fold_key", "key_places", "with_places"]
 
 
 def fold_key(key: jax.Array, place: int) -> jax.Array:
-    """A node's own key, from the call's key."""
+    """Return a node's own key, from the call's key."""
     return jax.random.fold_in(key, place)
 
 
 def with_places(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
-    """The outputs of a network whose drawing nodes know their places (`NodeAttrs.draw_place`).
+    """Return the outputs of a network whose drawing nodes know their places (`NodeAttrs.draw_place`).
 
     The place of a node is its number among the drawing nodes of the network in topological order; names do not matter.
     It is given once, before any stage of the pipeline: copies take it along when stages remove nodes. In a graph of
@@ -39,7 +39,7 @@ def with_places(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
 
 
 def key_places(index: IndexedGraph) -> dict[int, int]:
-    """The places of a graph's drawing nodes, by number; nodes without a place come after all that have one."""
+    """Return the places of a graph's drawing nodes, by number; nodes without a place come after all that have one."""
     places: dict[int, int] = {}
     rest: list[int] = []
     for nid, node in enumerate(index.nodes):
@@ -65,7 +65,8 @@ def _after(places: Iterable[int]) -> int:
 
 
 def _network(outputs: Sequence[NodeEntry]) -> list[Node]:
-    """The nodes of the networks in whose gradients the outputs are, then those of the outputs, in topological order."""
+    """Return the nodes of the networks in whose gradients the outputs are, then those of the outputs, in topological
+    order."""
     heads, linked = list(outputs), set[GradientOf]()
     while True:
         nodes = post_order(heads)
@@ -93,7 +94,7 @@ def _number(nodes: Iterable[Node], places: dict[Node, int], numbers: Iterator[in
 
 
 def _original(node: Node) -> Node:
-    """The node whose numbers a node draws: most draw their own."""
+    """Return the node whose numbers a node draws: most draw their own."""
     while True:
         if isinstance(node.info, Recomputed):
             node = node.info.original
@@ -104,7 +105,7 @@ def _original(node: Node) -> Node:
 
 
 def _placed(outputs: Sequence[NodeEntry], places: Mapping[Node, int], copies: dict[int, Subgraph]) -> list[NodeEntry]:
-    """The outputs over nodes that have their places. copies: bodies that were rewritten, by the identity of the old."""
+    """Return the outputs over nodes that have their places. copies: rewritten bodies, by the identity of the old."""
 
     def body(graph: Subgraph) -> Subgraph:
         if id(graph) not in copies:

@@ -24,7 +24,7 @@ def chosen_options(
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
 ) -> Options:
-    """The options with a caller's choices, each as every door takes it.
+    """Return the options with a caller's choices, each as every door takes it.
 
     compute_dtype: "bfloat16" or "float16", by name, or of NumPy or JAX, for matrix products and convolutions. mesh: a
     `jax.sharding.Mesh`. data_axis: the axis, or axes, of the mesh that samples are split over. Raises CallError for
@@ -41,13 +41,13 @@ def chosen_options(
 
 
 def on_mesh(options: Options, mesh: Any) -> Options:
-    """Options that refer to a mesh, where there is one. Samples are split over those of its axes that they name."""
+    """Return options that refer to a mesh, where there is one. Samples are split over the axes they name."""
     if mesh is None:
         return options
     return replace(options, mesh=mesh, data_axis=tuple(axis for axis in options.data_axis if axis in mesh.axis_names))
 
 
 def on_mesh_around(options: Options) -> Options:
-    """Options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
+    """Return options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
     around = jax.sharding.get_abstract_mesh()
     return options if options.mesh is not None or around.empty else on_mesh(options, around)

@@ -22,8 +22,8 @@ __all__ = ["count_parts", "laid_out", "on_each_part"]
 
 
 def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) -> jax.Array:
-    """The data, of which XLA splits axis i over axes[i] of the mesh, and all others not at all; without a mesh as they
-    are. Where axes are manual, inside `jax.shard_map`, the caller has split the data over them already."""
+    """Return the data, of which XLA splits axis i over axes[i] of the mesh, and all others not at all; without a mesh
+    as they are. Where axes are manual, inside `jax.shard_map`, the caller has split the data over them already."""
     if mesh is None:
         return data
     around = jax.sharding.get_abstract_mesh()
@@ -37,7 +37,7 @@ def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) ->
 
 
 def count_parts(by: ByPart, options: Options, platform: str, inputs: Sequence[Any]) -> int:
-    """Into how many parts `on_each_part` splits samples.
+    """Return into how many parts `on_each_part` splits samples.
 
     One, where there is no mesh, on other platforms than CPUs, inside `jax.shard_map` over the axes of data, and of
     samples that cannot be split evenly.
@@ -50,7 +50,7 @@ def count_parts(by: ByPart, options: Options, platform: str, inputs: Sequence[An
 
 
 def _split_over(options: Options) -> tuple[Any, tuple[str, ...]]:
-    """The mesh, and those of the axes of data that XLA splits over by itself."""
+    """Return the mesh, and those of the axes of data that XLA splits over by itself."""
     around = jax.sharding.get_abstract_mesh()
     mesh: Any = options.mesh if around.empty else around
     automatic = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Auto}
@@ -60,7 +60,7 @@ def _split_over(options: Options) -> tuple[Any, tuple[str, ...]]:
 def on_each_part(
     function: Callable[..., Any], by: ByPart, options: Options, platform: str, inputs: Sequence[Any]
 ) -> Any:
-    """`function(*inputs)`, by each device on its part along the axes `options.data_axis` of the mesh.
+    """Return `function(*inputs)`, by each device on its part along the axes `options.data_axis` of the mesh.
 
     Where there is one shard, the function runs without `shard_map`; see `count_parts`.
     """

@@ -26,7 +26,7 @@ from lowering.core.segments import Segments, is_traced
 from lowering.core.steps import Environment, Recomputation, Step
 from lowering.messages.arguments import misfit, require_key
 from lowering.native.unpromised import UndecidedSizeError
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
@@ -56,7 +56,7 @@ _TRACE_ERRORS = (
 
 
 class Program:
-    """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
+    """Represents a graph, ready to run: `program.run(values by variable number, key) -> slots`.
 
     graph: the graph that the pipeline made; options: is_train, platform and witness are static choices that rules may
     ask for.
@@ -109,7 +109,7 @@ class Program:
     # -- building --------------------------------------------------------------------------------------------------
 
     def name(self, nid: int) -> str:
-        """The name of a node."""
+        """Return the name of a node."""
         return self.index.nodes[nid].source.name
 
     def _of_network(self, network: Graph) -> tuple[dict[int, str], dict[int, str]]:
@@ -123,12 +123,12 @@ class Program:
         return named("read_only"), named("aux_state")
 
     def _slot(self, nid: int) -> int:
-        """The slot of a variable as it was given."""
+        """Return the slot of a variable as it was given."""
         past = nid - self.index.num_nodes
         return self.index.entry_rptr[nid] if past < 0 else self._schedule.num_slots + past
 
     def _rules(self) -> dict[Op, LoweringRule]:
-        """The rule of each operator that runs."""
+        """Return the rule of each operator that runs."""
         rules: dict[Op, LoweringRule] = {}
         missing: dict[str, list[str]] = {}
         for nid in self._schedule.order:
@@ -152,7 +152,7 @@ class Program:
         return rules
 
     def _steps(self, rules: Mapping[Op, LoweringRule]) -> Iterator[Step]:
-        """The live operators, in the order in which they run."""
+        """Yield the live operators, in the order in which they run."""
         nodes, schedule, places = self.index.nodes, self._schedule, key_places(self.index)
         for nid in schedule.order:
             attrs = nodes[nid].source.attrs
@@ -166,13 +166,13 @@ class Program:
             yield Step(nid, rule, attrs.parsed, inputs, outputs, places.get(nid, 0), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
-        """The program of a loop's body or a branch, which went through the pipeline with the graph around it."""
+        """Return the program of a loop's body or a branch, which went through the pipeline with the graph around it."""
         body = subgraph(graph.outputs, subgraph_variables(graph))
         planned = self.graph.attrs.get("algorithm", {})
         return Program(body.derive(attrs={**body.attrs, "algorithm": planned}), self.options, inside=True)
 
     def draws(self, step: Step) -> bool:
-        """Whether a step draws random numbers."""
+        """Return whether a step draws random numbers."""
         rule = step.rule
         if "key" not in rule.needs:
             return False
@@ -182,16 +182,16 @@ class Program:
 
     @cached_property
     def read(self) -> set[int]:
-        """The slots that steps or callers read."""
+        """Return the slots that steps or callers read."""
         return {*self.collected, *(slot for step in self.steps for slot in step.inputs)}
 
     @property
     def platform(self) -> str:
-        """The platform on which the program runs: "cpu", "gpu", "tpu", or "any"."""
-        return self.options.platform or here(self.options.mesh)
+        """Return the platform on which the program runs: "cpu", "gpu", "tpu", or "any"."""
+        return self.options.platform or current_platform(self.options.mesh)
 
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
-        """The algorithm of a step: the plan's, or the same rule's choice where the plan did not know the shapes."""
+        """Return the algorithm of a step: the plan's, or the rule's choice where it did not know the shapes."""
         options, node = self.options, self.index.nodes[step.nid].source
         if "ChooseAlgorithm" in options.without or options.backend is None:
             return UNCHOSEN
@@ -205,33 +205,33 @@ class Program:
         return algorithm_of(node, shapes, inputs[0].dtype.name, options.backend) or UNCHOSEN
 
     def stand_in(self, nid: int) -> int:
-        """The node that runs in the place of a node; most run themselves."""
+        """Return the node that runs in the place of a node; most run themselves."""
         return self._schedule.stand_in(nid)
 
     @property
     def is_train(self) -> bool:
-        """Whether the program runs as in training."""
+        """Return whether the program runs as in training."""
         return self.options.is_train
 
     def forward(self, num_outputs: int) -> Program:
-        """The program of the first outputs alone, over the same graph and its inferred shapes."""
+        """Return the program of the first outputs alone, over the same graph and its inferred shapes."""
         return Program(self.graph, self.options, num_outputs=num_outputs, inference=self.inference)
 
     def part_of(self, num_outputs: int) -> set[int]:
-        """The nodes that run for the first outputs, and for the states that these reach."""
+        """Return the nodes that run for the first outputs, and for the states that these reach."""
         return {self._schedule.stand_in(nid) for nid in Needed(self.index, num_outputs).live}
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def bind(self, args: Arrays, aux: Arrays) -> dict[int, jax.Array]:
-        """Values of the variables by number. Raises LoweringError naming what is missing or unknown."""
+        """Return values of the variables by number. Raises LoweringError naming what is missing or unknown."""
         if args.keys() != set(self.arg_names) or aux.keys() != set(self.aux_names):
             raise misfit(self.symbol, args.keys(), aux.keys())
         values = {nid: jnp.asarray(args[name]) for nid, name in self._args.items()}
         return values | {nid: jnp.asarray(aux[name]) for nid, name in self._aux.items()}
 
     def environment(self, values: Mapping[int, jax.Array], slots: Mapping[int, jax.Array] | None = None) -> list[Any]:
-        """An environment with the values of variables, by number, and of other slots, where they belong."""
+        """Return an environment with the values of variables, by number, and of other slots, where they belong."""
         env: list[Any] = [None] * self.num_slots
         for nid, value in values.items():
             env[self._slot(nid)] = value
@@ -242,7 +242,7 @@ class Program:
     def evaluate(
         self, args: Arrays, aux: Arrays, key: jax.Array | None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        """(outputs, new auxiliary states) for arrays by name. Raises LoweringError."""
+        """Return (outputs, new auxiliary states) for arrays by name. Raises LoweringError."""
         env = self.environment(self.bind(args, aux))
         self.run_steps(self.steps, env, key, self.collected)
         return self.collect(env)
@@ -292,11 +292,11 @@ class Program:
 
     @property
     def collected(self) -> list[int]:
-        """The slots that `collect` reads."""
+        """Return the slots that `collect` reads."""
         return [*self.output_slots, *self.aux_slots.values()]
 
     def collect(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        """(outputs, new auxiliary states) from an environment."""
+        """Return (outputs, new auxiliary states) from an environment."""
         return [env[slot] for slot in self.output_slots], {name: env[s] for name, s in self.aux_slots.items()}
 
 
@@ -322,7 +322,7 @@ class _Running:
         return hash((self._program, id(self._inferred)))
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """The value that the step's rule asked for besides parameters and inputs."""
+        """Return the value that the step's rule asked for besides parameters and inputs."""
         program = self._program
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
         match need:
@@ -350,7 +350,7 @@ class _Running:
                 return [_request(env[slot], slot in program.read) for slot in range(first, last)]
 
     def empty(self, step: Step) -> list[Any] | None:
-        """Zeros for the results of a step, if all of them are empty.
+        """Return zeros for the results of a step, if all of them are empty.
 
         Neither the tables that its rule makes nor XLA are bounded by an array without elements: XLA takes 9 s and 2 GB
         to compile the negative of one with 26 axes of 2 and an empty one, and twice that for each further axis of 2.
@@ -386,7 +386,7 @@ class _Running:
             raise needed(error.condition, op=source.op, node=source) from error
 
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
-        """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
+        """Return the values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         source, numbers = self._program.index.nodes[step.nid].source, step.rule.numbers
         if numbers is not None and inputs and numbers.are_missing(np.shape(inputs[0])):
             raise _failure(source, inputs, numbers.reason)
@@ -414,7 +414,7 @@ class _Running:
 
 
 def _request(old: Any, read: bool) -> tuple[str, Any]:
-    """The request for a result: how it is written, and the array that it is added to."""
+    """Return the request for a result: how it is written, and the array that it is added to."""
     return ("add", old) if old is not None else ("write", None) if read else ("null", None)
 
 

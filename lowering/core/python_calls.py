@@ -46,7 +46,7 @@ _making = threading.Lock()
 
 
 class PythonCall(NamedTuple):
-    """The result of a rule whose operator is Python, `@lowers(…, python=True)`.
+    """Represents the result of a rule whose operator is Python, `@lowers(…, python=True)`.
 
     run: (arrays, is_called_back) → arrays; jax.Arrays in the caller's thread, NumPy's where a program calls it. models:
     shapes and dtypes of the results.
@@ -56,11 +56,11 @@ class PythonCall(NamedTuple):
     models: tuple[jax.ShapeDtypeStruct, ...]
 
     def in_this_thread(self, inputs: Sequence[jax.Array]) -> list[Any]:
-        """The results, computed of arrays that have values now or will have them."""
+        """Return the results, computed of arrays that have values now or will have them."""
         return list(self.run(inputs, False))
 
     def called_back(self, inputs: Sequence[jax.Array]) -> list[jax.Array]:
-        """The results within a program that JAX traces."""
+        """Return the results within a program that JAX traces."""
         if _inside.traced_for_shapes:
             return [jax.numpy.zeros(model.shape, model.dtype) for model in self.models]
         depth = _inside.depth + 1
@@ -79,7 +79,7 @@ _TOLD = "Raised by "
 
 @contextmanager
 def telling(what: str) -> Iterator[None]:
-    """A block whose errors are the user's own: they pass unchanged, with a note on what raised them."""
+    """Enter a block whose errors are the user's own: they pass unchanged, with a note on what raised them."""
     try:
         yield
     except BaseException as error:
@@ -89,17 +89,17 @@ def telling(what: str) -> Iterator[None]:
 
 
 def of_python(error: BaseException) -> bool:
-    """Whether a user's Python raised an error."""
+    """Return whether a user's Python raised an error."""
     return any(note.startswith(_TOLD) for note in getattr(error, "__notes__", ()))
 
 
 def calls_python(graph: Symbol | Subgraph) -> bool:
-    """Whether operators of a network are Python, those of loops' bodies and branches too."""
+    """Return whether operators of a network are Python, those of loops' bodies and branches too."""
     return any(map(is_python, post_order(graph.outputs)))
 
 
 def is_python(node: Node) -> bool:
-    """Whether a node's operator is Python, or runs Python in a subgraph."""
+    """Return whether a node's operator is Python, or runs Python in a subgraph."""
     rule = FLowering.get(node.op)
     return (rule is not None and rule.python) or any(map(calls_python, node.attrs.subgraphs))
 
@@ -128,7 +128,7 @@ def _called_back(depth: int, device: Any) -> Iterator[None]:
 
 @contextmanager
 def _apart(device: Any) -> Iterator[None]:
-    """A block that computes on a device; arrays of others do not come to it by themselves: JAX would copy them by
+    """Enter a block that computes on a device; arrays of others do not come to it by themselves: JAX would copy them by
     threads that may all be waiting. Raises LoweringError."""
     try:
         with jax.default_device(device), jax.transfer_guard_device_to_device("disallow_explicit"):
@@ -142,8 +142,8 @@ def _apart(device: Any) -> Iterator[None]:
 
 
 def _client(depth: int) -> Any:
-    """The device on which Python computes that a program calls; None where jaxlib makes none. depth: how many such
-    calls are within each other: an outer one may wait for an inner one, which needs threads that do not."""
+    """Return the device on which Python computes that a program calls; None where jaxlib makes none. depth: how many
+    such calls are within each other: an outer one may wait for an inner one, which needs threads that do not."""
     with _making:
         return _made_client(depth)
 
@@ -164,14 +164,14 @@ def refuse_export(symbol: Symbol) -> None:
 
 
 def step_of_loops() -> tuple[tuple[int, ...], bool]:
-    """Which step of each loop this thread runs, the outermost first; whether it computes again what these have
+    """Return which step of each loop this thread runs, the outermost first; whether it computes again what these have
     computed, for a gradient."""
     return _inside.at, _inside.again
 
 
 @contextmanager
 def in_step(number: int) -> Iterator[None]:
-    """A block that is a step of a loop."""
+    """Enter a block that is a step of a loop."""
     before = _inside.at
     _inside.at = (*before, number)
     try:
@@ -182,7 +182,7 @@ def in_step(number: int) -> Iterator[None]:
 
 @contextmanager
 def computing_again(again: bool) -> Iterator[None]:
-    """A block that computes again what was computed before, for a gradient, if `again`."""
+    """Enter a block that computes again what was computed before, for a gradient, if `again`."""
     before = _inside.again
     _inside.again = before or again
     try:
@@ -204,7 +204,7 @@ def shapes_of(function: Callable[[], Any]) -> Any:
 
 
 def is_called_back() -> bool:
-    """Whether this thread runs Python that a program waits for."""
+    """Return whether this thread runs Python that a program waits for."""
     return _inside.depth > 0
 
 
@@ -219,7 +219,7 @@ def refuse_without_client() -> None:
 
 
 def of_this_thread(value: jax.Array) -> jax.Array:
-    """An array that this thread may compute with: itself, or a copy where a program waits for the thread.
+    """Return an array that this thread may compute with: itself, or a copy where a program waits for the thread.
 
     JAX would copy it between the clients by threads that may all be waiting.
     """
@@ -230,7 +230,7 @@ def of_this_thread(value: jax.Array) -> jax.Array:
 
 
 def at_home(value: jax.Array) -> jax.Array:
-    """A form of an array that this thread computed in which other threads may compute with it."""
+    """Return a form of an array that this thread computed in which other threads may compute with it."""
     if not _inside.depth or value.devices() != {_inside.device}:
         return value
     with jax.default_device(None):

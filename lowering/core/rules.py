@@ -42,21 +42,21 @@ to be the sum with that array, else "write", of Python that runs between program
 
 
 class ByPart(NamedTuple):
-    """Declared by a rule that goes through a batch sample by sample on a CPU, with one result. samples: the inputs that
-    have samples along the first axis. summed: the result is a sum over samples, else it has them there, too."""
+    """Is declared by a rule that goes through a batch sample by sample on a CPU, with one result. samples: the inputs
+    that have samples along the first axis. summed: the result is a sum over samples, else it has them there, too."""
 
     samples: tuple[int, ...]
     summed: bool = False
 
 
 class Numbers(NamedTuple):
-    """Declared by a rule that can leave no size open. reason: why. axes: those of its first input; None: all."""
+    """Is declared by a rule that can leave no size open. reason: why. axes: those of its first input; None: all."""
 
     reason: str
     axes: tuple[int, ...] | None = None
 
     def are_missing(self, shape: Sequence[int]) -> bool:
-        """Whether a size that has to be a number was left open."""
+        """Return whether a size that has to be a number was left open."""
         return any(is_open(shape[axis]) for axis in (range(len(shape)) if self.axes is None else self.axes))
 
 
@@ -109,7 +109,7 @@ def lowers(
 
 
 def _draws(op: Op) -> Callable[[Any, bool], bool]:
-    """When an operator draws, by its card."""
+    """Return when an operator draws, by its card."""
 
     def draws(p: Any, is_train: bool) -> bool:
         attrs = NodeAttrs(op, "")

@@ -23,7 +23,7 @@ _AFTER_ALL = 1 << 62
 
 
 class Schedule:
-    """The plan of a graph: `order` of the live nodes, and slots of an environment.
+    """Holds the plan of a graph: `order` of the live nodes, and slots of an environment.
 
     num_outputs: so many of the outputs count; None: all. reached: numbers of the nodes that these reach. live: of those
     that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry e, the rest hold the values
@@ -47,11 +47,11 @@ class Schedule:
         self.order = self._order()
 
     def stand_in(self, nid: int) -> int:
-        """The node that runs in the place of a node: itself, or one whose first outputs are the same (TSupersedes)."""
+        """Return the node that runs in place of a node: itself, or one with the same first outputs (TSupersedes)."""
         return self._stand_ins.get(nid, nid)
 
     def inputs(self, nid: int) -> tuple[int, ...]:
-        """The slots that a node reads."""
+        """Return the slots that a node reads."""
         entries, first = self._index.nodes[nid].inputs, self._first
         mutated = self._mutated.get(nid)
         if mutated is None:
@@ -64,7 +64,7 @@ class Schedule:
         )
 
     def outputs(self, nid: int) -> tuple[int, ...]:
-        """The slots that a node fills: its outputs, then the new values of the states it mutates."""
+        """Return the slots that a node fills: its outputs, then the new values of the states it mutates."""
         entries = tuple(range(*self._index.entry_rptr[nid : nid + 2]))
         mutated = self._mutated.get(nid)
         if mutated is None:
@@ -73,20 +73,20 @@ class Schedule:
         return entries + tuple(self._value_slot(state, self._writers[state].index(nid) + 1) for state in states)
 
     def slot(self, entry: IndexedEntry) -> int:
-        """The slot of an entry as a reader sees it: a state at the version it was composed with."""
+        """Return the slot of an entry as a reader sees it: a state at the version it was composed with."""
         if entry.version and entry.node_id in self._writers:
             return self._value_slot(entry.node_id, self._mutations_before(entry))
         return self._first[entry.node_id] + entry.index
 
     def final_slot(self, variable: int) -> int:
-        """The slot of a state's value after every mutation."""
+        """Return the slot of a state's value after every mutation."""
         return self._value_slot(variable, len(self._writers.get(variable, ())))
 
     def _value_slot(self, variable: int, mutations: int) -> int:
         return self._slot_of_value[variable, mutations] if mutations else self._index.entry_rptr[variable]
 
     def _mutations_before(self, entry: IndexedEntry) -> int:
-        """How many mutations a reader sees: fewer than its version when their writers are not in the graph."""
+        """Return how many mutations a reader sees: fewer than its version when their writers are not in the graph."""
         writers = self._writers[entry.node_id]
         return sum(self._written_version(writer, entry.node_id) <= entry.version for writer in writers)
 
@@ -97,7 +97,7 @@ class Schedule:
         return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
 
     def _supersede(self) -> dict[int, int]:
-        """Superseded node → the live node that runs in its place; superseded nodes are no longer live."""
+        """Map superseded node → the live node that runs in its place; superseded nodes are no longer live."""
         nodes = self._index.nodes
         superseding = [nid for nid in self.live if TSupersedes.get(nodes[nid].source.attrs.op)]
         stand_ins = {nodes[nid].control_deps[0]: nid for nid in sorted(superseding, reverse=True)}
@@ -105,7 +105,7 @@ class Schedule:
         return stand_ins
 
     def _writers_by_variable(self) -> dict[int, list[int]]:
-        """State → the nodes that write it, in the order of the versions they write."""
+        """Map state → the nodes that write it, in the order of the versions they write."""
         writers: dict[int, list[int]] = {}
         for nid, mutated in self._mutated.items():
             for variable in dict.fromkeys(self._index.nodes[nid].inputs[i].node_id for i in mutated):
@@ -133,7 +133,7 @@ class Schedule:
         return waits
 
     def _order(self) -> list[int]:
-        """Live nodes, each after all that it depends on or waits for."""
+        """Return live nodes, each after all that it depends on or waits for."""
         waits = self._waits()
         if all(before < nid for nid, befores in waits.items() for before in befores):
             return sorted(self.live)  # post-order already does
@@ -148,7 +148,7 @@ class Schedule:
 
 
 class Needed:
-    """The nodes and variables that the first outputs of a graph need; None: all outputs.
+    """Holds the nodes and variables that the first outputs of a graph need; None: all outputs.
 
     reached: the nodes that lead to them, control dependencies included. mutated: of those that write states, which
     inputs. live: the nodes whose data the outputs need, and every node that writes a state; control dependencies order
@@ -177,14 +177,14 @@ _node_id = itemgetter(0)
 
 
 def _backwards(chosen: Collection[int]) -> Iterator[int]:
-    """The chosen numbers, the highest first, also those that are chosen on the way: numbers are a post-order."""
+    """Yield the chosen numbers, the highest first, also those that are chosen on the way: numbers are a post-order."""
     return (nid for nid in range(max(chosen, default=-1), -1, -1) if nid in chosen)
 
 
 def _topological(
     nids: Sequence[int], dependencies: Callable[[int], list[int]], name: Callable[[int], str]
 ) -> list[int]:
-    """Depth-first order, dependencies first. Raises LoweringError for a cycle."""
+    """Return the nodes in depth-first order, dependencies first. Raises LoweringError for a cycle."""
     order: list[int] = []
     done: dict[int, bool] = {}  # False while the node is on the path
     for root in nids:

@@ -27,7 +27,7 @@ Steps = Sequence[Step | Recomputation]
 
 
 def is_traced(env: Sequence[Any], key: Any) -> bool:
-    """Whether a run over these arrays is traced: by what they are, or because JAX traces all that is called now."""
+    """Return whether a run over these arrays is traced: by what they are, or because JAX traces all calls now."""
     if isinstance(key, Tracer) or any(isinstance(value, Tracer) for value in env):
         return True
     return isinstance(jax.lax.neg(np.float32(0)), Tracer)
@@ -35,8 +35,8 @@ def is_traced(env: Sequence[Any], key: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Segment:
-    """Steps in a row: one or several that are Python, or several that are not. inputs: the slots that they read and do
-    not fill. outputs: those of the slots they fill that are read later."""
+    """Holds steps in a row: one or several that are Python, or several that are not. inputs: the slots that they read
+    and do not fill. outputs: those of the slots they fill that are read later."""
 
     steps: Steps
     python: bool
@@ -46,8 +46,8 @@ class _Segment:
     def fill(
         self, running: Running, values: Sequence[Any], key: jax.Array | None, onto: Mapping[int, Any] = _NOTHING
     ) -> list[Any]:
-        """The values of the outputs from those of the inputs. onto: what steps of Python are to add theirs to, by
-        slot."""
+        """Return the values of the outputs from those of the inputs. onto: what steps of Python are to add theirs to,
+        by slot."""
         env: dict[int, Any] = defaultdict(lambda: None, zip(self.inputs, values, strict=True))
         env.update(onto)
         for step in self.steps:
@@ -56,7 +56,7 @@ class _Segment:
 
 
 class Segments:
-    """The steps of one program in segments, each compiled at its first run. platform: on which they run."""
+    """Holds the steps of one program in segments, each compiled at its first run. platform: on which they run."""
 
     def __init__(self, platform: str | None):
         self._platform = platform

@@ -23,26 +23,26 @@ Environment = list[Any] | MutableMapping[int, Any]
 
 
 class Running(Protocol):
-    """One run of a program, as its steps see it."""
+    """Represents one run of a program, as its steps see it."""
 
     platform: str
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """The value that the step's rule asked for besides parameters and inputs."""
+        """Return the value that the step's rule asked for besides parameters and inputs."""
         ...
 
     def empty(self, step: Step) -> list[Any] | None:
-        """The step's results, if all of them are arrays without elements."""
+        """Return the step's results, if all of them are arrays without elements."""
         ...
 
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
-        """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
+        """Return the values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One operator: which rule, on which slots, to which slots.
+    """Represents one operator: which rule, on which slots, to which slots.
 
     draw_place: its place among the nodes that draw. programs: its subgraphs, each a `Program`.
 
@@ -59,12 +59,12 @@ class Step:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The operators of the step: this one."""
+        """Return the operators of the step: this one."""
         return (self,)
 
     @property
     def python(self) -> bool:
-        """Whether the step is a user's Python, or runs programs that have such steps."""
+        """Return whether the step is a user's Python, or runs programs that have such steps."""
         return self.rule.python or any(program.segments is not None for program in self.programs)
 
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
@@ -79,7 +79,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """The steps of one group of mirrored copies.
+    """Holds the steps of one group of mirrored copies.
 
     inputs, outputs: slots that they read and that others read of them. guarded: those of the inputs without which no
     step could be told from its original. after: slots of the gradients to wait for.

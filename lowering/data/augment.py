@@ -38,7 +38,7 @@ _ATTEMPTS = 10  # at a random crop that is within the image
 
 
 def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """The image after all that the parameters ask for: (height, width, channels) of data_shape, not yet normalised."""
+    """Return the image after all that parameters ask for: (height, width, channels) of data_shape, not normalised."""
     height, width = p.data_shape[1:]
     if p.resize != -1:
         image = with_shorter_edge(image, p.resize, p.inter_method, draws)
@@ -65,7 +65,7 @@ def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """The image sheared, rotated, scaled and stretched about the middle, in one step."""
+    """Return the image sheared, rotated, scaled and stretched about the middle, in one step."""
     single = np.float32
     rows, columns = single(image.shape[0]), single(image.shape[1])
     shear = single(draws.uniform(-p.max_shear_ratio, p.max_shear_ratio))
@@ -101,14 +101,14 @@ def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 def _crop(image: np.ndarray, height: int, width: int, p: Augmentation, draws: Draws) -> np.ndarray:
-    """A part of the image: its middle, or anywhere."""
+    """Return a part of the image: its middle, or anywhere."""
     top, left = image.shape[0] - height, image.shape[1] - width
     top, left = (draws.whole(0, top), draws.whole(0, left)) if p.rand_crop else (top // 2, left // 2)
     return image[top : top + height, left : left + width]
 
 
 def _at_least(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """The image, made larger where it is smaller than what is cut out of it."""
+    """Return the image, made larger where it is smaller than what is cut out of it."""
     height, width = p.data_shape[1:]
     if image.shape[0] < height:
         longer = int(np.float32(height) / np.float32(image.shape[0]) * np.float32(image.shape[1]))
@@ -136,7 +136,7 @@ def _square_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray
 
 
 def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray | None:
-    """A part of random area and shape, stretched; None where no part that was drawn is within the image."""
+    """Return a part of random area and shape, stretched; None where no part that was drawn is within the image."""
     if (p.min_random_area, p.max_random_area, *p.aspect_ratios) == (1, 1, 1, 1):
         return None
     rows, columns = image.shape[:2]
@@ -154,7 +154,7 @@ def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np
 
 
 def _rounded(value: float) -> int:
-    """A number rounded to the nearest whole number, halves away from 0, as C rounds."""
+    """Return a number rounded to the nearest whole number, halves away from 0, as C rounds."""
     return math.floor(value + 0.5)
 
 
@@ -162,7 +162,7 @@ def _rounded(value: float) -> int:
 
 
 def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """Brightness, contrast and saturation, in any order. Grey is weighed as if blue were red, as in MXNet."""
+    """Return brightness, contrast and saturation, in any order. Grey is weighed as if blue were red, as in MXNet."""
     cv2 = opencv()
     bright, contrast, colour = (np.float32(1 + draws.uniform(-a, a)) for a in (p.brightness, p.contrast, p.saturation))
     for step in draws.shuffled(3):
@@ -178,7 +178,7 @@ def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 def _hue(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """The image with hue, lightness and saturation moved by one number each."""
+    """Return the image with hue, lightness and saturation moved by one number each."""
 
     def moved(most: int) -> int:
         drawn = (draws.uniform() + 4 * draws.uniform()) / 5  # extreme values are rarer
@@ -189,6 +189,6 @@ def _hue(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 def _pca_noise(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """A random step along the directions in which ImageNet's colours vary."""
+    """Return a random step along the directions in which ImageNet's colours vary."""
     noise = _PCA @ np.array([draws.normal(p.pca_noise) for _ in range(3)], np.float32)
     return np.clip(np.trunc(image + noise[::-1]), 0, 255).astype(np.uint8)

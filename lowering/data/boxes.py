@@ -25,17 +25,17 @@ class DetectionLabel(NamedTuple):
     objects: np.ndarray
 
     def array(self) -> np.ndarray:
-        """The label in one row."""
+        """Return the label in one row."""
         return np.concatenate([self.header, self.objects.reshape(-1)])
 
     def mirrored(self) -> DetectionLabel:
-        """The label of the image with left and right exchanged."""
+        """Return the label of the image with left and right exchanged."""
         objects = self.objects.copy()
         objects[:, 1], objects[:, 3] = 1 - self.objects[:, 3], 1 - self.objects[:, 1]
         return self._replace(objects=objects)
 
     def within(self, region: Region) -> DetectionLabel:
-        """The label of a region, which may be larger than the image: boxes end where it ends."""
+        """Return the label of a region, which may be larger than the image: boxes end where it ends."""
         left, top, width, height = np.asarray(region, np.float32)
         objects = self.objects.copy()
         objects[:, 1:5] = (objects[:, 1:5] - np.array([left, top, left, top])) / np.array([width, height] * 2)
@@ -43,25 +43,25 @@ class DetectionLabel(NamedTuple):
         return self._replace(objects=objects)
 
     def areas(self) -> np.ndarray:
-        """The areas of the boxes."""
+        """Return the areas of the boxes."""
         return (self.objects[:, 3] - self.objects[:, 1]) * (self.objects[:, 4] - self.objects[:, 2])
 
     def shared_areas(self, region: Region) -> np.ndarray:
-        """The areas that the boxes have in common with a region."""
+        """Return the areas that the boxes have in common with a region."""
         left, top, width, height = region
         wide = np.minimum(self.objects[:, 3], left + width) - np.maximum(self.objects[:, 1], left)
         high = np.minimum(self.objects[:, 4], top + height) - np.maximum(self.objects[:, 2], top)
         return np.maximum(wide, 0) * np.maximum(high, 0)
 
     def centred_in(self, region: Region) -> np.ndarray:
-        """Whether the middle of each box is in a region."""
+        """Return whether the middle of each box is in a region."""
         left, top, width, height = region
         x, y = (self.objects[:, 1] + self.objects[:, 3]) / 2, (self.objects[:, 2] + self.objects[:, 4]) / 2
         return (left <= x) & (x < left + width) & (top <= y) & (y < top + height)
 
 
 def detection_label(raw: np.ndarray, where: str) -> DetectionLabel:
-    """A label from its row. where: the record's name. Raises TrainingError for what is none."""
+    """Return a label from its row. where: the record's name. Raises TrainingError for what is none."""
     raw = np.asarray(raw, np.float32).reshape(-1)
     header, width = (int(number) if np.isfinite(number) else 0 for number in raw[:2]) if len(raw) > 1 else (0, 0)
     problem = None

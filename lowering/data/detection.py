@@ -40,7 +40,7 @@ class CropSampler(NamedTuple):
     trials: int
 
     def takes(self, region: Region, label: DetectionLabel) -> bool:
-        """Whether one object is in the region as the bounds ask for. Bounds of 0 and 1 ask for nothing."""
+        """Return whether one object is in the region as the bounds ask for. Bounds of 0 and 1 ask for nothing."""
         shared, areas, area = label.shared_areas(region), label.areas(), region[2] * region[3]
         valid = np.ones(len(areas), bool)
         for (low, high), of in (
@@ -123,7 +123,7 @@ class DetectionAugmentation:
 
     @cached_property
     def samplers(self) -> list[CropSampler]:
-        """The ways to draw a crop. Raises TrainingError."""
+        """Return the ways to draw a crop. Raises TrainingError."""
         count = self.num_crop_sampler
 
         def bounds(name: str) -> list[tuple[float, float]]:
@@ -158,7 +158,7 @@ DETECTION_AUGMENTS = [field.name for field in fields(DetectionAugmentation)]
 
 
 def detection_augmentation(parameters: Mapping[str, Any]) -> DetectionAugmentation:
-    """An augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
+    """Return an augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
     refuse_unknown(CallError, "ImageDetRecordIter does not take", parameters, DETECTION_AUGMENTS, "parameters")
     return DetectionAugmentation(**parameters)
 
@@ -166,7 +166,7 @@ def detection_augmentation(parameters: Mapping[str, Any]) -> DetectionAugmentati
 def augment_detection(
     image: np.ndarray, label: DetectionLabel, p: DetectionAugmentation, draws: Draws
 ) -> tuple[np.ndarray, DetectionLabel]:
-    """The image after all that the parameters ask for, within data_shape and not yet normalised, and its label."""
+    """Give the image after all that the parameters ask for, within data_shape and not yet normalised, and its label."""
     if p.resize != -1:
         image = with_shorter_edge(image, p.resize, p.inter_method, draws)
     image = _coloured(image, p, draws)
@@ -180,7 +180,7 @@ def augment_detection(
 
 
 def _coloured(image: np.ndarray, p: DetectionAugmentation, draws: Draws) -> np.ndarray:
-    """The image with hue, saturation, lightness and contrast moved, each by chance."""
+    """Return the image with hue, saturation, lightness and contrast moved, each by chance."""
 
     def moved(name: str) -> float:
         amount = draws.uniform(-1, 1) * getattr(p, f"max_random_{name}")
@@ -195,7 +195,7 @@ def _coloured(image: np.ndarray, p: DetectionAugmentation, draws: Draws) -> np.n
 def _padded(
     image: np.ndarray, label: DetectionLabel, p: DetectionAugmentation, draws: Draws
 ) -> tuple[np.ndarray, DetectionLabel]:
-    """The image anywhere on a larger ground of one colour; as it is where that would hardly be larger."""
+    """Return the image anywhere on a larger ground of one colour; as it is where that would hardly be larger."""
     scale = draws.uniform(1, p.max_pad_scale)
     if scale < _SMALLEST_PAD:
         return image, label
@@ -211,7 +211,7 @@ def _padded(
 def _cropped(
     image: np.ndarray, label: DetectionLabel, p: DetectionAugmentation, draws: Draws
 ) -> tuple[np.ndarray, DetectionLabel]:
-    """The first part of the image that a sampler takes and an object is in; the image where there is none."""
+    """Return the first part of the image that a sampler takes and an object is in; the image where there is none."""
     edges = (image.shape[1], image.shape[0]) * 2
     for sampler in (p.samplers[i] for i in draws.shuffled(len(p.samplers))):
         for _ in range(sampler.trials):
@@ -231,7 +231,7 @@ def _cropped(
 
 
 def _stays(label: DetectionLabel, region: Region, p: DetectionAugmentation) -> np.ndarray:
-    """Whether each object stays in the label of a crop."""
+    """Return whether each object stays in the label of a crop."""
     if p.crop_emit_mode == "center":
         return label.centred_in(region)
     return label.shared_areas(region) / label.areas() > p.emit_overlap_thresh
@@ -248,7 +248,7 @@ def _drawn_region(sampler: CropSampler, image_ratio: float, draws: Draws) -> Reg
 
 
 def _fitted(image: np.ndarray, p: DetectionAugmentation, draws: Draws) -> np.ndarray:
-    """The image in the size of data_shape, or within it."""
+    """Return the image in the size of data_shape, or within it."""
     height, width = p.data_shape[1:]
     rows, columns = image.shape[:2]
     if p.resize_mode != "force":

@@ -95,7 +95,7 @@ class ImageDetRecordIter(RecordBatches):
         )
 
     def _part(self, num_parts: int, part_index: int) -> Sequence[int]:
-        """The records of one part of several: those that begin in as many bytes."""
+        """Return the records of one part of several: those that begin in as many bytes."""
         check_part(num_parts, part_index)
         step = -(-self.file.source.size // num_parts)
         step += -step % 4
@@ -104,7 +104,7 @@ class ImageDetRecordIter(RecordBatches):
 
 
 def _width_of(file: RecordFile, labels: Mapping[int, Any] | None, label_width: int) -> int:
-    """The longest label's length. Raises TrainingError where the records' own are not label_width long, above 0."""
+    """Return the longest label's length. Raises TrainingError where records' are not label_width long, above 0."""
     if labels is not None:
         return max(map(np.size, labels.values()), default=0)
     widths = [np.size(file.label(i)) for i in range(len(file))]
@@ -139,11 +139,11 @@ class DetectionTransform:
 
     @property
     def random(self) -> bool:
-        """Whether it draws random numbers."""
+        """Return whether it draws random numbers."""
         return self.parameters.random
 
     def sample(self, header: IRHeader, data: bytes, draws: Draws | None, where: str) -> dict[str, np.ndarray]:
-        """The sample of a record. where: the record's name in errors."""
+        """Return the sample of a record. where: the record's name in errors."""
         p = self.parameters
         label = detection_label(np.asarray(header.label), where)
         image = decode_bgr(data, p.data_shape[0], f"{where}, image {header.id},")

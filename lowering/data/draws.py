@@ -11,29 +11,29 @@ import numpy as np
 
 
 class Draws:
-    """Numbers from a bit generator, one after another."""
+    """Draws numbers from a bit generator, one after another."""
 
     def __init__(self, bits: np.random.BitGenerator):
         self._bits = bits
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
-        """A number from `low` on, below `high`."""
+        """Return a number from `low` on, below `high`."""
         return low + (high - low) * ((int(self._bits.random_raw()) >> 11) * 2.0**-53)
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both of which may come."""
+        """Return a whole number from `low` to `high`, both of which may come."""
         return low + math.floor(self.uniform() * (high - low + 1))
 
     def normal(self, deviation: float) -> float:
-        """A number of a normal distribution around 0."""
+        """Return a number of a normal distribution around 0."""
         radius = math.sqrt(-2.0 * math.log(1.0 - self.uniform()))
         return deviation * radius * math.cos(2.0 * math.pi * self.uniform())
 
     def shuffled(self, count: int) -> list[int]:
-        """The numbers below `count` in any order."""
+        """Return the numbers below `count` in any order."""
         return sorted(range(count), key=[self.uniform() for _ in range(count)].__getitem__)
 
 
 def draws_of(*numbers: int) -> Draws:
-    """The numbers that belong to a few numbers: a seed, an epoch, a sample."""
+    """Return the numbers that belong to a few numbers: a seed, an epoch, a sample."""
     return Draws(np.random.PCG64(np.random.SeedSequence([number % (1 << 64) for number in numbers])))

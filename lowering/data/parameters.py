@@ -145,13 +145,13 @@ AUGMENTS = [field.name for field in fields(Augmentation)]
 
 
 def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
-    """An augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
+    """Return an augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
     refuse_unknown(CallError, "ImageRecordIter does not take", parameters, AUGMENTS, "parameters")
     return Augmentation(**parameters)
 
 
 def check_ignored(iterator: str, augmenter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of images among an iterator's, without those that this library ignores.
+    """Return the parameters of images among an iterator's, without those that this library ignores.
 
     Raises CallError for another augmenter than MXNet's default one.
     """
@@ -170,7 +170,7 @@ def check_part(num_parts: int, part_index: int) -> None:
 
 
 def part_of(count: int, num_parts: int, part_index: int) -> range:
-    """The rows of one part of several, as MXNet cuts them by an index: runs of one length, the last shorter.
+    """Return the rows of one part of several, as MXNet cuts them by an index: runs of one length, the last shorter.
 
     Raises TrainingError.
     """
@@ -180,7 +180,7 @@ def part_of(count: int, num_parts: int, part_index: int) -> range:
 
 
 def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
-    """The angles of "0,90", MXNet's way to write them, or of numbers."""
+    """Return the angles of "0,90", MXNet's way to write them, or of numbers."""
     try:
         return tuple(int(angle) for angle in (given.split(",") if isinstance(given, str) else given) if angle != "")
     except (TypeError, ValueError):
@@ -188,5 +188,5 @@ def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
 
 
 def wrong(name: str, expected: str, got: object) -> TrainingError:
-    """The error of a parameter that has no meaning."""
+    """Return the error of a parameter that has no meaning."""
     return TrainingError("Wrong parameter of images", param=name, expected=expected, got=repr(got))

@@ -18,7 +18,7 @@ AUTO, RANDOM = 9, 10
 
 
 def interpolation(image: np.ndarray, width: int, height: int, inter_method: int, draws: Draws) -> int:
-    """OpenCV's number of an interpolation, which MXNet's is but for two."""
+    """Return OpenCV's number of an interpolation, which MXNet's is but for two."""
     if inter_method == RANDOM:
         return draws.whole(0, 4)
     if inter_method != AUTO:
@@ -30,7 +30,7 @@ def interpolation(image: np.ndarray, width: int, height: int, inter_method: int,
 
 
 def resized(image: np.ndarray, width: int, height: int, inter_method: int, draws: Draws) -> np.ndarray:
-    """The image in another size. Raises TrainingError for one of no pixels."""
+    """Return the image in another size. Raises TrainingError for one of no pixels."""
     if width < 1 or height < 1:
         raise TrainingError(
             "An image that would be resized to nothing", expected="1 pixel at least", got=f"{width} × {height}"
@@ -40,7 +40,7 @@ def resized(image: np.ndarray, width: int, height: int, inter_method: int, draws
 
 
 def with_shorter_edge(image: np.ndarray, length: int, inter_method: int, draws: Draws) -> np.ndarray:
-    """The image, its shorter edge so long."""
+    """Return the image, its shorter edge so long."""
     height, width = image.shape[:2]
     if height > width:
         return resized(image, length, length * height // width, inter_method, draws)
@@ -48,23 +48,23 @@ def with_shorter_edge(image: np.ndarray, length: int, inter_method: int, draws: 
 
 
 def with_border(image: np.ndarray, top: int, bottom: int, left: int, right: int, value: list[int]) -> np.ndarray:
-    """The image with so many rows and columns of one colour around it."""
+    """Return the image with so many rows and columns of one colour around it."""
     border = opencv().BORDER_CONSTANT
     return with_channels(opencv().copyMakeBorder(image, top, bottom, left, right, border, value=value), image)
 
 
 def with_channels(image: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The image with the axis of channels, which OpenCV drops from images of one channel."""
+    """Return the image with the axis of channels, which OpenCV drops from images of one channel."""
     return image.reshape(*image.shape[:2], like.shape[2])
 
 
 def saturated(values: Any) -> np.ndarray:
-    """Numbers as bytes: rounded, those beyond the ends at the ends."""
+    """Return numbers as bytes: rounded, those beyond the ends at the ends."""
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
 def with_hue(image: np.ndarray, hue: int, saturation: int, lightness: int) -> np.ndarray:
-    """The image with hue, saturation and lightness moved by one number each."""
+    """Return the image with hue, saturation and lightness moved by one number each."""
     cv2 = opencv()
     values = cv2.cvtColor(image, cv2.COLOR_BGR2HLS).astype(np.int16) + np.array([hue, lightness, saturation], np.int16)
     return cv2.cvtColor(np.clip(values, 0, [180, 255, 255]).astype(np.uint8), cv2.COLOR_HLS2BGR)

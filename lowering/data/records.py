@@ -30,21 +30,21 @@ class Transform(Protocol):
 
     @property
     def random(self) -> bool:
-        """Whether it draws random numbers."""
+        """Return whether it draws random numbers."""
         ...
 
     @property
     def parameters(self) -> Any:
-        """Its parameters, data_shape among them."""
+        """Return its parameters, data_shape among them."""
         ...
 
     def sample(self, header: IRHeader, data: bytes, draws: Draws | None, where: str) -> Sample:
-        """The sample of a record. where: the record's name in errors."""
+        """Return the sample of a record. where: the record's name in errors."""
         ...
 
 
 class RecordBatches:
-    """Batches of the samples of a record file, epoch by epoch, read and transformed by threads.
+    """Gives batches of the samples of a record file, epoch by epoch, read and transformed by threads.
 
     make: mean image, a path or "" → the transform. labels: by the numbers of images, in place of the records' own.
     Raises TrainingError.
@@ -90,14 +90,14 @@ class RecordBatches:
             self.transform = make(mean_img)
 
     def __len__(self) -> int:
-        """The number of batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[Sample]:
         return self.epoch(0)
 
     def _part(self, num_parts: int, part_index: int) -> Sequence[int]:
-        """The records of one part of several."""
+        """Return the records of one part of several."""
         return part_of(len(self.file), num_parts, part_index)
 
     def rows(self, i: int) -> int:
@@ -123,7 +123,7 @@ class RecordBatches:
                     sample.cancel()
 
     def _mean_image(self) -> np.ndarray:
-        """The mean of all images of the file, as they come in epoch 0: added up in MXNet's order, one by one."""
+        """Return the mean of all images of the file, as they come in epoch 0: added up in MXNet's order, one by one."""
         whole = Batches({"number": np.arange(len(self.file))}, self.batch_size, last="keep")
         total = np.zeros(self.transform.parameters.data_shape, np.float32)
         for batch in self._read(whole.epoch(0), 0):
@@ -148,7 +148,7 @@ def _batch(samples: list[Future[Sample]]) -> Sample:
 
 
 def records_of(path: StrPath, index: StrPath | None = None) -> RecordFile:
-    """All records of a file, in the file's order, or those of an index that is given.
+    """Return all records of a file, in the file's order, or those of an index that is given.
 
     Raises RecordFormatError, FileError, OSError.
     """
@@ -157,7 +157,7 @@ def records_of(path: StrPath, index: StrPath | None = None) -> RecordFile:
 
 
 def labels_of_list(path: StrPath, width: int) -> dict[int, float | np.ndarray]:
-    """Labels by the numbers of images: the first `width` of each line, or all, by a width of -1.
+    """Return labels by the numbers of images: the first `width` of each line, or all, by a width of -1.
 
     Raises TrainingError, RecordFormatError.
     """

@@ -100,7 +100,7 @@ class LibSVMIter(Batches):
 
 
 def _longest_line(numbers: int) -> int:
-    """Bytes that a line of so many numbers may have: a file without line ends is not read whole."""
+    """Return how many bytes a line of so many numbers may have: a file without line ends is not read whole."""
     return 4096 + 256 * numbers
 
 
@@ -114,7 +114,7 @@ def _named(
 
 
 def read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.ndarray:
-    """The rows (n, *shape) of a CSV file, float32 without a dtype. Raises TrainingError, FileError, OSError."""
+    """Return the rows (n, *shape) of a CSV file, float32 without a dtype. Raises TrainingError, FileError, OSError."""
     require_file(path)
     with open_regular(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("error", "loadtxt: input contained no data")
@@ -133,7 +133,7 @@ def read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.nda
 
 
 def _read_libsvm(path: StrPath, shape: tuple[int], max_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values (n, d) and labels (n,)."""
+    """Return values (n, d) and labels (n,)."""
     if len(shape) != 1 or shape[0] < 1:
         raise TrainingError("Wrong shape of rows", expected="(d,), the number of columns", got=shape)
     labels, values = array("d"), array("d")

@@ -34,7 +34,7 @@ class ImageTransform:
         _ = self._normal  # an error now, and not in the first thread
 
     def __call__(self, record: bytes, rng: np.random.Generator | None = None) -> dict[str, np.ndarray]:
-        """The sample. rng: where random numbers come from; needed where anything is random."""
+        """Return the sample. rng: where random numbers come from; needed where anything is random."""
         header, data = unpack(record)
         return self.sample(header, data, None if rng is None else Draws(rng.bit_generator), "The record")
 
@@ -82,7 +82,7 @@ class ImageTransform:
         }
 
     def _normalised(self, image: np.ndarray, draws: Draws) -> np.ndarray:
-        """Planes of red, green and blue, mirrored and normalised, in MXNet's order of operations."""
+        """Return planes of red, green and blue, mirrored and normalised, in MXNet's order of operations."""
         p = self.parameters
         mirrored = (p.rand_mirror and draws.uniform() < 0.5) or p.mirror
         planes = planes_of(image)
@@ -98,7 +98,7 @@ class ImageTransform:
 
     @cached_property
     def _normal(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (c, 1, 1), or the mean image (c, h, w), and the standard deviation (c, 1, 1)."""
+        """Return the mean (c, 1, 1), or the mean image (c, h, w), and the standard deviation (c, 1, 1)."""
         p = self.parameters
         channels = p.data_shape[0]
         mean = np.array((p.mean_r, p.mean_g, p.mean_b, p.mean_a)[:channels], np.float32).reshape(-1, 1, 1)
@@ -107,17 +107,17 @@ class ImageTransform:
 
 
 def _rounded(mean: np.ndarray) -> np.ndarray:
-    """Numbers rounded to whole numbers, halves away from 0, as C rounds."""
+    """Return numbers rounded to whole numbers, halves away from 0, as C rounds."""
     return (np.sign(mean) * np.floor(np.abs(mean) + np.float32(0.5))).astype(np.int32)
 
 
 def planes_of(image: np.ndarray) -> np.ndarray:
-    """Planes (c, h, w) of red, green and blue of an image as OpenCV has it; alpha stays the last."""
+    """Return planes (c, h, w) of red, green and blue of an image as OpenCV has it; alpha stays the last."""
     return swap_red_and_blue(image).transpose(2, 0, 1)
 
 
 def mean_image(path: StrPath, shape: tuple[int, ...]) -> np.ndarray:
-    """The one array of a file, float32. Raises TrainingError unless it has this shape."""
+    """Return the one array of a file, float32. Raises TrainingError unless it has this shape."""
     try:
         arrays = load_arrays(path)
     except NNVMError as error:

@@ -14,7 +14,7 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Sharding
+from jax.sharding import Sharding, SingleDeviceSharding
 
 from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.sharding.explicit_axes import on_auto_axes
@@ -38,17 +38,17 @@ _PATIENCE = 10
 
 
 def zeros(shape: Sequence[int], dtype: Any, place: Place = None) -> jax.Array:
-    """Zeros. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
+    """Return zeros. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
     return jax.device_put(np.zeros(tuple(shape), dtype), place)
 
 
 def array_like(value: Any) -> bool:
-    """Whether a value has a shape and a dtype, as arrays of JAX and NumPy do."""
+    """Return whether a value has a shape and a dtype, as arrays of JAX and NumPy do."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 class Cell:
-    """One array, its shape and dtype fixed, which executors and other code read and write.
+    """Represents one array, its shape and dtype fixed, which executors and other code read and write.
 
     root: the cell whose memory it is: its own, or that of another cell for a part or an alias of it. lock: held by code
     that reads the value to write another one made of it (`writing`).
@@ -63,11 +63,11 @@ class Cell:
 
     @property
     def root(self) -> Cell:
-        """The cell whose memory it is."""
+        """Return the cell whose memory it is."""
         return self
 
     def show(self) -> jax.Array:
-        """The array, handed to a caller."""
+        """Return the array, handed to a caller."""
         raise NotImplementedError
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
@@ -76,7 +76,7 @@ class Cell:
 
 
 class ArrayCell(Cell):
-    """A cell with an array of its own. Executors that share a cell see each other's writes.
+    """Represents a cell with an array of its own. Executors that share a cell see each other's writes.
 
     value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
     given to XLA.
@@ -95,7 +95,7 @@ class ArrayCell(Cell):
 
     @property
     def lock(self) -> Any:
-        """The cell's lock, made when it is first asked for: most arrays are written by their executor alone."""
+        """Return the cell's lock, made when it is first asked for: most arrays are written by their executor alone."""
         if self._lock is None:
             with _making:
                 self._lock = self._lock or threading.RLock()
@@ -103,11 +103,11 @@ class ArrayCell(Cell):
 
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, place: Place) -> ArrayCell:
-        """A new cell that holds zeros."""
+        """Return a new cell that holds zeros."""
         return cls(name, zeros(shape, dtype, place), place, shown=False)
 
     def show(self) -> jax.Array:
-        """The array, handed to a caller."""
+        """Return the array, handed to a caller."""
         self.shown = True
         return of_this_thread(self.value)
 
@@ -123,7 +123,8 @@ class ArrayCell(Cell):
         """
         fits = isinstance(value, jax.Array) and value.shape == self.shape and value.dtype == self.dtype
         if fits and not value.weak_type:  # a weak type would have the graph compiled anew
-            value = on_auto_axes(value)
+            if type(value.sharding) is not SingleDeviceSharding:
+                value = on_auto_axes(value)
             if self.place is not None and not _lies_on(value, self.place):
                 value = jax.device_put(value, self.place)
             self.value, self.shown = at_home(value), True
@@ -148,14 +149,15 @@ class ArrayCell(Cell):
         self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:
-        """The place of an array made of a value: over several devices, if the old array is so and the value is not."""
+        """Return the place of an array made of a value: over several devices, if the old array is so and the value is
+        not."""
         if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
             return self.value.sharding
         return self.place
 
 
 class Alias(ArrayCell):
-    """Another cell under the name that a graph has for it: what is written here is written there."""
+    """Represents another cell under the name that a graph has for it: what is written here is written there."""
 
     __slots__ = ("_cell",)
 
@@ -165,17 +167,17 @@ class Alias(ArrayCell):
 
     @property
     def root(self) -> Cell:
-        """The cell whose memory it is."""
+        """Return the cell whose memory it is."""
         return self._cell.root
 
     @property
     def lock(self) -> Any:
-        """The other cell's lock."""
+        """Return the other cell's lock."""
         return self._cell.lock
 
     @property
     def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The other cell's array."""
+        """Return the other cell's array."""
         return self._cell.show()
 
     @value.setter
@@ -184,7 +186,7 @@ class Alias(ArrayCell):
 
     @property
     def shown(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """True: other code holds the other cell."""
+        """Return true: other code holds the other cell."""
         return True
 
     @shown.setter
@@ -192,16 +194,16 @@ class Alias(ArrayCell):
         pass
 
     def show(self) -> jax.Array:
-        """The other cell's array, handed to a caller."""
+        """Return the other cell's array, handed to a caller."""
         return self._cell.show()
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
-        """As `ArrayCell.assign`."""
+        """Assign as `ArrayCell.assign` does."""
         self._cell.assign(value, cast=cast)
 
 
 def values_of(cells: Iterable[ArrayCell | None]) -> list[Any]:
-    """The arrays of cells, as this thread may compute with them; None for no cell."""
+    """Return the arrays of cells, as this thread may compute with them; None for no cell."""
     values = [None if cell is None else cell.value for cell in cells]
     return [None if value is None else of_this_thread(value) for value in values] if is_called_back() else values
 
@@ -224,7 +226,7 @@ def _loses_digits(given: Any, held: Any) -> bool:
 
 
 def writing(*cells: Any) -> AbstractContextManager[Any]:
-    """A block that reads cells and writes values made of them: no other thread writes them so meanwhile.
+    """Return a block that reads cells and writes values made of them: no other thread writes them so meanwhile.
 
     Python that a program calls waits for others 10 seconds at most, since they may wait for the program. Raises
     LoweringError then.
@@ -256,7 +258,7 @@ def _writing_for_a_program(cells: Sequence[Any]) -> Iterator[None]:
 
 
 def _in_order(cells: Sequence[Any]) -> list[Any]:
-    """The locks in an order that is the same for all threads, so that none waits for one that waits for it."""
+    """Return the locks in an order that is the same for all threads, so that none waits for one that waits for it."""
     return sorted({id(cell.lock): cell.lock for cell in cells}.values(), key=id)
 
 

@@ -59,7 +59,7 @@ _BIND = "lowering.bind(symbol, args=args | {'data': x}, aux=aux)"
 
 
 class _Network:
-    """The network to be bound: its programs, and the variables of its graph, which is indexed once."""
+    """Holds the network to be bound: its programs, and the variables of its graph, which is indexed once."""
 
     def __init__(self, symbol: Symbol):
         self.programs = Programs(symbol)
@@ -73,7 +73,7 @@ class _Network:
         self.inputs = index.input_names
 
     def shapes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Shapes of arguments and states that follow from those given, None where unknown. Raises InferenceError."""
+        """Return shapes of arguments and states that follow from the given ones, or None. Raises InferenceError."""
         numpy = self.symbol.numpy_shapes
         read = shape_from_numpy if numpy else shape_from_legacy
         known = {name: read(tuple(int(dim) for dim in shape)) for name, shape in given.items()}
@@ -81,7 +81,7 @@ class _Network:
         return self._variables(infer_shape(graph, shapes=known).attrs["shape"])
 
     def dtypes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Dtypes of arguments and states likewise. Raises InferenceError, SymbolTypeError for what is no dtype."""
+        """Give dtypes of arguments and states likewise. Raises InferenceError, SymbolTypeError for what is no dtype."""
         known: dict[str, DType | None] = {}
         for name, dtype in given.items():
             try:
@@ -91,7 +91,7 @@ class _Network:
         return self._variables(infer_type(self.graph, dtypes=known).attrs["dtype"])
 
     def undeclared(self) -> list[str]:
-        """The arguments whose dtype no attribute declares."""
+        """Return the arguments whose dtype no attribute declares."""
         nodes = self.graph.indexed_graph().nodes
         sources = (nodes[nid].source for nid in self._args)
         return [source.name for source in sources if "__dtype__" not in source.attrs.dict]
@@ -270,7 +270,7 @@ def _check_names(network: _Network) -> None:
 
 
 def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str]:
-    """The request of each argument: write, add or null. Raises ExecutorValueError."""
+    """Return the request of each argument: write, add or null. Raises ExecutorValueError."""
     names = network.arguments
     match grad_req:
         case None:
@@ -311,7 +311,7 @@ def _check_present(network: _Network, args: Given | None, aux: Given | None) -> 
 
 
 def _arrays(what: str, names: Sequence[str], given: Given, *, partial: bool) -> list[Any]:
-    """An array for each name, which dicts are known to have; None where partial arrays leave one out."""
+    """Return an array for each name, which dicts are known to have; None where partial arrays leave one out."""
     if isinstance(given, Mapping):
         arrays = [given.get(name) for name in names]
     elif isinstance(given, list):
@@ -338,8 +338,8 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 
 
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
-    """A new cell of an array; or the given cell itself, which its owner may still write, and which may have another
-    name in another graph, or in this one."""
+    """Return a new cell of an array; or the given cell itself, which its owner may still write, and which may have
+    another name in another graph, or in this one."""
     if type(array) is ArrayCell and array.name in ("", name) and array.place == place:
         array.name = name
         return array
@@ -360,7 +360,7 @@ def _given(name: str, array: Any, place: Place) -> ArrayCell:
 def _places(
     symbol: Symbol, group2ctx: Mapping[str, Context] | None, device: Place, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Place]:
-    """Places of arrays by name. Raises what `layouts_of_groups` raises, TrainingError for what cannot be split so."""
+    """Give places of arrays by name. Raises what `layouts_of_groups` raises, TrainingError for what cannot be split."""
     layouts = {} if group2ctx is None else layouts_of_groups(symbol, group2ctx)
     for name, layout in layouts.items():
         check_fits(layout.mesh, layout.spec, name, shapes[name])
@@ -375,7 +375,7 @@ def _platform(place: Place) -> str:
 
 
 def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Shapes by name. Raises BindError for keywords that are no variables, and for what is no shape."""
+    """Return shapes by name. Raises BindError for keywords that are no variables, and for what is no shape."""
     inputs = network.inputs
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
@@ -390,7 +390,7 @@ def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tup
 
 
 def _decided_shapes(network: _Network, shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Shapes of all arguments and states. Raises BindError for shapes that stay undecided."""
+    """Return shapes of all arguments and states. Raises BindError for shapes that stay undecided."""
     arg_shapes, aux_shapes = network.shapes(shapes)
     named = zip((*network.arguments, *network.states), (*arg_shapes, *aux_shapes), strict=True)
     undecided = [(name, shape) for name, shape in named if not is_known(shape)]
@@ -404,7 +404,7 @@ def _decided_shapes(network: _Network, shapes: Mapping[str, Any]) -> tuple[list[
 
 
 def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tuple[list[Any], list[Any]]:
-    """Dtypes of all arguments and states. Raises BindError."""
+    """Return dtypes of all arguments and states. Raises BindError."""
     unknown = [name for name in type_dict or () if name not in network.inputs]
     if unknown:
         fix = close_names(unknown, network.inputs) or None

@@ -70,7 +70,7 @@ class Executor:
         self._monitor: tuple[Monitor, bool] | None = None
 
     def _sums(self) -> tuple[list[ArrayCell | None], list[int]]:
-        """The cells that gradients are added to, None where a gradient is only written; and the numbers of the
+        """Return the cells that gradients are added to, None where a gradient is only written; and the numbers of the
         gradients that are added when others have been added to the same memory."""
         pairs = zip(self._grads or (), self._grad_req, strict=False)
         requests = [(cell, req) for cell, req in pairs if cell is not None and req != "null"]
@@ -286,7 +286,7 @@ class Executor:
             cell.assign(value)
 
     def _other_shape(self, cell: ArrayCell, shape: tuple[int, ...]) -> str:
-        """The error's text for an array that does not have the shape the executor was bound for."""
+        """Return the error's text for an array that does not have the shape the executor was bound for."""
         others = {other.name: other.shape for other in (*self._args, *self._aux)}
         learned = {node.name for node in learned_variables(self.symbol)}
         fixed = {name: known for name, known in others.items() if name in learned}
@@ -308,8 +308,8 @@ class Executor:
         self._is_train = is_train
 
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
-        """A block that writes cells from values it reads of them. Python of the user's may wait for any other thread,
-        so nothing is locked where it runs."""
+        """Return a block that writes cells from values it reads of them. Python of the user's may wait for any other
+        thread, so nothing is locked where it runs."""
         written = () if self._functions.calls_python else tuple(cells)
         return writing(*written) if written else nullcontext()
 
@@ -331,7 +331,7 @@ class Executor:
         return values_of(self._adds)
 
     def _may_donate(self) -> bool:
-        """Whether sums of gradients may be updated in place: no caller holds the arrays."""
+        """Return whether sums of gradients may be updated in place: no caller holds the arrays."""
         return bool(self._summed) and not any(cell.shown for cell in self._summed)
 
     def _keep_gradients(self, grads: Sequence[jax.Array]) -> None:

@@ -32,7 +32,7 @@ Randomness = tuple[jax.Array, int] | None
 
 
 class ExecutorFunctions:
-    """The functions of one graph for one choice of arguments to differentiate.
+    """Holds the functions of one graph for one choice of arguments to differentiate.
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
@@ -49,7 +49,7 @@ class ExecutorFunctions:
         self._jitted: dict[Any, Callable[..., Any]] = {}
 
     def program(self, is_train: bool, monitored: bool = False) -> GradientProgram:
-        """The lowered graph, in training or in inference. Both number their nodes and values alike.
+        """Return the lowered graph, in training or in inference. Both number their nodes and values alike.
 
         monitored: with the operators of the network, each as it was composed.
         """
@@ -70,16 +70,16 @@ class ExecutorFunctions:
             self.program(True).program.inference.of_variables(arrays)
 
     def draws(self, is_train: bool) -> bool:
-        """Whether the graph draws random numbers."""
+        """Return whether the graph draws random numbers."""
         return self.program(is_train).program.needs_key
 
     @cached_property
     def output_names(self) -> list[str]:
-        """The names of the outputs."""
+        """Return the names of the outputs."""
         return self.symbol.list_outputs()
 
     def planned_bytes(self, arrays: Mapping[str, tuple[Shape, DType]]) -> int:
-        """The memory that NNVM plans for the values that are neither variables nor gradients of arguments.
+        """Return the memory that NNVM plans for the values that are neither variables nor gradients of arguments.
 
         arrays: shape and dtype of the variables by name. Raises InferenceError.
         """
@@ -93,17 +93,17 @@ class ExecutorFunctions:
 
     @cached_property
     def calls_python(self) -> bool:
-        """Whether operators of the graph are Python, so that it runs in segments."""
+        """Return whether operators of the graph are Python, so that it runs in segments."""
         return self.program(True).program.segments is not None
 
     @cached_property
     def required_heads(self) -> list[bool]:
-        """Whether the gradients depend on the head gradient of each output."""
+        """Return whether the gradients depend on the head gradient of each output."""
         return [nid is not None for nid in self.program(True).head_ids]
 
     @cached_property
     def written_in_forward(self) -> list[int]:
-        """Numbers of the states that are written whenever the forward part runs.
+        """Return numbers of the states that are written whenever the forward part runs.
 
         The others are those of operators that ask whether they train, such as BatchNorm: the backward part of a
         training step writes them, as in MXNet.
@@ -121,7 +121,7 @@ class ExecutorFunctions:
     # -- the functions ---------------------------------------------------------------------------------------------
 
     def forward(self, is_train: bool) -> Callable[..., Any]:
-        """(args, aux, randomness) → (outputs, new states)."""
+        """Return (args, aux, randomness) → (outputs, new states)."""
 
         def forward(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train).forward
@@ -131,7 +131,7 @@ class ExecutorFunctions:
         return self._jit(("forward", is_train), forward)
 
     def forward_keeping(self, is_train: bool, monitored: bool = False) -> Callable[..., Any]:
-        """(args, aux, randomness) → (outputs, new states, residuals, values of the forward steps if monitored)."""
+        """Give (args, aux, randomness) → (outputs, new states, residuals, values of the forward steps if monitored)."""
 
         def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train, monitored)
@@ -146,8 +146,8 @@ class ExecutorFunctions:
         return self._jit(("forward_keeping", is_train, monitored), forward_keeping)
 
     def backward(self, is_train: bool, donate: bool = False, monitored: bool = False) -> Callable[..., Any]:
-        """(args, outputs, residuals, randomness, head gradients, old gradients to add to, aux) → (gradients, new states
-        by name, values).
+        """Return (args, outputs, residuals, randomness, head gradients, old gradients to add to, aux) → (gradients, new
+        states by name, values).
 
         Lists of gradients follow `wrt`; an old gradient is None where the new one is only written. donate: consume the
         old gradients' memory. aux is read, and new states are returned, where the graph is Python that writes states.
@@ -178,7 +178,7 @@ class ExecutorFunctions:
         return self._jit(("backward", is_train, donate, monitored), backward, donate_argnums=(5,) if donate else ())
 
     def forward_backward(self, donate: bool = False) -> Callable[..., Any]:
-        """(args, aux, randomness, head gradients, old gradients) → (outputs, gradients, new states), as one program."""
+        """Return (args, aux, randomness, head gradients, old gradients) → (outputs, gradients, new states)."""
 
         def forward_backward(args: Arrays, aux: Arrays, randomness: Randomness, heads: Any, old: Any):
             program = self.program(True)
@@ -207,11 +207,11 @@ class ExecutorFunctions:
         return [aux[name] for name in self.aux_names]
 
     def _known(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
-        """Residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
+        """Return residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
         return program.known_residuals(self._args(args), outputs)
 
     def _onto(self, program: GradientProgram, old: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
-        """The old gradients that Python itself adds to, by name."""
+        """Return the old gradients that Python itself adds to, by name."""
         if not self.calls_python:
             return {}
         pairs = zip(self.wrt, old, strict=True)
@@ -220,14 +220,14 @@ class ExecutorFunctions:
     def _add(
         self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None], onto: Mapping[str, jax.Array]
     ) -> list[jax.Array]:
-        """Gradients and old ones together. onto: old ones to which theirs are added already."""
+        """Return gradients and old ones together. onto: old ones to which theirs are added already."""
         pairs = zip(self.wrt, old, strict=True)
         return [grads[n] if sum is None or n in onto else sum + grads[n] for n, sum in pairs]
 
     # -- monitoring ------------------------------------------------------------------------------------------------
 
     def _seen(self, program: GradientProgram, steps: Sequence[Any], env: Sequence[Any]) -> list[list[jax.Array]]:
-        """Inputs and outputs of steps: two lists one after the other for each step, in the order they run."""
+        """Return inputs and outputs of steps: two lists one after the other for each step, in the order they run."""
         entry_rptr = program.program.index.entry_rptr
         seen: list[list[jax.Array]] = []
         for step in steps:
@@ -236,7 +236,7 @@ class ExecutorFunctions:
         return seen
 
     def calls(self, forward: bool) -> list[Call]:
-        """What a monitor is told of the steps that `_seen` reports, in the order of the calls."""
+        """Return what a monitor is told of the steps that `_seen` reports, in the order of the calls."""
         program = self.program(True, monitored=True)
         return forward_calls(program) if forward else self._gradient_calls
 

@@ -20,32 +20,32 @@ _ZEROS = re.compile(r"(.+)_zero_grad")
 
 
 class Place(NamedTuple):
-    """Where a value is: step `number`, number `place` of its inputs, or of its outputs."""
+    """Tells where a value is: step `number`, number `place` of its inputs, or of its outputs."""
 
     number: int
     of_input: bool
     place: int
 
     def in_(self, seen: Sequence[Sequence[Any]]) -> Any:
-        """The value among what `ExecutorFunctions` reports of a monitored run."""
+        """Return the value among what `ExecutorFunctions` reports of a monitored run."""
         return seen[2 * self.number + (not self.of_input)][self.place]
 
 
 class Call(NamedTuple):
-    """A value that a monitor is told, once under each name. value: where it is, or the argument whose shape and dtype
-    zeros have."""
+    """Represents a value that a monitor is told, once under each name. value: where it is, or the argument whose shape
+    and dtype zeros have."""
 
     names: tuple[str, ...]
     value: Place | str
 
     @property
     def of_input(self) -> bool:
-        """Whether it is an operator's input."""
+        """Return whether it is an operator's input."""
         return isinstance(self.value, Place) and self.value.of_input
 
 
 def forward_calls(program: GradientProgram) -> list[Call]:
-    """What a monitor is told of the forward steps: inputs and outputs of each.
+    """Return what a monitor is told of the forward steps: inputs and outputs of each.
 
     A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
     """
@@ -56,7 +56,7 @@ def forward_calls(program: GradientProgram) -> list[Call]:
 
 
 def _calls_of(node: Node, number: int) -> list[Call]:
-    """Inputs and outputs of a node, under its own names."""
+    """Return inputs and outputs of a node, under its own names."""
     inputs = [
         Call(_with_variable(entry, f"{node.name}_{name}"), Place(number, True, i))
         for i, (entry, name) in enumerate(zip(node.inputs, _input_names(node), strict=True))
@@ -73,7 +73,7 @@ def _output_names(node: Node) -> list[str]:
 
 
 def _input_names(node: Node) -> list[str]:
-    """A monitor's names of a node's inputs; subgraphs, which come among the names, are no arrays."""
+    """Return a monitor's names of a node's inputs; subgraphs, which come among the names, are no arrays."""
     listed = FListInputNames.get(node.op)
     if listed is None or TUnlistedInputs.get(node.op):
         return [f"input{i}" for i in range(len(node.inputs))]
@@ -83,7 +83,7 @@ def _input_names(node: Node) -> list[str]:
 
 
 class GradientNames:
-    """The names of the backward part of a program."""
+    """Gives the names of the backward part of a program."""
 
     def __init__(self, program: GradientProgram):
         nodes = program.program.index.nodes
@@ -97,7 +97,7 @@ class GradientNames:
         self._variable = {nodes[nid].source: name for (nid, *_), name in zip(gradients, program.wrt, strict=True)}
 
     def calls(self) -> list[Call]:
-        """What a monitor is told of the backward steps."""
+        """Return what a monitor is told of the backward steps."""
         groups: dict[Node, list[int]] = {}
         order: dict[Node, tuple[int, bool]] = {}
         first = len(self._position)  # of the forward nodes whose gradients came until now
@@ -116,7 +116,7 @@ class GradientNames:
         return calls
 
     def _calls_of(self, source: Node, numbers: Sequence[int]) -> list[Call]:
-        """What is told of the gradient of a node, which these steps compute."""
+        """Return what is told of the gradient of a node, which these steps compute."""
         forward = self._forward_steps[source]
         read: dict[int, tuple[NodeEntry, Place]] = {}
         outputs: dict[str, Place | str] = {}
@@ -129,7 +129,7 @@ class GradientNames:
                 )  # what comes last is the gradient, as of a gamma that is fixed
 
         def rank(slot: int) -> tuple[int, int]:
-            """Gradients come first, then the node's inputs, and then its outputs."""
+            """Put gradients first, then the node's inputs, and then its outputs."""
             parts = (forward.inputs, forward.outputs)
             return next(((kind, part.index(slot)) for kind, part in enumerate(parts, 1) if slot in part), (0, 0))
 
@@ -140,8 +140,8 @@ class GradientNames:
         return inputs + [Call((each,), outputs[each]) for each in sorted(outputs, key=_number)]
 
     def _read(self, number: int, own: set[int]) -> Iterator[tuple[int, tuple[NodeEntry, Place]]]:
-        """Slot → the values that a step reads; in the place of one that is computed within the gradient of its node,
-        those that this one is computed from."""
+        """Yield slot → the values that a step reads; in the place of one that is computed within the gradient of its
+        node, those that this one is computed from."""
         waiting, seen = [number], {number}
         while waiting:
             at = waiting.pop(0)
@@ -154,7 +154,7 @@ class GradientNames:
                     waiting.append(maker)
 
     def _outputs(self, node: Node) -> list[str]:
-        """The names of the gradients that a node computes."""
+        """Return the names of the gradients that a node computes."""
         source, at = self._source(node)
         assert source is not None
         name, count = f"{source.name}_backward", node.num_outputs()
@@ -163,8 +163,8 @@ class GradientNames:
         return [f"{name}_output" if len(source.inputs) == 1 else f"{name}_output{at}"]
 
     def _unasked(self, source: Node) -> Iterator[tuple[int, str]]:
-        """The arguments among a node's inputs, with their numbers, whose gradients nothing asks for: MXNet's operators
-        have outputs for them, too. Here they are zeros."""
+        """Yield the arguments among a node's inputs, with their numbers, whose gradients nothing asks for: MXNet's
+        operators have outputs for them, too. Here they are zeros."""
         mutates = FMutateInputs.get(source.op)
         states = set(mutates(source.attrs)) if mutates else set()
         for i, entry in enumerate(source.inputs):
@@ -172,19 +172,19 @@ class GradientNames:
                 yield i, entry.node.name
 
     def _source(self, node: Node) -> tuple[Node | None, int]:
-        """The node whose gradient a node computes, and the input by which."""
+        """Return the node whose gradient a node computes, and the input by which."""
         zeros = _ZEROS.fullmatch(node.name)
         if zeros is not None:
             for user in self._forward.values():
                 for i, entry in enumerate(user.inputs):
                     if entry.node.name == zeros[1]:
                         return user, i
-        found = _GRADIENT.fullmatch(node.name)
-        source = None if found is None else self._forward.get(found[1])
-        if found is None or source is None:
+        match = _GRADIENT.fullmatch(node.name)
+        source = None if match is None else self._forward.get(match[1])
+        if match is None or source is None:
             return None, 0
-        if found[2] is not None:
-            return source, int(found[2])
+        if match[2] is not None:
+            return source, int(match[2])
         variable = self._variable.get(node)
         for i, entry in enumerate(source.inputs):
             if entry.node.name == variable if variable is not None else not entry.node.is_variable:
@@ -193,5 +193,5 @@ class GradientNames:
 
 
 def _number(output: str) -> int:
-    """The number at the end of an output's name."""
+    """Return the number at the end of an output's name."""
     return int(output.rpartition("_output")[2] or 0)

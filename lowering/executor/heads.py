@@ -10,7 +10,7 @@ from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientEr
 
 
 def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool]) -> list[Any]:
-    """One head gradient per output; None where the gradients depend on none.
+    """Return one head gradient per output; None where the gradients depend on none.
 
     out_grads: an array, a list by number (a surplus is ignored) or a dict by output name. names: of the outputs.
     Raises GradientError when one is missing, ExecutorTypeError for what is no array, ExecutorValueError for an unknown

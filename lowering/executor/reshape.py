@@ -25,7 +25,7 @@ def reshaped_arrays(
     partial_shaping: bool,
     allow_up_sizing: bool,
 ) -> tuple[list[ArrayCell], list[ArrayCell | None] | None, list[ArrayCell]]:
-    """(arguments, gradients, states) of `Executor.reshape`. Raises BindError."""
+    """Return (arguments, gradients, states) of `Executor.reshape`. Raises BindError."""
     args, grads, aux = arrays
     refuse_unknown(BindError, "reshape: the graph has no", shapes, symbol.list_inputs(), "names")
     arg_shapes, aux_shapes = _infer(symbol, args, aux, shapes)
@@ -45,7 +45,7 @@ def reshaped_arrays(
 
 
 def _infer(symbol: Symbol, args: Cells, aux: Cells, shapes: Mapping[str, Any]) -> tuple[Shapes, Shapes]:
-    """Shapes of arguments and states that follow from the given ones; what they do not decide stays."""
+    """Return shapes of arguments and states that follow from the given ones; what they do not decide stays."""
     try:
         _, inferred, _, _ = infer_shapes(symbol.outputs, (), shapes, symbol.numpy_shapes)
         stay = {cell.name: cell.shape for cell, shape in zip(args, inferred, strict=True) if not is_known(shape)}

@@ -24,16 +24,16 @@ Shape = tuple[int, ...]
 
 
 class UnknownInitializerError(InitializerError, AssertionError):
-    """A name that no initialiser has."""
+    """Reports a name that no initialiser has."""
 
 
 class ParameterName(str):
-    """A parameter's name, and the name that its numbers follow (`drawn_as`), which is the same where none is given."""
+    """Holds a parameter's name, and the name that its numbers follow (`drawn_as`), by default the same."""
 
     drawn_as: str
 
     def __new__(cls, name: str, *, drawn_as: str | None = None) -> Self:
-        """The name, as a string that carries the other."""
+        """Return the name, as a string that carries the other."""
         self = super().__new__(cls, name)
         self.drawn_as = str(name) if drawn_as is None else drawn_as
         return self
@@ -53,7 +53,7 @@ class InitDesc(ParameterName):
         *,
         drawn_as: str | None = None,
     ) -> Self:
-        """The name, as a string that carries the rest."""
+        """Return the name, as a string that carries the rest."""
         self = super().__new__(cls, name, drawn_as=drawn_as)
         self.attrs = attrs or {}
         self.global_init = global_init
@@ -103,7 +103,7 @@ class Initializer:
     def __call__(
         self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None
     ) -> jax.Array:
-        """The first value of a parameter: an array of the shape and dtype.
+        """Return the first value of a parameter: an array of the shape and dtype.
 
         desc: the parameter's name, an `InitDesc` or a plain string. key: a PRNG key or a seed; a hash of the name
         (`drawn_as`, where it has one) is folded in, so that one key serves all parameters. Raises InitializerError.
@@ -161,7 +161,7 @@ class Initializer:
         return 0.0
 
     def _init_default(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
-        """A name that no rule knows."""
+        """Refuse a name that no rule knows."""
         raise _no_rule(desc)
 
     def _init_zero(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
@@ -171,19 +171,19 @@ class Initializer:
         return 1.0
 
     def _init_loc_bias(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
-        """The identity of a spatial transformer's affine map, (6,)."""
+        """Return the identity of a spatial transformer's affine map, (6,)."""
         return np.array([1, 0, 0, 0, 1, 0], np.float32)
 
     def _init_bilinear(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return bilinear(desc, shape)
 
     def _init_quantized_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
-        """One whole number in [-127, 127) for all elements, which is what MXNet draws."""
+        """Return one whole number in [-127, 127) for all elements, which is what MXNet draws."""
         return draw(jax.random.randint, desc, key, (1,), -127, 127)
 
 
 def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *args: Any) -> jax.Array:
-    """`sampler(key, *args)`. Raises InitializerError without a key."""
+    """Return `sampler(key, *args)`. Raises InitializerError without a key."""
     if key is None:
         raise InitializerError(
             "An initialiser that draws random numbers needs a key", node=desc, fix="Pass key=jax.random.key(0)."
@@ -192,7 +192,7 @@ def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *a
 
 
 def bilinear(desc: str, shape: Shape) -> np.ndarray:
-    """The kernel (n, c, h, w) of bilinear interpolation by a deconvolution; its centre goes by the width alone."""
+    """Give the kernel (n, c, h, w) of bilinear interpolation by a deconvolution; its centre goes by the width alone."""
     if len(shape) != 4:
         raise InitializerError("Bilinear kernel: four axes", node=desc, expected="(n, c, h, w)", got=shape)
     half = np.ceil(shape[3] / 2.0)
@@ -297,7 +297,7 @@ def _unknown(text: str) -> str:
 
 
 def _from_attribute(text: str, name: str) -> Initializer:
-    """The initialiser of a variable's `__init__`. Raises InitializerError that names the variable."""
+    """Return the initialiser of a variable's `__init__`. Raises InitializerError that names the variable."""
     try:
         return create(text)
     except InitializerError as error:

@@ -46,7 +46,7 @@ class Load:
     def __call__(
         self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None
     ) -> jax.Array:
-        """The value of a parameter, as `Initializer.__call__` gives it."""
+        """Return the value of a parameter, as `Initializer.__call__` gives it."""
         if desc in self.param:
             array = self.param[desc]
             value = array.todense() if isinstance(array, SparseArray) else array
@@ -87,7 +87,7 @@ class Mixed:
     def __call__(
         self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None
     ) -> jax.Array:
-        """The value of a parameter, as `Initializer.__call__` gives it."""
+        """Return the value of a parameter, as `Initializer.__call__` gives it."""
         for pattern, initializer in self.map:
             if pattern.match(desc):
                 return initializer(desc, shape, dtype, key)

@@ -19,17 +19,17 @@ _SIZES = tuple(4**k for k in range(6, 13))
 
 
 def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> Any:
-    """Numbers in [-bound, bound)."""
+    """Return numbers in [-bound, bound)."""
     return _first(jax.random.uniform, desc, key, shape, np.float32, -1.0, 1.0) * np.float32(bound)
 
 
 def _normal(desc: str, key: jax.Array | None, shape: Shape, sigma: float) -> Any:
-    """Numbers of mean 0 and standard deviation sigma."""
+    """Return numbers of mean 0 and standard deviation sigma."""
     return _first(jax.random.normal, desc, key, shape, np.float32) * np.float32(sigma)
 
 
 def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, shape: Shape, *args: Any) -> Any:
-    """`draw`, as the first of so many numbers as one of few programs draws.
+    """Return `draw`, as the first of so many numbers as one of few programs draws.
 
     JAX's own generator counts elements, so they are the same numbers; others' need not be.
     """

@@ -60,7 +60,7 @@ class FusedRNN(Initializer):
         return jnp.concatenate(pieces)
 
     def _input_size(self, desc: str, shape: Shape) -> int:
-        """The input's size, from the vector's length. Raises InitializerError when none fits."""
+        """Return the input's size, from the vector's length. Raises InitializerError when none fits."""
         hidden, b, gates = self._hidden, len(self._directions), len(_GATES[self._mode])
         size = math.prod(shape)
         inputs = size // b // hidden // gates - (self._layers - 1) * (hidden + b * hidden + 2) - hidden - 2
@@ -73,7 +73,7 @@ class FusedRNN(Initializer):
         return inputs
 
     def _pieces(self, inputs: int) -> Iterator[tuple[str, Shape]]:
-        """(name, shape) of every gate's weights, then of every gate's biases, in the order of the vector."""
+        """Yield (name, shape) of every gate's weights, then of every gate's biases, in the order of the vector."""
         hidden, gates = self._hidden, _GATES[self._mode]
         cells = [(f"{d}{layer}", layer) for layer in range(self._layers) for d in self._directions]
         for cell, layer in cells:

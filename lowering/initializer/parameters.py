@@ -80,7 +80,7 @@ def init_params(
 
 
 def parameter_names(symbol: Symbol) -> dict[str, ParameterName]:
-    """A symbol's arguments and auxiliary states by name, as initialisers and optimisers get them.
+    """Return a symbol's arguments and auxiliary states by name, as initialisers and optimisers get them.
 
     A state without an initialiser of its own is no `InitDesc`, so that the older list of rules serves it.
     """

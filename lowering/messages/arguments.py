@@ -21,7 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Kind(NamedTuple):
-    """The kind of values that a parameter takes.
+    """Represents the kind of values that a parameter takes.
 
     read: a value as Python's own (an int of `numpy.int64`, a bool of `numpy.bool_`, a list of names of a generator).
     Raises TypeError for a value of another kind. words: what is taken, for messages.
@@ -32,14 +32,15 @@ class Kind(NamedTuple):
 
 
 def whole_number(value: Any) -> int:
-    """A whole number, Python's, NumPy's, or of any type with `__index__`, as an int. Raises TypeError, of bools too."""
+    """Return a whole number, Python's, NumPy's, or of any type with `__index__`, as an int. Raises TypeError, of bools
+    too."""
     if isinstance(value, bool | np.bool_):
         raise TypeError("a bool is no number")
     return operator.index(value)
 
 
 def prng_key(key: Any) -> Any:
-    """The PRNG key of a seed; a key as it is."""
+    """Return the PRNG key of a seed; a key as it is."""
     try:
         return jax.random.key(whole_number(key))
     except TypeError:
@@ -53,7 +54,7 @@ def _flag(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Arrays of JAX stay where they are."""
+    """Leave arrays of JAX where they are."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         if value.shape != () or not (value.dtype.kind in "iu" or jnp.issubdtype(value.dtype, jnp.floating)):
             raise TypeError("an array, or no number")
@@ -83,7 +84,7 @@ def _dtype(value: Any) -> DType:
 
 
 def compute_dtype_of(dtype: DTypeLike | None) -> DType | None:
-    """The dtype of products and convolutions as a plan has it: None for float32, which is as they are."""
+    """Return the dtype of products and convolutions as a plan has it: None for float32, which is as they are."""
     name = None if dtype is None else _dtype(dtype)
     return None if name == "float32" else name
 
@@ -97,7 +98,7 @@ def _key_or_seed(value: Any) -> Any:
 
 
 def _one_of(takes: Callable[[Any], bool], words: str) -> Kind:
-    """A kind of values that stay as they are."""
+    """Return a kind of values that stay as they are."""
 
     def read(value: Any) -> Any:
         if not takes(value):
@@ -153,7 +154,7 @@ _OF_OTHER_NAMES: Mapping[str, Kind] = {"Mirror": _MIRROR, "GradReq": _REQUESTS}
 
 
 def kind_of(annotation: Any) -> Kind | None:
-    """The kind of values that a parameter of a public function takes, read from its annotation, or None."""
+    """Return the kind of values that a parameter of a public function takes, read from its annotation, or None."""
     text = str(annotation)
     if text in _OF_OTHER_NAMES:
         kind, optional = _OF_OTHER_NAMES[text], True
@@ -167,7 +168,7 @@ def kind_of(annotation: Any) -> Kind | None:
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
-    """The symbol. Raises CallError for what is none: a path, or what `load_checkpoint` returns."""
+    """Return the symbol. Raises CallError for what is none: a path, or what `load_checkpoint` returns."""
     if isinstance(symbol, Symbol):
         return symbol
     if isinstance(symbol, tuple):
@@ -178,7 +179,7 @@ def require_symbol(symbol: Any, where: str) -> Symbol:
 
 
 def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
-    """The arrays by name. Raises CallError for a list, or for one array: which is which is told by names."""
+    """Return the arrays by name. Raises CallError for a list, or for one array: which is which is told by names."""
     if isinstance(given, Mapping):
         return given
     several = isinstance(given, list | tuple)
@@ -188,8 +189,8 @@ def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
 
 
 def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
-    """The arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises CallError for
-    what is no dict, and for values that are no arrays of numbers."""
+    """Return the arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises
+    CallError for what is no dict, and for values that are no arrays of numbers."""
     named = require_named(given, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
         return named
@@ -204,15 +205,15 @@ def _is_of_jax(kind: type) -> bool:
 
 @lru_cache(64)
 def _is_native(dtype: np.dtype) -> bool:
-    """Whether JAX has the dtype, and the bytes are in this machine's order. It has no longdouble; its own, bfloat16
-    among them, are of NumPy's kind V."""
+    """Return whether JAX has the dtype, and the bytes are in this machine's order. It has no longdouble; its own,
+    bfloat16 among them, are of NumPy's kind V."""
     if dtype.kind in "fc":
         return dtype.isnative and dtype.itemsize <= (8 if dtype.kind == "f" else 16)
     return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "V" and jnp.issubdtype(dtype, np.number)))
 
 
 def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
-    """The value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
+    """Return the value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
     machine's byte order; an array of everything else that can be one.
 
     Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has.
@@ -253,7 +254,7 @@ def _made_array(value: Any) -> Any:
 
 
 def _to_numbers(array: np.ndarray) -> str | None:
-    """How numbers are made of an array without any."""
+    """Return how numbers are made of an array without any."""
     if array.dtype.kind in "SU" and array.ndim:
         return "Turn words into numbers first: classes, labels = np.unique(words, return_inverse=True)."
     return "array.astype(np.float32) has numbers that fit." if array.dtype.kind in "fc" else None
@@ -267,7 +268,7 @@ def _seen(value: Any) -> str:
 
 
 def head_gradients(given: Any) -> list[Any] | None:
-    """A list of head gradients, one for each output, each None or as `as_array` has it. Raises CallError."""
+    """Return a list of head gradients, one for each output, each None or as `as_array` has it. Raises CallError."""
     if given is None:
         return None
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
@@ -277,12 +278,12 @@ def head_gradients(given: Any) -> list[Any] | None:
 
 
 def may_be_iterated(value: Any) -> bool:
-    """Whether `for` takes a value; nothing is asked of it."""
+    """Return whether `for` takes a value; nothing is asked of it."""
     return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
 def require_key(key: Any) -> None:
-    """Raises CallError for a number, or anything else that is no PRNG key of JAX."""
+    """Raise CallError for a number, or anything else that is no PRNG key of JAX."""
     fits = isinstance(key, jax.Array) and (
         jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or (key.dtype == jnp.uint32 and key.ndim == 1)
     )
@@ -291,7 +292,7 @@ def require_key(key: Any) -> None:
 
 
 def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int, ...]]:
-    """Shapes as tuples. Raises CallError for what is no dict, and for values that are arrays and no shapes."""
+    """Return shapes as tuples. Raises CallError for what is no dict, and for values that are arrays and no shapes."""
     if not isinstance(shapes, Mapping):
         raise CallError(f"{what} must be given by name, got {type(shapes).__name__}. Call it so: {example}.")
     for name, shape in shapes.items():
@@ -311,7 +312,7 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
 
 
 def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> LoweringError:
-    """The error for arrays whose names are not exactly those of the graph: what is wrong, and each way out."""
+    """Return the error for arrays whose names are not exactly those of the graph: what is wrong, and each way out."""
     parts: list[str] = []
     expected: list[str] = []
     for what, given, names in (
@@ -343,7 +344,7 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
     if any(name.startswith(("arg:", "aux:")) for name in surplus):
         yield (
             "'arg:' and 'aux:' are how files tell the two: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off, "
-            "or found = symjax_nnvm.match_params(symbol, arrays), then found.args and found.aux."
+            "or matched = symjax_nnvm.match_params(symbol, arrays), then matched.args and matched.aux."
         )
         return
     yield from _about_missing(symbol, missing, surplus, aux)

@@ -304,7 +304,7 @@ _options: dict[str, set[str]] = {}
 
 
 def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
-    """The hint for a keyword that a function does not take; empty when there is none."""
+    """Return the hint for a keyword that a function does not take; empty when there is none."""
     word = KEYWORDS.get(function, {}).get(name)
     if word is None and RENAMED.get(name) in known:
         word = f"{RENAMED[name]}={{name}}"
@@ -321,9 +321,9 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
 
 
 def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out, and so
-    are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`). The function gets
-    values as Python's own: an int of `numpy.int64`.
+    """Return a decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out,
+    and so are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`). The function
+    gets values as Python's own: an int of `numpy.int64`.
 
     function: its row in KEYWORDS, which alike functions share. example: a call that works. Raises CallError, which is a
     TypeError.
@@ -386,18 +386,18 @@ def _refusal(called: str, function: str, example: str, error: str, unknown: list
 
 
 def word_for(owner: str, name: str) -> str:
-    """A sentence on what to use for an attribute of MXNet's; empty where nothing is known of it."""
+    """Return a sentence on what to use for an attribute of MXNet's; empty where nothing is known of it."""
     return ATTRIBUTES.get(owner, {}).get(name, "")
 
 
 def missing_module(name: str) -> ImportError:
-    """The error of importing a module of MXNet's that is not here."""
+    """Return the error of importing a module of MXNet's that is not here."""
     owner, _, last = f"mx.{name}".rpartition(".")
     return ImportError(f"{owner} has no module {last!r}. {word_for(owner, last)}".rstrip(), name=f"lowering.mx.{name}")
 
 
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
-    """Raises UnknownAttributeError for an attribute that an object or a module does not have; ImportError in
+    """Raise UnknownAttributeError for an attribute that an object or a module does not have; ImportError in
     `from owner import name`, of which Python would keep no word."""
     word = word_for(owner, name)
     if word and _imports(inspect.stack(0)[2].frame):
@@ -407,6 +407,6 @@ def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
 
 
 def _imports(frame: FrameType) -> bool:
-    """Whether a frame asks for a name in order to import it."""
+    """Return whether a frame asks for a name in order to import it."""
     code = frame.f_code
     return code.co_name == "_handle_fromlist" or code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]

@@ -84,7 +84,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where a submodule of MXNet comes from; None for modules of others. Raises ModuleNotFoundError."""
+        """Return where a submodule of MXNet comes from; None for modules of others. Raises ModuleNotFoundError."""
         package, _, rest = fullname.partition(".")
         if package != _NAME or not rest:
             return None
@@ -98,7 +98,7 @@ class _Given(Loader):
         self.module = module
 
     def exec_module(self, module: ModuleType) -> None:
-        """As `importlib.abc.Loader`: the import ends with what `sys.modules` has.
+        """Load as `importlib.abc.Loader` does: the import ends with what `sys.modules` has.
 
         Submodules that have another name here are put there, too: Python asks for none below a module that is a file.
         """
@@ -110,17 +110,17 @@ class _Given(Loader):
 
 
 def _submodule(name: str) -> Any:
-    """The object of this namespace that is MXNet's submodule. Raises ModuleNotFoundError."""
-    found: Any = sys.modules[_OURS]
+    """Return the object of this namespace that is MXNet's submodule. Raises ModuleNotFoundError."""
+    submodule: Any = sys.modules[_OURS]
     parts = _SUBMODULES.get(name, name).split(".")
     for i, part in enumerate(parts):
         try:
-            found = getattr(found, part)
+            submodule = getattr(submodule, part)
         except AttributeError:
             try:
-                found = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
+                submodule = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
             except ModuleNotFoundError:
                 word = word_for(".".join(["mx", *parts[:i]]), part)
                 said = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()
                 raise ModuleNotFoundError(said, name=f"{_NAME}.{name}") from None
-    return found
+    return submodule

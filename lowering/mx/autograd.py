@@ -25,6 +25,7 @@ from lowering.mx.recording import set_recording as set_recording
 from lowering.mx.recording import set_training as set_training
 from lowering.mx.short_tapes import short_tape_gradients
 from lowering.mx.symbol.bound import as_symbol
+from lowering.mx.waiting import WaitingCall
 from symjax_nnvm.errors import CallError, GradientError
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
@@ -88,11 +89,11 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     """
     summed: set[Leaf] = set()
     request = lambda leaf: leaf.grad_req  # noqa: E731
-    found = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
-    if not found:
+    gradients = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
+    if not gradients:
         problem = "There are no inputs in computation graph that require gradients"
         raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
-    for leaf, gradient in found.items():
+    for leaf, gradient in gradients.items():
         leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
 
 
@@ -115,12 +116,12 @@ def grad(
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
-    found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph, retain=retain)
-    missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
+    by_leaf = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph, retain=retain)
+    missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
         raise GradientError(problem, fix=_NOT_RECORDED)
-    gradients = [found[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
+    gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
     if not create_graph:
         return gradients
     with _as(True, None):
@@ -128,7 +129,7 @@ def grad(
 
 
 def _dependent(gradient: NDArray, variable: NDArray) -> NDArray:
-    """A gradient that is on the tape, if only as one that depends on nothing: its own gradient is zero."""
+    """Return a gradient that is on the tape, if only as one that depends on nothing: its own gradient is zero."""
     if gradient.entry is not None:
         return gradient
     a, b = (Symbol.create_variable(variable_name(i)) for i in range(2))
@@ -172,7 +173,7 @@ def get_symbol(x: NDArray) -> Symbol:
 
 
 def _moved(entry: NodeEntry, values: Mapping[str, NodeEntry], copies: Mapping[Node, Node]) -> NodeEntry:
-    """An entry of a call's own graph in the graph of all calls."""
+    """Return an entry of a call's own graph in the graph of all calls."""
     if entry.node.is_variable:
         return values[entry.node.name]
     return NodeEntry(copies[entry.node], entry.index, entry.version)
@@ -194,7 +195,7 @@ def _gradients(
     retain: bool,
     summed: set[Leaf] | None = None,
 ) -> Gradients:
-    """The gradient of each leaf that the heads were computed of, unless it is requested as "null".
+    """Return the gradient of each leaf that the heads were computed of, unless it is requested as "null".
 
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
     in the new one: Python has added it.
@@ -205,14 +206,17 @@ def _gradients(
             "heads and head_grads must be lists of the same length", expected=len(heads), got=len(heads_given)
         )
     calls = _calls(heads)
-    if not create_graph:
+    if not create_graph and not (retain and any(isinstance(call, WaitingCall) for call in calls)):
         given = [None if gradient is None else gradient.value for gradient in heads_given]
-        found = short_tape_gradients(calls, [head.entry for head in heads], given, request)
-        if found is not None:
+        gradients = short_tape_gradients(calls, [head.entry for head in heads], given, request)
+        if gradients is not None:
             if not retain:
                 for call in calls:
                     call.forget()
-            return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in found.items()}
+            return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in gradients.items()}
+    for call in reversed(calls):
+        if isinstance(call, WaitingCall):
+            call.run()
     sums: dict[Any, NDArray] = {}
     with _as(create_graph, None):
         for head, gradient in zip(heads, heads_given, strict=True):
@@ -240,7 +244,7 @@ def _gradients(
 
 
 def _wanted(calls: Sequence[Call], request: Callable[[Leaf], str]) -> set[Call]:
-    """The calls that leaves whose gradients are wanted went into."""
+    """Return the calls that leaves whose gradients are wanted went into."""
     wanted: set[Call] = set()
     for call in reversed(calls):
         if any(_is_wanted(entry, wanted, request) for entry in call.entries):
@@ -259,7 +263,7 @@ def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
 
 
 def _calls(heads: Sequence[NDArray]) -> list[Call]:
-    """The calls that the heads came from, the last first. Raises GradientError for those that are used up."""
+    """Return the calls that the heads came from, the last first. Raises GradientError for those that are used up."""
     calls: set[Call] = set()
     pending = [head.entry for head in heads]
     while pending:
@@ -280,18 +284,18 @@ def _through(
     adding: set[Leaf],
     create_graph: bool,
 ) -> Iterator[tuple[Any, NDArray, bool]]:
-    """The gradients of what a call was given: where it came from, the gradient, and whether that is the sum with the
-    old one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
+    """Yield the gradients of what a call was given: its source, the gradient, and whether that is the sum with the old
+    one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
     heads = [
         like_jax(_zeros_like(output)) if gradient is None else gradient
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, recording.ByPython):
-        found = _listed(call.expression.backward(*heads))
-        if len(found) != len(call.entries):
+        gradients = _listed(call.expression.backward(*heads))
+        if len(gradients) != len(call.entries):
             problem = f"{type(call.expression).__name__}.backward must return one gradient for each input"
-            raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(found))
-        for entry, gradient in zip(call.entries, found, strict=True):
+            raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(gradients))
+        for entry, gradient in zip(call.entries, gradients, strict=True):
             if entry is not None:
                 yield entry, gradient, False
         return
@@ -314,7 +318,7 @@ def _through(
 def _plain_gradients(
     call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray], onto: Mapping[str, jax.Array]
 ) -> list[NDArray]:
-    """The gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
+    """Return the gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
     states = {name: array.value for name, array in call.states.items()}
     call_arguments = call.values, call.key, [head.value for head in heads], call.outputs
     gradients, written = call.expression.gradients(wrt, *call_arguments, states, onto)
@@ -324,7 +328,7 @@ def _plain_gradients(
 
 
 def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
-    """The same as a call on the tape: the gradient of a symbol is a symbol."""
+    """Return the same as a call on the tape: the gradient of a symbol is a symbol."""
     if call.key is not None:
         problem = "A gradient with create_graph=True goes through a random operator, whose numbers are gone"
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")

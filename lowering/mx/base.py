@@ -30,7 +30,7 @@ NDArrayHandle = SymbolHandle = ExecutorHandle = KVStoreHandle = CachedOpHandle =
 
 
 class _NoValue:
-    """The type of `_Null`."""
+    """Is the type of `_Null`."""
 
     def __repr__(self) -> str:
         return "_Null"
@@ -41,7 +41,7 @@ _Null = _NoValue()
 
 
 class _NoLibrary:
-    """What stands for MXNet's C library: every name of it is refused with words."""
+    """Stands for MXNet's C library: every name of it is refused with words."""
 
     def __getattr__(self, name: str) -> NoReturn:
         fix = "Use the function of mx that calls it: there is no C library here."
@@ -113,5 +113,5 @@ class _ClassProperty:
 
 
 def _as_list(obj: Any) -> list[Any] | tuple[Any, ...]:
-    """Itself, if it is a list or a tuple; else a list of it."""
+    """Return itself, if it is a list or a tuple; else a list of it."""
     return obj if isinstance(obj, list | tuple) else [obj]

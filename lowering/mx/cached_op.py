@@ -2,14 +2,15 @@
 forward kept.
 
 They are an executor's functions (`lowering/executor/functions.py`), and a `Predictor` for inference: the tape records
-a call of the whole block as one call, which computes its gradients from residuals.
+a call of the whole block as one call, which computes its gradients from residuals, and waits for its backward pass if
+it can (`waiting.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -24,8 +25,9 @@ from lowering.mx import recording
 from lowering.mx.context import Context, current_context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
+from lowering.mx.waiting import WaitingCall, source_of
 from lowering.serving.predictor import Predictor
-from lowering.xla.platforms import here, kind_of
+from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
@@ -37,6 +39,9 @@ _KEPT = 64
 
 _PATIENCE = 64
 """Calls in inference with unchanged parameters, before a Predictor is made again of parameters that had changed."""
+
+
+_is_number = lru_cache(lambda dtype: jnp.issubdtype(dtype, jnp.number))
 
 
 OpHook = tuple[Callable[[str, str, NDArray], Any], bool]
@@ -54,6 +59,7 @@ class CachedProgram:
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
         self._programs = Programs(symbol)
         self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
+        self._waiting: Recent[Any, tuple[_Function, Sequence[jax.ShapeDtypeStruct]]] = Recent(_KEPT)
         self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
         self.op_hook: OpHook | None = None
 
@@ -65,7 +71,7 @@ class CachedProgram:
         wanted = tuple(
             name
             for name, entry, array in zip(self.names, entries, arrays, strict=False)
-            if entry is not None and name not in self._states and jnp.issubdtype(array.cell.dtype, jnp.number)
+            if entry is not None and name not in self._states and _is_number(array.cell.dtype)
         )
         hook = self.op_hook
         if not wanted and not is_train and hook is None:
@@ -76,6 +82,8 @@ class CachedProgram:
             self._serving.forget()
         functions = self._functions_of(wanted, context)
         randomness = next_randomness() if functions.draws(is_train) else None
+        if wanted and hook is None and not self._states and not functions.calls_python:
+            return self._waiting_outputs(functions, is_train, arrays, entries, randomness, context)
         written = [
             (i, arrays[self._states[name]].cell)
             for i, name in enumerate(functions.aux_names)
@@ -83,7 +91,7 @@ class CachedProgram:
         ]
         with nullcontext() if functions.calls_python else writing(*(cell for _, cell in written)):
             values = [array.value for array in arrays]
-            args, aux = self._listed(functions, values)
+            args, aux = _listed(functions, self.names, values)
             seen = []
             if wanted or hook is not None:
                 run = functions.forward_keeping(is_train, monitored=hook is not None)
@@ -96,27 +104,58 @@ class CachedProgram:
         if hook is not None:
             _tell(hook, functions, seen, context)
         if wanted:
-            call = _RecordedCall(self, functions, is_train, hook is not None, residuals, randomness)
+            function = _Function(functions, self.symbol, self.names, is_train, hook is not None)
             kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
             key = None if randomness is None else randomness[0]
-            origins = [entry if name in wanted else None for name, entry in zip(self.names, entries, strict=True)]
-            recorded = recording.Call(call, values, origins, key, outputs, kept)
+            origins = self._origins(functions, entries)
+            call = recording.Call(_RecordedCall(function, randomness, residuals), values, origins, key, outputs, kept)
             for i, array in enumerate(results):
-                array.entry = (recorded, i)
+                array.entry = (call, i)
         return results
 
+    def _waiting_outputs(
+        self,
+        functions: ExecutorFunctions,
+        is_train: bool,
+        arrays: Sequence[NDArray],
+        entries: Sequence[recording.Entry | None],
+        randomness: Randomness,
+        context: Context,
+    ) -> list[NDArray]:
+        """Return the outputs of a call on the tape, which are computed when they are read, or with its gradients."""
+        kinds = tuple((array.cell.shape, array.cell.dtype) for array in arrays)
+        known = self._waiting.get((functions, is_train, kinds))
+        if known is None:
+            function = _Function(functions, self.symbol, self.names, is_train)
+            structs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in kinds]
+            outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
+            known = self._waiting[functions, is_train, kinds] = function, outputs
+        function, outputs = known
+        sources, origins = [*map(source_of, arrays)], self._origins(functions, entries)
+        call = WaitingCall(_RecordedCall(function, randomness), sources, origins, context.device)
+        return call.arrays(outputs, context)
+
+    def _origins(
+        self, functions: ExecutorFunctions, entries: Sequence[recording.Entry | None]
+    ) -> list[recording.Entry | None]:
+        """Return where the inputs came from that gradients are computed of."""
+        return [entry if name in functions.wrt else None for name, entry in zip(self.names, entries, strict=True)]
+
     def _functions_of(self, wrt: tuple[str, ...], context: Context) -> ExecutorFunctions:
-        platform = here() if context.device is None else kind_of(context.device)
+        platform = current_platform() if context.device is None else kind_of(context.device)
         functions = self._functions.get((wrt, platform))
         if functions is None:
             options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)
             functions = self._functions[wrt, platform] = ExecutorFunctions(self._programs, options)
         return functions
 
-    def _listed(self, functions: ExecutorFunctions, values: Sequence[jax.Array]) -> tuple[list[Any], list[Any]]:
-        """Arguments and states in the order of the functions."""
-        named = dict(zip(self.names, values, strict=True))
-        return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
+
+def _listed(
+    functions: ExecutorFunctions, names: Sequence[str], values: Sequence[jax.Array]
+) -> tuple[list[Any], list[Any]]:
+    """Return arguments and states in the order of the functions."""
+    named = dict(zip(names, values, strict=True))
+    return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
 
 
 def _tell(hook: OpHook, functions: ExecutorFunctions, seen: Sequence[Any], context: Context) -> None:
@@ -152,24 +191,64 @@ class CachedOp:
         return results[0] if len(results) == 1 else results
 
 
-class _RecordedCall:
-    """What a call of a program was on the tape: it computes its gradients from the residuals of its forward pass."""
+class _Function:
+    """Runs a program and its gradient as calls on the tape do, those that wait among them.
+
+    names: of its inputs. monitored: its values are kept, too.
+    """
 
     def __init__(
         self,
-        program: CachedProgram,
         functions: ExecutorFunctions,
+        symbol: Symbol,
+        names: Sequence[str],
         is_train: bool,
-        monitored: bool,
-        residuals: Any,
-        drawn: Randomness,
+        monitored: bool = False,
     ):
-        self.names, self.symbol = program.names, program.symbol
-        self._program, self._functions, self._is_train, self._monitored = program, functions, is_train, monitored
-        self._residuals, self._drawn = residuals, drawn
+        self.functions, self.symbol, self.names = functions, symbol, names
+        self._is_train, self._monitored = is_train, monitored
+
+    def forward(self, values: Sequence[jax.Array], drawn: Randomness) -> tuple[Sequence[jax.Array], Any]:
+        """Return the outputs, and the residuals that the gradient reads."""
+        args, aux = _listed(self.functions, self.names, values)
+        outputs, _, residuals, _ = self.functions.forward_keeping(self._is_train, self._monitored)(args, aux, drawn)
+        return outputs, residuals
+
+    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
+        """Return (values, drawn, heads, outputs, residuals) → gradients by name."""
+        return lambda *arguments: {
+            name: gradient for name, gradient in self.backward(*arguments)[0].items() if name in wrt
+        }
+
+    def backward(
+        self,
+        values: Sequence[jax.Array],
+        drawn: Randomness,
+        heads: Sequence[jax.Array],
+        outputs: Sequence[jax.Array],
+        residuals: Any,
+        states: Mapping[str, jax.Array] | None = None,
+    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """Return gradients by name, and states that computing them wrote. states: as they are now, where Python writes
+        them."""
+        functions = self.functions
+        needed = [head if needs else None for needs, head in zip(functions.required_heads, heads, strict=True)]
+        args, _ = _listed(functions, self.names, values)
+        aux = [states[name] for name in functions.aux_names] if states and functions.calls_python else []
+        run = functions.backward(self._is_train, monitored=self._monitored)
+        gradients, written, _ = run(args, outputs, residuals, drawn, needed, [None] * len(functions.wrt), aux)
+        return dict(zip(functions.wrt, gradients, strict=True)), written
+
+
+class _RecordedCall:
+    """Records what a call of a program was on the tape: it computes gradients from its forward pass's residuals."""
+
+    def __init__(self, function: _Function, drawn: Randomness, residuals: Any = None):
+        self.function, self.drawn, self.residuals = function, drawn, residuals
+        self.names, self.symbol = function.names, function.symbol
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
-        """None: what Python adds to is the executor's."""
+        """Return none: what Python adds to is the executor's."""
         return ()
 
     def gradients(
@@ -182,22 +261,13 @@ class _RecordedCall:
         states: Mapping[str, jax.Array],
         onto: Mapping[str, jax.Array],
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """As of `eager.Expression`: gradients by name, and states that computing them wrote."""
-        functions = self._functions
-        needed = [head if needs else None for needs, head in zip(functions.required_heads, heads, strict=True)]
-        args, aux = self._program._listed(functions, values)
-        if functions.calls_python:
-            aux = [states[name] for name in functions.aux_names]
-        arguments = args, outputs, self._residuals, self._drawn, needed, [None] * len(functions.wrt)
-        gradients, written, _ = functions.backward(self._is_train, monitored=self._monitored)(
-            *arguments, aux if functions.calls_python else []
-        )
-        named = dict(zip(functions.wrt, gradients, strict=True))
+        """Compute as `eager.Expression` does: gradients by name, and states that computing them wrote."""
+        named, written = self.function.backward(values, self.drawn, heads, outputs, self.residuals, states)
         return {name: named[name] for name in wrt}, written
 
 
 class _Serving:
-    """A network in inference: a `Predictor` of its parameters, as long as they do not change.
+    """Serves a network in inference: by a `Predictor` of its parameters, as long as they do not change.
 
     The first parameters get one at once. Those that come after a change get one when they have stayed the same for
     some calls, which are more each time: a network that is validated while it trains does without.
@@ -211,7 +281,7 @@ class _Serving:
         self._calls = self._patience = 0
 
     def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
-        """The outputs, or None where no Predictor serves."""
+        """Return the outputs, or None where no Predictor serves."""
         if context.device is not None or not self._may_serve:
             return None
         parameters = [value for value, data in zip(values, self._is_data, strict=True) if not data]
@@ -240,7 +310,7 @@ class _Serving:
 
     @cached_property
     def _may_serve(self) -> bool:
-        """Whether a Predictor computes the same: not of graphs that draw, that call Python or that read labels."""
+        """Return whether a Predictor computes the same: not of graphs that draw, call Python or read labels."""
         program = self._programs.forward(Options())
         labels = label_variables(self._symbol)
         return any(self._is_data) and not (program.needs_key or program.segments or labels)

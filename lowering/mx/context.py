@@ -111,7 +111,7 @@ CPU = Context("cpu")
 
 
 def _stack() -> list[Context]:
-    """The contexts entered in this thread, the innermost last."""
+    """Return the contexts entered in this thread, the innermost last."""
     if not hasattr(_scopes, "stack"):
         _scopes.stack = [Context("cpu")]
     return _scopes.stack

@@ -148,7 +148,7 @@ class Expression:
         return backward
 
     def _compiled(self, function: Any, program: Program) -> Any:
-        """The function of a program, compiled when it was called often enough; one that runs in segments is not."""
+        """Return the function of a program, compiled when it was called often enough; one in segments is not."""
         if program.segments is not None:
             return function
         waits = itertools.count(-self._calls_to_wait)
@@ -220,14 +220,14 @@ def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | Non
 
 
 def _differs_in_training(node: Node) -> bool:
-    """Whether a node's operator may do something else in training than in inference."""
+    """Return whether a node's operator may do something else in training than in inference."""
     rule = FLowering.get(node.op)
     asks = rule is not None and "is_train" in rule.needs
     return asks or node.op in FDraws or node.op in FInference or bool(node.attrs.subgraphs)
 
 
 def _structure(symbol: Symbol, without: Collection[str] = ()) -> tuple[Any, ...]:
-    """A key that distinguishes symbols: operators, attributes, some excepted, and wiring. Subgraphs are equal to
+    """Return a key that distinguishes symbols: operators, attributes, some excepted, and wiring. Subgraphs are equal to
     themselves alone."""
     nodes = post_order(symbol.outputs)
     number = {node: i for i, node in enumerate(nodes)}
@@ -246,7 +246,7 @@ def _structure(symbol: Symbol, without: Collection[str] = ()) -> tuple[Any, ...]
 
 @lru_cache(_KEPT)
 def _shared(expression: Expression) -> Expression:
-    """The first of all equal expressions."""
+    """Return the first of all equal expressions."""
     return expression
 
 

@@ -68,7 +68,7 @@ class Executor:
 
     @property
     def _ctx(self) -> Context:
-        """Where it runs."""
+        """Return where it runs."""
         return self._context
 
     @property

@@ -72,7 +72,7 @@ class FeedForward:
     # -- what comes in -----------------------------------------------------------------------------------------------
 
     def _iterator(self, X: Any, y: Any, is_train: bool) -> DataIter:
-        """An iterator over arrays, or the one given. Raises TrainingError, a ValueError, and CallError, a TypeError."""
+        """Return an iterator over arrays, or the one given. Raises TrainingError, CallError."""
         if isinstance(X, DataIter):
             return X
         if not isinstance(X, np.ndarray | NDArray):
@@ -164,7 +164,7 @@ class FeedForward:
         self._predictor = None
 
     def _batches(self, data: DataIter, epoch: int, logger: Any) -> Iterator[DataBatch]:
-        """The batches of an epoch. Where the iterator ends, it begins anew, also before `epoch_size` batches are over.
+        """Yield the batches of an epoch. Where the iterator ends, it begins anew, also before `epoch_size` batches are over.
 
         Raises TrainingError for an iterator that has none.
         """
@@ -185,7 +185,7 @@ class FeedForward:
                 return
 
     def _module(self, data: DataIter, logger: Any, loads: Any) -> Module | BucketingModule:
-        """The module that trains over an iterator."""
+        """Return the module that trains over an iterator."""
         given = data.provide_data, data.provide_label
         names, labels = ([as_desc(each).name for each in described] for described in given)
         if self.sym_gen is None:
@@ -196,7 +196,7 @@ class FeedForward:
         return BucketingModule(lambda key: (as_symbol(generate(key)), names, labels), key, logger, self.ctx, loads)
 
     def _known(self) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
-        """The parameters and states that there are; of those that the network has, where others are allowed."""
+        """Return the parameters and states that there are; of those that the network has, where others are allowed."""
         if not self.allow_extra_params or self.symbol is None:
             return self.arg_params, self.aux_params
         arguments, states = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
@@ -205,7 +205,7 @@ class FeedForward:
     # -- prediction --------------------------------------------------------------------------------------------------
 
     def _bound(self, data: DataIter) -> Module:
-        """A module of the parameters, in inference. Raises TrainingError where there are none."""
+        """Return a module of the parameters, in inference. Raises TrainingError where there are none."""
         if self.symbol is None or self.arg_params is None:
             fix = "model.fit(X, y), or FeedForward.load(prefix, epoch)."
             raise TrainingError("The model has no parameters", fix=fix)
@@ -230,8 +230,8 @@ class FeedForward:
             size = data.batch_size - (batch.pad or 0)
             fed = ([np.asarray(each)[:size] for each in arrays] for arrays in (batch.data, batch.label or ()))
             rows.append([[each.asnumpy() for each in outputs], *fed])
-        found = [_joined(parts) for parts in zip(*rows, strict=True)]
-        return tuple(found) if return_data else found[0]
+        joined = [_joined(parts) for parts in zip(*rows, strict=True)]
+        return tuple(joined) if return_data else joined[0]
 
     def score(
         self,
@@ -315,6 +315,6 @@ def _those_of(names: Sequence[str], given: Mapping[str, Any] | None) -> dict[str
 
 
 def _joined(batches: Sequence[Sequence[np.ndarray]]) -> Any:
-    """The arrays of batches, joined; alone where there is one."""
-    found = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    return found[0] if len(found) == 1 else found
+    """Return the arrays of batches, joined; alone where there is one."""
+    arrays = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    return arrays[0] if len(arrays) == 1 else arrays

@@ -56,7 +56,8 @@ def in_turn(desc: str) -> ParameterName:
 
 
 def _filling(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method (self, name, shape, key) that returns a value, as one that also fills an array: (self, name, arr)."""
+    """Return a method (self, name, shape, key) that returns a value, as one that also fills an array: (self, name,
+    arr)."""
 
     @functools.wraps(method)
     def call(self: Any, desc: str, shape: Any, key: jax.Array | None = None) -> Any:
@@ -69,7 +70,7 @@ def _filling(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_filling(method: Callable[..., Any]) -> Callable[..., jax.Array]:
-    """A method (self, name, arr) that writes an array, as one that returns the value."""
+    """Return a method (self, name, arr) that writes an array, as one that returns the value."""
 
     @functools.wraps(method)
     def value(self: Any, desc: str, shape: tuple[int, ...], key: jax.Array | None) -> jax.Array:

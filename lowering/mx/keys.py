@@ -9,7 +9,7 @@ from symjax_nnvm.errors import CallError
 
 
 class _Keys:
-    """A seed, and how many keys were taken of it."""
+    """Holds a seed, and how many keys were taken of it."""
 
     def __init__(self):
         self.seed, self.taken = 0, 0

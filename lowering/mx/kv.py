@@ -211,12 +211,12 @@ def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _is_key(key: Any) -> bool:
-    """Whether this is one key: several are a list, or anything else that gives them."""
+    """Return whether this is one key: several are a list, or anything else that gives them."""
     return isinstance(key, str) or not isinstance(key, Iterable)
 
 
 def _with_rows(key: Any, out: Any, row_ids: Any) -> Iterator[tuple[Any, list[NDArray], list[NDArray]]]:
-    """Each key with its arrays and the numbers of their rows."""
+    """Yield each key with its arrays and the numbers of their rows."""
     several = not _is_key(key)
     key = list(key) if several else key
     numbers = row_ids if several and isinstance(row_ids, list | tuple) and len(row_ids) == len(key) else None

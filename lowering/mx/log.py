@@ -16,13 +16,13 @@ _RED, _GREEN, _BLUE, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[34m", "\x1b[0m"
 
 
 class _Formatter(logging.Formatter):
-    """A coloured letter for the level, the time, the process and the place, before the message."""
+    """Writes a coloured letter for the level, the time, the process and the place, before the message."""
 
     def __init__(self):
         super().__init__(datefmt="%m%d %H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         level = record.levelno
         color = _RED if level >= WARNING else _GREEN if level >= INFO else _BLUE
         time = self.formatTime(record, self.datefmt)
@@ -30,7 +30,7 @@ class _Formatter(logging.Formatter):
         return f"{color}{_LETTERS.get(level, 'U')}{time} {place}]{_PLAIN} {record.getMessage()}"
 
     def usesTime(self) -> bool:
-        """That it does."""
+        """Return that it does."""
         return True
 
 

@@ -43,7 +43,7 @@ class LRScheduler:
         return self.warmup_begin_lr + growth
 
     def __call__(self, num_update: int) -> float:
-        """The learning rate of an update, 1 for the first."""
+        """Return the learning rate of an update, 1 for the first."""
         raise NotImplementedError("must override this: __call__(num_update) returns the learning rate")
 
 
@@ -105,7 +105,7 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _UntilMaxUpdate(LRScheduler):
-    """A schedule that ends with update max_update. After it the rate stays what it was last."""
+    """Represents a schedule that ends with update max_update. After it the rate stays what it was last."""
 
     def __init__(self, max_update: int, base_lr: float, final_lr: float, *args: Any, **kw: Any):
         super().__init__(base_lr, *args, **kw)
@@ -115,11 +115,11 @@ class _UntilMaxUpdate(LRScheduler):
         self.max_steps = max_update - self.warmup_steps
 
     def _left(self, done: float) -> float:
-        """How much of the way from base_lr to final_lr is left. done: the share of updates done."""
+        """Return how much of the way from base_lr to final_lr is left. done: the share of updates done."""
         raise NotImplementedError
 
     def __call__(self, num_update: int) -> float:
-        """The learning rate of an update, 1 for the first."""
+        """Return the learning rate of an update, 1 for the first."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         if num_update <= self.max_update:

@@ -22,8 +22,8 @@ _LARGE = 16 * 1024 * 1024
 
 
 def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, NDArray]) -> tuple[Any, bool]:
-    """(a store or None, whether it updates parameters by itself). kvstore: a store, a name or None; one device of one
-    process needs none. Raises CallError, a TypeError, for anything else."""
+    """Return (a store or None, whether it updates parameters by itself). kvstore: a store, a name or None; one device
+    of one process needs none. Raises CallError, a TypeError, for anything else."""
     if not (kvstore is None or isinstance(kvstore, str | KVStoreBase)):
         raise CallError("kvstore must be KVStore, str or None", got=type(kvstore).__name__)
     if kvstore is None or (isinstance(kvstore, str) and num_device == 1 and "dist" not in kvstore):

@@ -16,7 +16,7 @@ Row = tuple[int, str, str]
 
 
 def _size(x: NDArray) -> NDArray:
-    """|x| / √size: MXNet's own statistic."""
+    """Return |x| / √size: MXNet's own statistic."""
     value = x.value
     return like_jax((abs(value) ** 2).sum().reshape(1) ** 0.5 / math.sqrt(value.size))
 

@@ -128,7 +128,7 @@ _known: weakref.WeakValueDictionary[int, _Operator] = weakref.WeakValueDictionar
 
 
 class _Operator:
-    """A node's operator: what it is, and, once shapes are known, what computes it. number: the node's own."""
+    """Is a node's operator: what it is, and, once shapes are known, what computes it. number: the node's own."""
 
     def __init__(self, prop: CustomOpProp, key: Any):
         self.prop, self._key = prop, key
@@ -142,7 +142,7 @@ class _Operator:
 
     @classmethod
     def of_node(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
-        """The operator of a node's attributes: that of the node that they name, or a new one. Raises ParamError."""
+        """Return the operator of a node's attributes: of the node that they name, or a new one. Raises ParamError."""
         known = _known.get(int(attrs.dict.get(_NODE, -1)))
         if known is not None:
             return known
@@ -167,18 +167,18 @@ class _Operator:
 
     @property
     def num_inputs(self) -> int:
-        """Arguments and states."""
+        """Return arguments and states."""
         return len(self.arguments) + len(self.states)
 
     @property
     def states_of_gradient(self) -> tuple[int, ...]:
-        """Which inputs of its gradient are the states."""
+        """Return which inputs of its gradient are the states."""
         first = self.num_heads + len(self.arguments)
         return tuple(range(first, first + len(self.states)))
 
     @property
     def num_heads(self) -> int:
-        """How many gradients of outputs its gradient reads."""
+        """Return how many gradients of outputs its gradient reads."""
         return len(self.outputs) if self.prop.need_top_grad_ else 0
 
     def gradients_of(self, ins: Sequence[Any]) -> list[Any]:
@@ -186,7 +186,7 @@ class _Operator:
         return list(ins[self.num_heads : self.num_heads + len(self.arguments)])
 
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
-        """Shapes of inputs, outputs and states. Raises InferenceError."""
+        """Return shapes of inputs, outputs and states. Raises InferenceError."""
         asked = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
         shapes = self._asked("infer_shape", lambda: [list(part) for part in self.prop.infer_shape(asked)])
         shapes += [[]] * (3 - len(shapes))
@@ -210,7 +210,7 @@ class _Operator:
         return ins_, outs, aux
 
     def computes(self, inputs: Sequence[Any]) -> CustomOp:
-        """The CustomOp for inputs of these shapes and dtypes; made once, so that it may keep something, and for
+        """Return the CustomOp for inputs of these shapes and dtypes; made once, so that it may keep something, and for
         each step of a loop."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
@@ -230,7 +230,7 @@ class _Operator:
         self._steps[at] = [np.asarray(value) for value in inputs], list(results)
 
     def kept_step(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """The outputs that this step of a loop computed from the same inputs, when its gradient asks for them again."""
+        """Return the outputs that this step of a loop computed from the same inputs, when its gradient asks again."""
         at, again = step_of_loops()
         if not (again and at in self._steps):
             return None
@@ -282,8 +282,8 @@ class CustomOpError(NNVMError):
 
 
 def _by_user(where: str, call: Callable[[], R]) -> R:
-    """What a user's Python returns. Raises CustomOpError with the traceback of an error, as MXNet does; an MXNetError
-    passes as it is."""
+    """Return what a user's Python returns. Raises CustomOpError with the traceback of an error, as MXNet does; an
+    MXNetError passes as it is."""
     with telling(where):
         try:
             return call()
@@ -296,7 +296,7 @@ def _by_user(where: str, call: Callable[[], R]) -> R:
 
 
 def _arrays(values: Sequence[Any], called_back: bool) -> list[NDArray]:
-    """Values as arrays that may be written, apart from the values; in NumPy's memory where a program calls."""
+    """Return values as arrays that may be written, apart from the values; in NumPy's memory where a program calls."""
     if called_back:
         return [NDArray(HostCell(np.array(value)), current_context()) for value in values]
     return [like_jax(value) for value in values]
@@ -308,7 +308,7 @@ def _blank(models: Sequence[Any], called_back: bool) -> list[NDArray]:
 
 
 def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool) -> list[Any]:
-    """The arrays that were written. Raises CustomOpError where another array took the place of one that was given."""
+    """Return the arrays that were written. Raises CustomOpError where another array took a given one's place."""
     for array, model in zip(arrays, models, strict=True):
         if (array.shape, array.cell.dtype) != (model.shape, model.dtype):
             problem = "A CustomOp put an array into a list of those that it is to write"
@@ -328,7 +328,7 @@ def _run(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool, call: Call
 
 
 def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs) -> PythonCall:
-    """The outputs, and the new states, by `CustomOp.forward`."""
+    """Return the outputs, and the new states, by `CustomOp.forward`."""
     count = len(p.arguments)
     _, shapes, _ = p.shapes([x.shape for x in inputs])
     _, dtypes, _ = p.dtypes([x.dtype.name for x in inputs])
@@ -358,7 +358,7 @@ def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs)
 def _backward(
     p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs, requests: Sequence[tuple[str, Any]]
 ) -> PythonCall:
-    """The gradients of the inputs, and the new states, by `CustomOp.backward`."""
+    """Return the gradients of the inputs, and the new states, by `CustomOp.backward`."""
     outputs, arguments = len(p.outputs), len(p.arguments)
     heads = p.num_heads
     data = inputs[heads : heads + arguments]
@@ -441,19 +441,19 @@ _numbers = itertools.count()
 
 
 class _AsCustom(CustomOp):
-    """A PythonOp as a CustomOp. own: an NDArray as an array of the kind that it writes, apart from it."""
+    """Represents a PythonOp as a CustomOp. own: an NDArray as an array of the kind that it writes, apart from it."""
 
     def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
         self._operator, self._own = operator, own
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-        """Its forward."""
+        """Run its forward."""
         made = self._listed(out_data)
         self._operator.forward(in_data=self._listed(in_data), out_data=made)
         self._give(out_data, req, made)
 
     def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
-        """Its backward."""
+        """Run its backward."""
         made = self._listed(in_grad)
         heads = self._listed(out_grad) if self._operator.need_top_grad() else []
         self._operator.backward(
@@ -470,7 +470,7 @@ class _AsCustom(CustomOp):
 
 
 class _AsCustomProp(CustomOpProp):
-    """What a PythonOp is."""
+    """Tells what a PythonOp is."""
 
     def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
         super().__init__(operator.need_top_grad())
@@ -478,16 +478,16 @@ class _AsCustomProp(CustomOpProp):
         self.list_arguments, self.list_outputs = operator.list_arguments, operator.list_outputs
 
     def infer_shape(self, in_shape: Any) -> Any:
-        """Its shapes, and no states."""
+        """Return its shapes, and no states."""
         return *self._operator.infer_shape(in_shape), []
 
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """What computes."""
+        """Return what computes."""
         return _AsCustom(self._operator, self._own)
 
 
 def _python_op(operator: PythonOp, args: Any, kwargs: Any, own: Callable[[NDArray], Any]) -> Any:
-    """The symbol of a PythonOp, each of which is an operator of its own."""
+    """Return the symbol of a PythonOp, each of which is an operator of its own."""
     name = f"_python_op_{next(_numbers)}"
     register(name)(lambda **_: _AsCustomProp(operator, own))
     return symbol.Custom(*args, op_type=name, **kwargs)
@@ -519,5 +519,5 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
 def _words(kind: str) -> str:
     """A type in MXNet's words: choices in braces, no bounds."""
     choices = re.match(r"one of ('[^']*'(?:, '[^']*')*)", kind)
-    found = kind if choices is None else f"{{{choices[1]}}}{kind[choices.end() :]}"
-    return re.sub(r" [≥≤<>] [^,]*", "", found)
+    words = kind if choices is None else f"{{{choices[1]}}}{kind[choices.end() :]}"
+    return re.sub(r" [≥≤<>] [^,]*", "", words)

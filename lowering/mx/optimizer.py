@@ -51,14 +51,14 @@ class ScheduledError(TrainingError, UserWarning):
 
 
 class _WithCopy(tuple[Any, ...]):
-    """The state of a parameter of half precision, with the parameter's copy in float32: (state, copy), or (copy, state)
-    where `copy_first`."""
+    """Holds the state of a parameter of half precision, with the parameter's copy in float32: (state, copy), or (copy,
+    state) where `copy_first`."""
 
     copy_first: bool
 
     @property
     def parts(self) -> tuple[NDArray, Any]:
-        """The copy and the state."""
+        """Return the copy and the state."""
         first, second = self
         return (first, second) if self.copy_first else (second, first)
 
@@ -263,7 +263,7 @@ class RuleOptimizer(Optimizer):
 
     @property
     def _hyper(self) -> dict[str, Any]:
-        """The rule's hyper-parameters as the attributes are now."""
+        """Return the rule's hyper-parameters as the attributes are now."""
         return {name: getattr(self, self._attributes.get(name, name)) for name in self._hyper_names}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -370,7 +370,7 @@ class RuleOptimizer(Optimizer):
                 slot.cell.assign(new)
 
     def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...]) -> Callable[..., Any]:
-        """The jitted update of these parameters. decay: those whose weight decay is not 0."""
+        """Return the jitted update of these parameters. decay: those whose weight decay is not 0."""
         hyper = self._hyper
         key = (indices, decay, self.clip_gradient, *hyper.values())
         jitted = self._jitted.get(key)
@@ -472,7 +472,7 @@ class LBSGD(RuleOptimizer):
             self._sums[self._device, index] = number, total
 
     def _warm(self, number: int) -> float:
-        """What the rate is multiplied with at this batch."""
+        """Return what the rate is multiplied with at this batch."""
         end, most = self.warmup_epochs * self.updates_per_epoch, float(self.batch_scale)
         if number >= end:
             return most
@@ -533,7 +533,7 @@ class Updater:
                 self._fill(number)
 
     def _named(self, index: Any) -> list[tuple[str, NDArray]]:
-        """The arrays of a parameter's state, each with its name in files."""
+        """Return the arrays of a parameter's state, each with its name in files."""
         if isinstance(self.optimizer, RuleOptimizer):
             return [(f"state.{index}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
         return _flat(index, self.states[index])
@@ -601,7 +601,7 @@ def slots_of(state: Any) -> list[NDArray]:
 
 
 def _flat(index: Any, state: Any) -> list[tuple[str, NDArray]]:
-    """The arrays of a state, each with a name."""
+    """Return the arrays of a state, each with a name."""
     if isinstance(state, NDArray):
         return [(f"state.{index}", state)]
     if state is None:

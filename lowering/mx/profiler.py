@@ -29,7 +29,7 @@ _COLUMNS = ("Count", "Total", "Min", "Max", "Avg")
 
 
 class _Profiler:
-    """The file that is written, the folder of a trace that is being taken, and the events of those that were."""
+    """Holds the file that is written, the folder of a trace that is being taken, and the events of those that were."""
 
     def __init__(self):
         self.filename = "profile.json"
@@ -55,11 +55,11 @@ class _Profiler:
         with folder:
             jax.profiler.stop_trace()
             for path in sorted(Path(folder.name).rglob("*.trace.json.gz")):
-                found = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-                self.events += [{**e, "ts": e["ts"] + self._offset} if "ts" in e else e for e in found if e]
+                events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+                self.events += [{**e, "ts": e["ts"] + self._offset} if "ts" in e else e for e in events if e]
 
     def so_far(self) -> list[dict[str, Any]]:
-        """The events until now; a trace that is being taken goes on."""
+        """Return the events until now; a trace that is being taken goes on."""
         if self.folder is not None:
             self.stop()
             self.start()
@@ -128,12 +128,12 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
     if reset:
         _profiler.events = []
 
-    def row(found: list[float]) -> tuple[float, ...]:
-        return len(found), sum(found), min(found), max(found), sum(found) / len(found)
+    def row(durations: list[float]) -> tuple[float, ...]:
+        return len(durations), sum(durations), min(durations), max(durations), sum(durations) / len(durations)
 
     rows = {
         category: sorted(
-            ((name, *row(found)) for name, found in named.items()),
+            ((name, *row(durations)) for name, durations in named.items()),
             key=lambda cells: cells[1 + _SORTS[sort_by]],
             reverse=not ascending,
         )
@@ -141,13 +141,13 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
     }
     if format == "json":
         told = {
-            category: {name: dict(zip(_COLUMNS, cells, strict=True)) for name, *cells in found}
-            for category, found in rows.items()
+            category: {name: dict(zip(_COLUMNS, cells, strict=True)) for name, *cells in entries}
+            for category, entries in rows.items()
         }
         return json.dumps({"Time": told, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
     parts = ["Profile Statistics."]
-    for category, found in rows.items():
-        cells = [(name, str(count), *(f"{value:.4f}" for value in values)) for name, count, *values in found]
+    for category, entries in rows.items():
+        cells = [(name, str(count), *(f"{value:.4f}" for value in values)) for name, count, *values in entries]
         parts += [category, table_text(("Name", "Count", "Total ms", "Min ms", "Max ms", "Avg ms"), cells, right=5)]
     return "\n".join(parts) + "\n"
 
@@ -181,7 +181,7 @@ def dump_profile() -> None:
 
 
 class _Named:
-    """What a script marks in the trace."""
+    """Represents what a script marks in the trace."""
 
     def __init__(self, domain: Domain | None, name: str):
         self.domain, self.name = domain, name
@@ -196,7 +196,7 @@ class _Named:
 
 
 class _Span(_Named):
-    """A time, from `start` to `stop` in one thread."""
+    """Represents a time, from `start` to `stop` in one thread."""
 
     def __init__(self, domain: Domain | None, name: str):
         super().__init__(domain, name)

@@ -84,7 +84,7 @@ class MXRecordIO:
         (self._records,) = self._entered()
 
     def _entered(self) -> tuple[BinaryIO, ...]:
-        """Files that take their places at `close`, or when this object is collected or the process ends."""
+        """Return files that take their places at `close`, or when this object is collected or the process ends."""
         files = ExitStack()
         entered = files.enter_context(atomic_writes(*self._paths()))
         self._finish = weakref.finalize(self, _finish, files, os.getpid())

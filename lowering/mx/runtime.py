@@ -39,8 +39,8 @@ def feature_list() -> list[Feature]:
         "DIST_KVSTORE": True,
         "INT64_TENSOR_SIZE": bool(jax.config.read("jax_enable_x64")),
     }
-    found = {"CUDA": present["CUDA"], **dict.fromkeys(_ABSENT, False), **present}
-    return [Feature(name, enabled) for name, enabled in found.items()]
+    features = {"CUDA": present["CUDA"], **dict.fromkeys(_ABSENT, False), **present}
+    return [Feature(name, enabled) for name, enabled in features.items()]
 
 
 class Features(OrderedDict[str, Feature]):

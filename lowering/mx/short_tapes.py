@@ -1,42 +1,75 @@
-"""Backward passes of short tapes, as one program each: a loop that trains a small network records the same calls in
-every step, and calling one program costs less than calling one for each of them."""
+"""Backward passes of short tapes, as one program each: a loop that trains a network records the same calls in every
+step, and one program of all costs less than one for each of them. Calls that wait are computed by it, too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from lowering.mx.eager import Expression
 from lowering.mx.recording import Call, Leaf
+from lowering.mx.waiting import WaitingCall, value_of
+from lowering.xla.options import jit
 from symjax_nnvm.recent import Recent
 
 _LONGEST = 32
 """Calls of a tape that is short: the calls of longer ones are worth their time, and one program of all is not."""
 
-_PATIENCE = 2
-"""So many times a tape is differentiated call by call before its program is compiled."""
+_MOST_WAITING = 8
+"""Calls that wait, of a tape that is computed together with its gradients."""
 
-_seen: Recent[Any, _Backward] = Recent(256)
+_PATIENCE = 2
+"""So many times a tape of calls that ran is differentiated call by call before its program is compiled."""
+
+_seen: Recent[Any, _TapeProgram] = Recent(256)
+
+Place = tuple[int, int]
+"""An array on a tape: (number of its call, of the output), or (-1, number of a leaf)."""
+
+
+class _Given(NamedTuple):
+    """Holds what a call gives to the program of its tape.
+
+    values: None for those that the program computes. drawn: what random numbers are made from. outputs: None of a call
+    that waits.
+    """
+
+    values: list[jax.Array | None]
+    drawn: Any
+    outputs: Sequence[jax.Array] | None
+
+
+class _Row(NamedTuple):
+    """Holds what the program of a tape knows of a call.
+
+    function: what computes it. entries: where its inputs came from on the tape. links: those inputs that are outputs of
+    calls that wait. kinds: shapes and dtypes of the others.
+    """
+
+    function: Any
+    entries: tuple[Place | None, ...]
+    links: tuple[Place | None, ...]
+    kinds: tuple[Any, ...]
 
 
 def short_tape_gradients(
     calls: Sequence[Call], heads: Sequence[Any], given: Sequence[jax.Array | None], request: Callable[[Leaf], str]
 ) -> dict[Leaf, jax.Array] | None:
-    """The gradient of each leaf that is not requested as "null"; None where it is to be computed call by call.
+    """Return the gradient of each leaf that is not requested as "null"; None where it is to be computed call by call.
 
-    calls: the last first. heads: entries on the tape. given: their gradients, None for ones.
+    calls: the last first; the outputs of those that wait are computed, too. heads: entries on the tape. given: their
+    gradients, None for ones.
     """
-    if len(calls) > _LONGEST or jax.default_backend() != "cpu" or jax.device_count() > 1:
+    waiting = [call for call in calls if isinstance(call, WaitingCall) and call.waits]
+    if not (_wait_together(waiting, calls) if waiting else _ran(calls)):
         return None
     numbers: dict[Any, int] = {call: i for i, call in enumerate(calls)}
     leaves: list[Leaf] = []
-    rows: list[Any] = []
 
-    def place(entry: Any) -> tuple[int, int] | None:
-        """(number of the call, of its output), or (-1, number of the leaf)."""
+    def place(entry: Any) -> Place | None:
         if not isinstance(entry, Leaf):
             return None if entry is None else (numbers[entry[0]], entry[1])
         if entry not in numbers:
@@ -45,58 +78,126 @@ def short_tape_gradients(
                 leaves.append(entry)
         return None if numbers[entry] < 0 else (-1, numbers[entry])
 
+    rows, arrays = [], []
     for call in calls:
-        if type(call.expression) is not Expression or call.expression.calls_python or call.states:
-            return None
-        shapes = [(value.shape, value.dtype) for value in call.values]
-        rows.append((id(call.expression), call.key is None, *map(place, call.entries), *shapes))
+        links, known = _inputs_of(call, numbers)
+        kinds = [None if value is None else (value.shape, value.dtype) for value in known.values]
+        rows.append(_Row(_function_of(call), tuple(map(place, call.entries)), links, tuple(kinds)))
+        arrays.append(known)
     places = [place(head) for head in heads]
     if any(each is None or each[0] < 0 for each in places):
         return None
-    key = (*rows, *places, *(gradient is None for gradient in given))
-    backward = _seen.get(key)
-    if backward is None:
-        backward = _seen[key] = _Backward(calls, [[place(entry) for entry in call.entries] for call in calls], places)
-    backward.calls += 1
-    if backward.calls <= _PATIENCE:
+    drawn = (known.drawn is None for known in arrays)
+    key = (*((id(row.function), *row[1:]) for row in rows), *places, *drawn, *(head is None for head in given))
+    program = _seen.get(key)
+    if program is None:
+        program = _seen[key] = _TapeProgram(rows, places)
+    program.calls += 1
+    if not waiting and program.calls <= _PATIENCE:
         return None
-    arrays = [(call.values, call.key, call.outputs) for call in calls]
-    found = backward.run(arrays, given)
-    return {leaves[number]: gradient for number, gradient in found.items()}
+    gradients, outputs = program.run(arrays, given)
+    for call, computed in zip(waiting, outputs, strict=False):
+        call.take(computed)
+    return {leaves[number]: gradient for number, gradient in gradients.items()}
 
 
-class _Backward:
-    """The backward pass of a tape. calls: how often the tape was differentiated."""
+def _ran(calls: Sequence[Call]) -> bool:
+    """Return whether calls are those of a short tape that one program may differentiate."""
+    if len(calls) > _LONGEST or jax.default_backend() != "cpu" or jax.device_count() > 1:
+        return False
+    return all(
+        type(call.expression) is Expression and not call.expression.calls_python and not call.states for call in calls
+    )
 
-    def __init__(self, calls: Sequence[Call], entries: Sequence[Sequence[Any]], heads: Sequence[Any]):
+
+def _wait_together(waiting: Sequence[WaitingCall], calls: Sequence[Call]) -> bool:
+    """Return whether calls all wait, on the same device, and are few enough for one program."""
+    return len(waiting) == len(calls) <= _MOST_WAITING and len({call.device for call in waiting}) == 1
+
+
+def _function_of(call: Call) -> Any:
+    """Return what computes a call's gradients: the same object for the same calls of every step."""
+    return call.expression.function if isinstance(call, WaitingCall) else call.expression
+
+
+def _inputs_of(call: Call, numbers: Mapping[Any, int]) -> tuple[tuple[Place | None, ...], _Given]:
+    """Return what links a call to those on the tape that wait, and what it gives. numbers: of the calls."""
+    if not isinstance(call, WaitingCall):
+        return (None,) * len(call.values), _Given(list(call.values), call.key, call.outputs)
+    linked = [type(source) is tuple and source[0] in numbers for source in call.sources]
+    pairs = list(zip(call.sources, linked, strict=True))
+    links = tuple((numbers[source[0]], source[1]) if is_linked else None for source, is_linked in pairs)
+    values = [None if is_linked else value_of(source) for source, is_linked in pairs]
+    return links, _Given(values, call.expression.drawn, None)
+
+
+def _gradients_of(function: Any, wrt: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
+    """Return (values, what is drawn from, heads, outputs, residuals) → gradients by name."""
+    backward = function.backward_of(wrt)
+    if not isinstance(function, Expression):
+        return backward
+    return lambda values, key, heads, outputs, _: backward(list(values), key, heads, list(outputs), {}, {})[0]
+
+
+class _TapeProgram:
+    """Runs the backward pass of a tape, and the forward pass of the calls that wait.
+
+    calls: how often it was asked for.
+    """
+
+    def __init__(self, rows: Sequence[_Row], heads: Sequence[Any]):
         self.calls = 0
-        self.run = jax.jit(self._run)
-        self._expressions = [call.expression for call in calls]
-        self._heads = heads
-        self._wanted: list[list[tuple[str, Any]]] = [[] for _ in calls]
-        for i in reversed(range(len(calls))):  # what was called first comes first
-            for name, entry, value in zip(calls[i].expression.names, entries[i], calls[i].values, strict=True):
-                reaches = entry is not None and (entry[0] < 0 or self._wanted[entry[0]])
-                if reaches and jnp.issubdtype(value.dtype, jnp.number):
-                    self._wanted[i].append((name, entry))
+        self.run = jit(self._run)
+        self._rows, self._heads = rows, heads
 
-    def _run(self, arrays: Sequence[Any], given: Sequence[jax.Array | None]) -> dict[int, jax.Array]:
-        """The gradients by the numbers of leaves. arrays: of each call the values, the key and the outputs."""
+    def _run(
+        self, given: Sequence[_Given], head_grads: Sequence[jax.Array | None]
+    ) -> tuple[dict[int, jax.Array], list[Sequence[jax.Array] | None]]:
+        """Return (the gradients by the numbers of leaves, the outputs of the calls that wait)."""
+        calls: list[Any] = [(known.values, known.outputs, None) for known in given]
+        for i in reversed(range(len(calls))):  # what was called first comes first
+            values, outputs, residuals = calls[i]
+            if outputs is None:
+                linked = zip(values, self._rows[i].links, strict=True)
+                values = [value if at is None else calls[at[0]][1][at[1]] for value, at in linked]
+                outputs, residuals = self._rows[i].function.forward(values, given[i].drawn)
+            calls[i] = values, outputs, residuals
+        gradients = self._gradients(calls, [known.drawn for known in given], head_grads)
+        return gradients, [
+            None if known.outputs else outputs for known, (_, outputs, _) in zip(given, calls, strict=True)
+        ]
+
+    def _gradients(
+        self, calls: Sequence[tuple[Any, Any, Any]], drawn: Sequence[Any], head_grads: Sequence[jax.Array | None]
+    ) -> dict[int, jax.Array]:
+        """Return the gradients by the numbers of leaves. calls: of each the values, the outputs and the residuals."""
+        wanted = self._wanted([values for values, _, _ in calls])
         sums: dict[Any, jax.Array] = {}
 
         def add(entry: Any, gradient: jax.Array) -> None:
             sums[entry] = sums[entry] + gradient if entry in sums else gradient
 
-        for (call, output), gradient in zip(self._heads, given, strict=True):
-            add((call, output), jnp.ones_like(arrays[call][2][output]) if gradient is None else gradient)
-        for i, (expression, (values, key, outputs)) in enumerate(zip(self._expressions, arrays, strict=True)):
+        for (call, output), gradient in zip(self._heads, head_grads, strict=True):
+            add((call, output), jnp.ones_like(calls[call][1][output]) if gradient is None else gradient)
+        for i, (values, outputs, residuals) in enumerate(calls):
             partial = [sums.pop((i, k), None) for k in range(len(outputs))]
-            wanted = self._wanted[i]
-            if not wanted or all(gradient is None for gradient in partial):
+            if not wanted[i] or all(gradient is None for gradient in partial):
                 continue
             heads = [jnp.zeros_like(o) if g is None else g for o, g in zip(outputs, partial, strict=True)]
-            wrt = tuple(name for name, _ in wanted)
-            gradients, _ = expression.backward_of(wrt)(list(values), key, heads, list(outputs), {}, {})
-            for name, entry in wanted:
+            wrt = tuple(name for name, _ in wanted[i])
+            gradients = _gradients_of(self._rows[i].function, wrt)(values, drawn[i], heads, outputs, residuals)
+            for name, entry in wanted[i]:
                 add(entry, gradients[name])
         return {number: gradient for (call, number), gradient in sums.items() if call < 0}
+
+    def _wanted(self, values: Sequence[Sequence[jax.Array]]) -> list[list[tuple[str, Place]]]:
+        """Return the inputs of each call that gradients go through, by name. values: of the inputs."""
+        wanted: list[list[tuple[str, Place]]] = [[] for _ in self._rows]
+        for i in reversed(range(len(wanted))):
+            row = self._rows[i]
+            for name, entry, value in zip(row.function.names, row.entries, values[i], strict=True):
+                if entry is None or not (entry[0] < 0 or wanted[entry[0]]):
+                    continue
+                if jnp.issubdtype(value.dtype, jnp.number):
+                    wanted[i].append((name, entry))
+        return wanted

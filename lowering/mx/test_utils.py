@@ -128,7 +128,7 @@ def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = Fal
 
 
 def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
-    """An array of NumPy's as an NDArray: of dtype, or where that is "asnumpy" of its own. NDArrays are as they are."""
+    """Return an array of NumPy's as an NDArray: of dtype, or where that is "asnumpy" of its own. NDArrays stay."""
     if isinstance(value, NDArray):
         return value
     return array(value, ctx, np.asarray(value).dtype if isinstance(dtype, str) else dtype)
@@ -137,7 +137,7 @@ def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
 def _named(
     given: Given | None, names: Sequence[str], what: str, dtype: Any = None, ctx: Any = None
 ) -> dict[str, NDArray]:
-    """Arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
+    """Return arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
     if given is None:
         given = {}
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
@@ -220,14 +220,14 @@ def _requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _check(
-    request: str, want: Any, found: Any, before: Any, rtol: Tolerance, atol: Tolerance, name: str, what: str,
+    request: str, want: Any, gradient: Any, before: Any, rtol: Tolerance, atol: Tolerance, name: str, what: str,
     equal_nan: bool = False,
 ) -> None:  # fmt: skip
     """Check a gradient: written, added to what was there before, or left as it was."""
     words = (f"{what}_{name}", f"BACKWARD_{name}")
     if request == "add":
-        found = np.asarray(found) - np.asarray(before, np.asarray(found).dtype)
-    assert_almost_equal(before if request == "null" else want, found, rtol, atol, words, equal_nan)
+        gradient = np.asarray(gradient) - np.asarray(before, np.asarray(gradient).dtype)
+    assert_almost_equal(before if request == "null" else want, gradient, rtol, atol, words, equal_nan)
 
 
 def _heads(out_grads: Any, dtype: Any, ctx: Any) -> Any:
@@ -263,7 +263,7 @@ def check_numeric_gradient(
     projection = np.random.rand(*shapes[0]) + 0.1
     net = make_loss(Symbol(sym.outputs[:1]) * Symbol.create_variable(_PROJECTION))
     if _is_wide(net, args):
-        numeric, found = _in_float64(net, args, states, projection, names, numeric_eps or 1e-4, use_forward_train)
+        numeric, symbolic = _in_float64(net, args, states, projection, names, numeric_eps or 1e-4, use_forward_train)
         rtol, atol = _of_dtype(rtol, dtype, 1e-4), _of_dtype(atol, dtype, 1e-5)
     else:
         given = {**args, _PROJECTION: array(projection, ctx, dtype)}
@@ -271,26 +271,26 @@ def check_numeric_gradient(
         executor = net.bind(ctx, given, gradients, dict.fromkeys(names, "write"), states)
         executor.forward(is_train=True)
         executor.backward()
-        found = {name: executor.grad_dict[name].asnumpy() for name in names}
+        symbolic = {name: executor.grad_dict[name].asnumpy() for name in names}
         step = numeric_eps or default_numeric_eps()[np.dtype(executor.outputs[0].dtype)]
         at = {name: args[name].asnumpy() for name in names}
         numeric = numeric_grad(executor, at, states, step, use_forward_train, dtype)
     for name in names:
-        assert_almost_equal(numeric[name], found[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
+        assert_almost_equal(numeric[name], symbolic[name], rtol, atol, (f"NUMERICAL_{name}", f"BACKWARD_{name}"))
 
 
 _PROJECTION = "__random_proj"
 
 
 def _of_dtype(given: Tolerance, dtype: Any, default: float) -> float:
-    """The tolerance that is given of a dtype, else the default."""
+    """Return the tolerance that is given of a dtype, else the default."""
     if isinstance(given, Mapping):
         return {np.dtype(key): value for key, value in given.items()}.get(np.dtype(dtype), default)
     return default if given is None else given
 
 
 def _is_wide(net: Symbol, args: Mapping[str, NDArray]) -> bool:
-    """Whether a network of float64 arguments has nothing in it that is narrower."""
+    """Return whether a network of float64 arguments has nothing in it that is narrower."""
     wide = {name: np.float64 if _is_float(value) else value.dtype for name, value in args.items()}
     try:
         _, kinds, _ = net.get_internals().infer_type(**wide, **{_PROJECTION: np.float64})
@@ -316,21 +316,21 @@ def _in_float64(
     eps: float,
     use_forward_train: bool,
 ) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
-    """(gradients by central differences, by the network's own gradient)."""
+    """Return (gradients by central differences, by the network's own gradient)."""
     values, aux = ({name: _wide(value) for name, value in each.items()} for each in (args, states))
     with jax.enable_x64(True):
         given = {**values, _PROJECTION: projection}
         run = jax.jit(to_jax(net, is_train=use_forward_train))
-        _, found, _ = grad_fn(net, names, is_train=use_forward_train)(given, aux)
+        _, symbolic, _ = grad_fn(net, names, is_train=use_forward_train)(given, aux)
 
         def total(name: str, value: np.ndarray) -> float:
             return float(run({**given, name: value}, aux)[0][0].sum())
 
-        return {name: _differences(partial(total, name), values[name], eps) for name in names}, found
+        return {name: _differences(partial(total, name), values[name], eps) for name in names}, symbolic
 
 
 def _differences(function: Callable[[np.ndarray], float], at: np.ndarray, eps: float) -> np.ndarray:
-    """The gradient of a function of an array, by central differences."""
+    """Return the gradient of a function of an array, by central differences."""
     gradient = np.zeros(at.shape)
     for index in np.ndindex(at.shape):
         ends = []
@@ -361,15 +361,15 @@ def numeric_grad(
             executor.aux_dict[state][:] = before
         return executor.forward(is_train=use_forward_train)[0].asnumpy().astype(np.float64).sum()
 
-    found: dict[str, np.ndarray] = {}
+    gradients: dict[str, np.ndarray] = {}
     for name, value in location.items():
         executor.arg_dict[name][:] = value
     for name, value in location.items():
         at = np.asarray(value)
         moves = at.dtype.kind == "f"
-        found[name] = _differences(partial(total, name), at, eps) if moves else np.zeros(at.shape)
+        gradients[name] = _differences(partial(total, name), at, eps) if moves else np.zeros(at.shape)
         executor.arg_dict[name][:] = at
-    return {name: gradient.astype(dtype) for name, gradient in found.items()}
+    return {name: gradient.astype(dtype) for name, gradient in gradients.items()}
 
 
 def __getattr__(name: str) -> NoReturn:

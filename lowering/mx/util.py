@@ -71,7 +71,7 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
 
 
 class _Mode(threading.local):
-    """The mode of this thread, and of all."""
+    """Holds the mode of this thread, and of all."""
 
     here = False
     everywhere = False

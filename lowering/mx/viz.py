@@ -84,21 +84,21 @@ Shapes = Mapping[str, tuple[int, ...]] | None
 
 
 def _shapes(symbol: Symbol, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """The shapes of all outputs of all nodes, by their names."""
+    """Return the shapes of all outputs of all nodes, by their names."""
     internals = symbol.get_internals()
-    _, found, _ = internals.infer_shape(**given)
-    if found is None:
+    _, shapes, _ = internals.infer_shape(**given)
+    if shapes is None:
         raise SymbolValueError("Input shape is incomplete", fix="Give the shapes of all inputs.")
-    return dict(zip(internals.list_outputs(), found, strict=True))
+    return dict(zip(internals.list_outputs(), shapes, strict=True))
 
 
 def _sample_shape(node: Node, shapes: Shapes) -> tuple[int, ...]:
-    """The shape of a layer's output without the axis of the batch; () of one with several outputs, or unknown."""
+    """Give the shape of a layer's output without the axis of the batch; () of one with several outputs, or unknown."""
     return (shapes or {}).get(node["name"] if node["op"] == "null" else f"{node['name']}_output", ())[1:]
 
 
 def _parameters(node: Node, before: Sequence[Node], shapes: Shapes) -> int:
-    """The number of a layer's parameters, as MXNet counts it. before: the layers that it reads."""
+    """Return the number of a layer's parameters, as MXNet counts it. before: the layers that it reads."""
     attrs = node.get("attrs", {})
     channels = sum(sample[0] for layer in before if (sample := _sample_shape(layer, shapes)))
     biases = attrs.get("no_bias") != "True"

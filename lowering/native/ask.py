@@ -65,8 +65,8 @@ _answers: dict[str, Any] | None = None
 
 
 def ask(kind: str, geometry: Geometry | None = None, epilogue: Epilogue | None = None) -> Any:
-    """The child's answer to a question of `lowering/native/trials.py`; None where there is no answer: the child ended,
-    took too long, cannot be started, or oneDNN has no code of its own for the geometry."""
+    """Return the child's answer to a question of `lowering/native/trials.py`; None where there is no answer: the child
+    ended, took too long, cannot be started, or oneDNN has no code of its own for the geometry."""
     question = [kind, *([] if geometry is None else [asdict(geometry)]), *([] if epilogue is None else [epilogue])]
     text = json.dumps(question)
     with _asking:
@@ -92,7 +92,7 @@ def trouble() -> str | None:
 
 
 class _Child:
-    """The child process, and a thread that reads its output."""
+    """Represents the child process, and a thread that reads its output."""
 
     def __init__(self):
         self.owner = os.getpid()
@@ -119,7 +119,7 @@ class _Child:
         self._process.wait()  # else it stays in the table of processes until the next question
 
     def line(self, seconds: float) -> str | None:
-        """The next line that the child writes; None where it ended, or wrote nothing for so long."""
+        """Return the next line that the child writes; None where it ended, or wrote nothing for so long."""
         try:
             return self._lines.get(timeout=seconds)
         except queue.Empty:
@@ -136,7 +136,7 @@ class _Child:
         return True
 
     def has_ended_by_itself(self) -> bool:
-        """Whether the child ended by itself because it had nothing to do for long."""
+        """Return whether the child ended by itself because it had nothing to do for long."""
         return self._process.poll() == 0
 
     def end(self) -> int:
@@ -149,14 +149,15 @@ class _Child:
 
 
 def _environment() -> dict[str, str]:
-    """The child's environment: the CPU, as many devices as this process has, no cache; oneDNN prints what it makes."""
+    """Return the child's environment: the CPU, as many devices as this process has, no cache; oneDNN prints what it
+    makes."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "JAX_COMPILATION_"))}
     like_here = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(len(jax.local_devices(backend="cpu")))}
     return ours | like_here | {"ONEDNN_VERBOSE": "profile_create", "PYTHONSAFEPATH": "1", _IS_CHILD: "1"}
 
 
 def _asked(question: str) -> Any:
-    """A child's answer. Sets `_trouble` where none can be asked."""
+    """Return a child's answer. Sets `_trouble` where none can be asked."""
     for _ in range(2):  # the first may end, for it had nothing to do, while it is asked
         child = _running()
         if child is None:
@@ -169,8 +170,8 @@ def _asked(question: str) -> Any:
             if line.startswith(ANSWER):
                 answer = json.loads(line[len(ANSWER) :])
                 return answer if own_code and _is_answer(question, answer) else None
-            if found := _IMPLEMENTATION.search(line):  # which it says before it computes
-                own_code = found[1].startswith(_OWN_CODE)
+            if match := _IMPLEMENTATION.search(line):  # which it says before it computes
+                own_code = match[1].startswith(_OWN_CODE)
                 seconds = SECONDS if own_code else SECONDS_OF_OTHERS
         if _end() != 0:
             return None
@@ -178,7 +179,7 @@ def _asked(question: str) -> Any:
 
 
 def _running() -> _Child | None:
-    """A child that waits for a question; None, with `_trouble` set, where none can be started."""
+    """Return a child that waits for a question; None, with `_trouble` set, where none can be started."""
     global _child, _trouble
     if _child is not None and _child.owner != os.getpid():  # another process's, after a fork
         _child = None
@@ -220,7 +221,7 @@ def _end() -> int:
 
 
 def _known() -> dict[str, Any]:
-    """Answers by question, the oldest first."""
+    """Return answers by question, the oldest first."""
     global _answers
     if _answers is None:
         _answers = _read()
@@ -231,13 +232,13 @@ def _read() -> dict[str, Any]:
     path = answers_file()
     if path is not None:
         with contextlib.suppress(OSError, NNVMError, ValueError, TypeError, RecursionError):
-            found = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
-            return {question: each for question, each in found.items() if _is_answer(question, each)}
+            answers = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
+            return {question: each for question, each in answers.items() if _is_answer(question, each)}
     return {}
 
 
 def _is_answer(question: str, answer: Any) -> bool:
-    """Whether an answer fits its question: an integer that is no block would have oneDNN read beyond a weight."""
+    """Tell whether an answer fits its question: an integer that is no block would have oneDNN read beyond a weight."""
     if question.startswith('["block'):
         return answer is None or (type(answer) is int and answer in BLOCKS)
     return answer is None or isinstance(answer, bool)
@@ -257,8 +258,8 @@ def _keep(answers: dict[str, Any]) -> None:
 
 @cache
 def answers_file() -> Path | None:
-    """The file of answers, for all processes of this jaxlib, this processor, as many threads and this environment; None
-    where the processor is unknown."""
+    """Return the file of answers, for all processes of this jaxlib, this processor, as many threads and this
+    environment; None where the processor is unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\n\n")[0]
     except OSError:

@@ -24,8 +24,8 @@ _ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",), "gelu": ("GELU_E
 def call(
     data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array], order: Order | None
 ) -> Array:
-    """data (n, *size, c) → (n, *out_size, f). operands: the bias (f,) and the addend (n, *out_size, f), as the epilogue
-    says; the result is written over the addend. order: the weight's; None: it is stored in blocks, flat.
+    """Map data (n, *size, c) → (n, *out_size, f). operands: the bias (f,) and the addend (n, *out_size, f), as the
+    epilogue says; the result is written over the addend. order: the weight's; None: it is stored in blocks, flat.
 
     Nothing is checked: XLA ends the process where a size is impossible, and oneDNN reads beyond a weight that is too
     short. `lowering/native/ask.py` says what may be called.
@@ -38,7 +38,7 @@ def call(
 
 
 def _config(g: Geometry, epilogue: Epilogue, order: Order | None) -> dict[str, Any]:
-    """The call's configuration, which names axes by number."""
+    """Return the call's configuration, which names axes by number."""
     rank = len(g.kernel) + 2
     data = {"dims": rank, "data": {"batch_dim": 0, "feature_dim": rank - 1, "spatial_dims": [*range(1, rank - 1)]}}
     if order is None:

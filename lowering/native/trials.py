@@ -50,7 +50,7 @@ def main() -> None:
 
 
 class _Clock:
-    """The time at which the process is to end, idle or not."""
+    """Holds the time at which the process is to end, idle or not."""
 
     def __init__(self):
         self.start(_IDLE_SECONDS)
@@ -71,8 +71,8 @@ def _say(text: str) -> None:
 
 
 def answer(question: list[Any]) -> Any:
-    """The answer to a question: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a block of
-    the weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
+    """Return the answer to a question: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a
+    block of the weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
     kind, *rest = question
     if kind == "one_core":
         return _one_core() is not None
@@ -96,8 +96,8 @@ def _one_core() -> Sharding | None:
 
 
 def block(g: Geometry, epilogue: Epilogue, place: Sharding | None) -> int | None:
-    """The block by which the result is right. place: where it is computed; None: on all cores."""
-    candidates = [Blocks.of(size, g) for size in BLOCKS]
+    """Return the block by which the result is right. place: where it is computed; None: on all cores."""
+    candidates = [Blocks.of_weight(size, g) for size in BLOCKS]
     length = max(blocks.length for blocks in candidates)
     longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
     trial = _Trial(g, epilogue, (longer,), place=place)
@@ -105,7 +105,7 @@ def block(g: Geometry, epilogue: Epilogue, place: Sharding | None) -> int | None
 
 
 def computes(g: Geometry) -> bool:
-    """Whether the call computes a geometry whose weight is (f, c / groups, *kernel)."""
+    """Return whether the call computes a geometry whose weight is (f, c / groups, *kernel)."""
     share, taps = g.channels // g.groups, prod(g.kernel)
     rows = np.arange(share)[None, :] * taps + np.arange(taps)[:, None]
     trial = _Trial(g, Epilogue(), (g.filters, share, *g.kernel), FILTERS_FIRST)
@@ -120,7 +120,7 @@ BLOCKS = (64, 48, 32, 16, 24, 8)
 
 
 class _Trial:
-    """A convolution of random numbers, computed once.
+    """Represents a convolution of random numbers, computed once.
 
     The filters at the ends of the first blocks and of all are looked at: at the first place of the result, at the last,
     and at one between.
@@ -148,7 +148,7 @@ class _Trial:
             self._out = None
 
     def agrees(self, where: Callable[[int], np.ndarray]) -> bool:
-        """Whether the result is right if a filter's numbers (taps, c / groups) have these places in the weight."""
+        """Tell whether the result is right if a filter's numbers (taps, c / groups) have these places in the weight."""
         if self._out is None:
             return False
         flat = self._weight.ravel()
@@ -160,15 +160,15 @@ class _Trial:
         window, share = _window(place, self._data, g), g.channels // g.groups
         groups = [f // (g.filters // g.groups) for f in self._filters]
         seen = [window[:, q * share : (q + 1) * share] for q in groups]
-        found = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
+        expected = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
         if epilogue.bias:
-            found += self._operands[0][self._filters]
+            expected += self._operands[0][self._filters]
         if epilogue.addend:
-            found += self._operands[-1][place][self._filters]
-        found = _activated(found, epilogue.act_type)
+            expected += self._operands[-1][place][self._filters]
+        expected = _activated(expected, epilogue.act_type)
         assert self._out is not None
         limit = _TOLERANCE * window.size**0.5
-        return np.allclose(self._out[place][self._filters], found, rtol=_TOLERANCE, atol=limit)
+        return np.allclose(self._out[place][self._filters], expected, rtol=_TOLERANCE, atol=limit)
 
 
 def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
@@ -187,14 +187,14 @@ def _run(place: Sharding | None, g: Geometry, epilogue: Epilogue, order: Order |
 
 
 def _places(g: Geometry) -> Iterator[tuple[int, ...]]:
-    """The first place of the output, the last, and one between."""
+    """Yield the first place of the output, the last, and one between."""
     yield (0, *(0 for _ in g.out_size))
     yield (g.batch - 1, *(size - 1 for size in g.out_size))
     yield (g.batch // 2, *(size // 2 for size in g.out_size))
 
 
 def _window(place: tuple[int, ...], data: np.ndarray, g: Geometry) -> np.ndarray:
-    """The data under the window at a place of the output: (taps, c), zeros beyond the data."""
+    """Return the data under the window at a place of the output: (taps, c), zeros beyond the data."""
     window = np.zeros((prod(g.kernel), g.channels))
     for number, tap in enumerate(np.ndindex(*g.kernel)):
         at = [o * s + t * d - p for o, s, t, d, p in zip(place[1:], g.stride, tap, g.dilate, g.pad, strict=True)]

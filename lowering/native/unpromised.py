@@ -40,7 +40,7 @@ def call_primitive(
     mapped: Callable[..., Any],
     differentiated: Callable[..., Any],
 ) -> Callable[..., Any] | None:
-    """A function that binds a primitive of JAX; None where JAX cannot register it.
+    """Return a function that binds a primitive of JAX; None where JAX cannot register it.
 
     eager: its implementation outside of a jitted function. abstract: abstract arrays → the abstract result.
     chosen: whether the program is for one device of the CPU, and whether it is to be exported → the function that is
@@ -73,8 +73,8 @@ def call_primitive(
 
 
 def _program_of(ctx: Any) -> tuple[bool, bool]:
-    """Whether the program that is being lowered is for one device, and whether it is to be exported; where JAX does not
-    tell, it is for many and exported: then nothing of this machine goes into it."""
+    """Return whether the program that is being lowered is for one device, and whether it is to be exported; where JAX
+    does not tell, it is for many and exported: then nothing of this machine goes into it."""
     try:
         module = ctx.module_context
         return module.axis_context.num_devices == 1, bool(module.lowering_parameters.for_export)
@@ -83,7 +83,7 @@ def _program_of(ctx: Any) -> tuple[bool, bool]:
 
 
 def is_zero(tangent: Any) -> bool:
-    """Whether a tangent is JAX's symbol of zeros. Only rules of primitives get one."""
+    """Return whether a tangent is JAX's symbol of zeros. Only rules of primitives get one."""
     return isinstance(tangent, ad.Zero)  # pyright: ignore[reportOptionalMemberAccess]
 
 
@@ -93,7 +93,7 @@ def is_zero(tangent: Any) -> bool:
 def library_call(
     target: str, result: jax.ShapeDtypeStruct, config: Mapping[str, Any], written_over: int | None, *operands: Array
 ) -> Array:
-    """A custom call of XLA's older kind. config: its backend's. written_over: the operand whose memory takes the
+    """Return a custom call of XLA's older kind. config: its backend's. written_over: the operand whose memory takes the
     result. Raises what JAX raises where it makes no such calls: it is tried in a child process first."""
     call = jax.ffi.ffi_call(
         target,
@@ -120,8 +120,8 @@ _making = threading.Lock()
 
 
 def another_cpu() -> Any:
-    """The device of another client of XLA's CPU, whose programs run in the thread that calls them and wait for no
-    others; None where jaxlib makes none."""
+    """Return the device of another client of XLA's CPU, whose programs run in the thread that calls them and wait for
+    no others; None where jaxlib makes none."""
     try:
         jax.devices("cpu")  # has its workers before
         with _making:
@@ -134,8 +134,8 @@ def another_cpu() -> Any:
 
 
 def one_worker_device() -> Any:
-    """The device of a client as `another_cpu`'s that has one worker; None where jaxlib makes none, or where it cannot
-    be seen that it has one.
+    """Return the device of a client as `another_cpu`'s that has one worker; None where jaxlib makes none, or where it
+    cannot be seen that it has one.
 
     A client makes as many workers as the thread that makes it may use cores: a thread of our own may use one, and the
     client's threads get their cores back.
@@ -168,7 +168,7 @@ def one_worker_device() -> Any:
 
 
 def workers() -> int:
-    """The number of threads of JAX's CPU client, which decides the layout of oneDNN's weights; 0 where unknown."""
+    """Give the number of threads of JAX's CPU client, which decides the layout of oneDNN's weights; 0 where unknown."""
     jax.devices("cpu")  # has them from here on
     try:
         return sum(name.endswith(_WORKER) for id, name in _threads().items() if id not in _of_clients_made)
@@ -177,7 +177,7 @@ def workers() -> int:
 
 
 def _threads_or_none() -> dict[int, str]:
-    """The threads; none where they cannot be seen."""
+    """Return the threads; none where they cannot be seen."""
     try:
         return _threads()
     except OSError:
@@ -185,14 +185,14 @@ def _threads_or_none() -> dict[int, str]:
 
 
 def _threads() -> dict[int, str]:
-    """The threads of this process with their names."""
-    found = {}
+    """Return the threads of this process with their names."""
+    names = {}
     for task in _TASKS.iterdir():
         try:
-            found[int(task.name)] = (task / "comm").read_text().strip()
+            names[int(task.name)] = (task / "comm").read_text().strip()
         except OSError:  # ended meanwhile
             continue
-    return found
+    return names
 
 
 # -- compile options -------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ calls itself, takes ours for its own, and ends the process where a weight is sto
 
 
 def knows_option(name: str, value: str) -> bool:
-    """Whether the installed XLA takes a compile option: it raises for one that it does not know."""
+    """Return whether the installed XLA takes a compile option: it raises for one that it does not know."""
     try:
         jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
     except Exception:
@@ -212,7 +212,7 @@ def knows_option(name: str, value: str) -> bool:
 
 
 def makes_onednn_calls(options: Any) -> bool:
-    """Whether the installed XLA makes oneDNN calls of its own with these compile options: jaxlib 0.12 does."""
+    """Return whether the installed XLA makes oneDNN calls of its own with these compile options: jaxlib 0.12 does."""
 
     def convolution(data: Array, weight: Array) -> Array:
         return jax.lax.conv_general_dilated(data, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
@@ -228,7 +228,7 @@ def makes_onednn_calls(options: Any) -> bool:
 
 
 def _undecided() -> type[Exception]:
-    """JAX's error where it cannot decide about a size that is left open; in jax 0.10.0 it has no public name."""
+    """Return JAX's error where it cannot decide about a size that is left open; in jax 0.10.0 it has no public name."""
     for module in ("jax.errors", "jax._src.export.shape_poly"):
         with suppress(Exception):
             return import_module(module).InconclusiveDimensionOperation
@@ -236,7 +236,7 @@ def _undecided() -> type[Exception]:
 
 
 class _NoSuchError(Exception):
-    """An error that is never raised: then JAX's own error reaches the caller."""
+    """Is an error that is never raised: then JAX's own error reaches the caller."""
 
 
 UndecidedSizeError = _undecided()
@@ -246,8 +246,8 @@ UndecidedSizeError = _undecided()
 
 
 def distributed_state() -> Any:
-    """JAX's state of the processes that it connected: `client`, the store that all share, and others; None where it
-    has another place."""
+    """Return JAX's state of the processes that it connected: `client`, the store that all share, and others; None where
+    it has another place."""
     try:
         return import_module("jax._src.distributed").global_state
     except Exception:

@@ -11,7 +11,7 @@ from lowering.optim.updates import Array, Number, formula, in_float32, mix, with
 @formula("apart")
 def lamb_phase1(weight: Array, h: Array, mean: Array, var: Array, *, t: Number, wd: Number, beta1: Number = 0.9,
                 beta2: Number = 0.999, epsilon: Number = 1e-6, bias_correction: bool = True):  # fmt: skip
-    """(direction, m, v): m̂ / (√v̂ + ε) + λ w, with the moving averages m of h and v of its square.
+    """Return (direction, m, v): m̂ / (√v̂ + ε) + λ w, with the moving averages m of h and v of its square.
 
     The first half of LAMB (You et al., 2020). bias_correction: m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ), else m and v.
     """
@@ -25,7 +25,7 @@ def lamb_phase1(weight: Array, h: Array, mean: Array, var: Array, *, t: Number, 
 def lamb_phase2(
     weight: Array, g: Array, *, r1: Array, r2: Array, lr: Number, lower_bound: float = -1.0, upper_bound: float = -1.0
 ) -> tuple[Array]:
-    """w ← w - η r₁ / r₂ g, with the norms r₁ of the weight, kept within bounds ≥ 0, and r₂ of the direction g.
+    """Compute w ← w - η r₁ / r₂ g, with the norms r₁ of the weight, kept within bounds ≥ 0, and r₂ of the direction g.
 
     The second half of LAMB. Where a norm is 0 the ratio is 1.
     """
@@ -48,17 +48,17 @@ def lamb(weight: Array, grad: Array, mean: Array, var: Array, *, weight_norm: Ar
 
 
 def lamb_with_master_copy(weight: Array, grad: Array, *states: Array, **hyper: Number) -> tuple[Array, ...]:
-    """LAMB of the float32 copy of a weight, where r₁ is the norm of the weight itself."""
+    """Compute LAMB of the float32 copy of a weight, where r₁ is the norm of the weight itself."""
     return with_master_copy(lamb)(weight, grad, *states, weight_norm=norm(weight), **hyper)
 
 
 def sum_of_squares(array: Array) -> Array:
-    """Σ x², in float32 at least."""
+    """Compute Σ x², in float32 at least."""
     return jnp.sum(lax.square(array.astype(jnp.promote_types(array.dtype, jnp.float32))))
 
 
 def norm(array: Array) -> Array:
-    """√Σ x² over all elements, in float32 at least."""
+    """Compute √Σ x² over all elements, in float32 at least."""
     return lax.sqrt(sum_of_squares(array))
 
 
@@ -72,7 +72,7 @@ def lars(
     eps: Number,
     rescale_grad: Number,
 ) -> Array:
-    """η `eta` |w| / (c |g| + λ |w| + ε) for each layer (You et al., 2017); η where a norm is 0.
+    """Compute η `eta` |w| / (c |g| + λ |w| + ε) for each layer (You et al., 2017); η where a norm is 0.
 
     All arrays hold one element for each layer, the norms as their squares.
     """

@@ -26,19 +26,19 @@ _SHARED = {
 
 
 class Optimizer(Protocol):
-    """The interface of an optimiser that the training step needs."""
+    """Describes the interface of an optimiser that the training step needs."""
 
     rescale_grad: float | None
     """What gradients are multiplied with; None for 1 / batch size."""
 
     def init(self, params: Params) -> Any:
-        """The optimiser's state before the first update."""
+        """Return the optimiser's state before the first update."""
         ...
 
     def update(
         self, params: Params, grads: Params, state: Any, step: jax.Array, key: jax.Array, rescale_grad: Any
     ) -> tuple[Params, Any]:
-        """(new parameters, new state). step: updates done before this one."""
+        """Return (new parameters, new state). step: updates done before this one."""
         ...
 
 
@@ -50,7 +50,7 @@ def list_optimizers() -> list[str]:
 def make_optimizer(
     optimizer: Any, optimizer_params: Mapping[str, Any] | None, symbol: Symbol, wrt: Sequence[str]
 ) -> Optimizer:
-    """The optimiser of a network. optimizer: a name (any case), or an object with Optax's `init` and `update`.
+    """Return the optimiser of a network. optimizer: a name (any case), or an object with Optax's `init` and `update`.
 
     Raises ParamError: a name that is not known, a parameter that the optimiser does not have.
     """
@@ -67,7 +67,7 @@ def make_optimizer(
 
 
 class MXNetOptimizer:
-    """One of MXNet's optimisers, with MXNet's parameter names, defaults and rules for multipliers.
+    """Represents one of MXNet's optimisers, with MXNet's parameter names, defaults and rules for multipliers.
 
     Its state: {"slots": {name: arrays}}, and "learning_rate", a float32 array of shape (), unless there is a schedule.
     Weight decay reaches parameters named `…_weight` and `…_gamma` (LARS: `…_weight` only), as in MXNet; `wd_mult` and
@@ -104,7 +104,7 @@ class MXNetOptimizer:
         return f"{self.name}: {', '.join(f'{key} {value}' for key, value in values.items())}"
 
     def init(self, params: Params) -> dict[str, Any]:
-        """Slots for every parameter. Raises ParamError for a parameter that the optimiser cannot update."""
+        """Return slots for every parameter. Raises ParamError for a parameter that the optimiser cannot update."""
         if self.name == "groupadagrad":
             _check_rows(params, self.wds)
         state: dict[str, Any] = {"slots": {name: self._slots(weight) for name, weight in params.items()}}
@@ -141,7 +141,7 @@ class MXNetOptimizer:
         return new_params, {**state, "slots": slots}
 
     def _rate(self, state: Any, count: jax.Array) -> jax.Array:
-        """The learning rate of an update."""
+        """Return the learning rate of an update."""
         return state["learning_rate"] if self.schedule is None else jnp.asarray(self.schedule(count), jnp.float32)
 
     def _slots(self, weight: jax.Array) -> tuple[jax.Array, ...]:
@@ -174,7 +174,7 @@ def apply_rule(
     at: Update,
     multi_precision: bool,
 ) -> tuple[jax.Array, ...]:
-    """(new weight, *new slots) of one update of one parameter."""
+    """Return (new weight, *new slots) of one update of one parameter."""
 
     def formula(weight: jax.Array, grad: jax.Array, *slots: jax.Array) -> tuple[jax.Array, ...]:
         return rule.update(weight, grad, slots, at, hyper)
@@ -214,12 +214,12 @@ def _rule(name: str) -> Rule:
 
 
 def rule_hyper(rule: Rule, values: Mapping[str, Any]) -> Hyper:
-    """The hyper-parameters that a rule has of its own, of all that are given."""
+    """Return the hyper-parameters that a rule has of its own, of all that are given."""
     return {key: values[key] for key in rule.defaults if key not in _SHARED and key != "lazy_update"}
 
 
 class UnknownParamError(ParamError, TypeError):
-    """A keyword that an optimiser does not take, for which Python raises a TypeError."""
+    """Reports a keyword that an optimiser does not take, for which Python raises a TypeError."""
 
 
 def check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -240,7 +240,7 @@ def _number(optimizer: str, param: str, value: Any) -> float:
 
 
 def _schedule(optimizer: str, values: Mapping[str, Any], rate_given: bool) -> Callable[[Any], Any] | None:
-    """Number of the update → learning rate; None for a constant one, which is kept in the state."""
+    """Return number of the update → learning rate; None for a constant one, which is kept in the state."""
     schedule, rate = values["lr_scheduler"], values["learning_rate"]
     if schedule is None:
         return rate if callable(rate) else None
@@ -262,7 +262,7 @@ def _schedule(optimizer: str, values: Mapping[str, Any], rate_given: bool) -> Ca
 def _multipliers(
     key: str, attrs: Mapping[str, Mapping[str, str]], given: Mapping[str, float], symbol: Symbol
 ) -> dict[str, float]:
-    """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
+    """Return `lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
     refuse_unknown(ParamError, f"{key} names", sorted(given), symbol.list_arguments(), "arguments")
     multipliers = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
     return {name: _number("attribute", f"{name}.{key}", value) for name, value in (multipliers | dict(given)).items()}

@@ -22,7 +22,7 @@ from symjax_nnvm.errors import ParamError
 
 @dataclass(frozen=True, kw_only=True)
 class LRScheduler:
-    """The base of all schedulers: the rate they start from, and a warm-up before it.
+    """Is the base of all schedulers: the rate they start from, and a warm-up before it.
 
     base_lr: the rate after the warm-up. warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr
     ("linear"), or stays at warmup_begin_lr ("constant"). Raises ParamError for values that make no schedule.
@@ -44,15 +44,15 @@ class LRScheduler:
             raise ParamError(problem, param=param, expected=expected, got=getattr(self, param))
 
     def __call__(self, num_update: Any) -> jax.Array:
-        """The learning rate of an update: float32, shape ()."""
+        """Return the learning rate of an update: float32, shape ()."""
         return self._rate(jnp.asarray(num_update, jnp.float32), jnp)
 
     def exactly(self, num_update: int) -> float:
-        """The learning rate of an update in float64, as Python computes it."""
+        """Return the learning rate of an update in float64, as Python computes it."""
         return float(self._rate(np.float64(num_update), np))
 
     def _rate(self, count: Any, xp: Any) -> Any:
-        """The rate of an update. xp: the module of its arrays, NumPy's or JAX's."""
+        """Return the rate of an update. xp: the module of its arrays, NumPy's or JAX's."""
         rate = self._after_warmup(count, xp)
         if not self.warmup_steps:
             return rate
@@ -101,8 +101,8 @@ class MultiFactorScheduler(LRScheduler):
 
 @dataclass(frozen=True)
 class _UntilMaxUpdate(LRScheduler):
-    """A schedule from base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from there
-    on."""
+    """Represents a schedule from base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from
+    there on."""
 
     max_update: int
 
@@ -111,11 +111,11 @@ class _UntilMaxUpdate(LRScheduler):
         self._check(self.max_update > self.warmup_steps, "max_update", f"more than warmup_steps = {self.warmup_steps}")
 
     def _share_done(self, count: Any, xp: Any) -> Any:
-        """The share of updates done: 0 at the end of the warm-up, 1 at max_update and after."""
+        """Return the share of updates done: 0 at the end of the warm-up, 1 at max_update and after."""
         return (xp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
 
     def _share_left(self, count: Any, xp: Any) -> Any:
-        """1 less that, and exactly 0 in the end, which the difference need not be: XLA may divide by multiplying."""
+        """Return 1 less that, and exactly 0 in the end, which the difference may not be: XLA divides by multiplying."""
         return (self.max_update - xp.minimum(count, self.max_update)) / (self.max_update - self.warmup_steps)
 
 

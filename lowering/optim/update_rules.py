@@ -26,7 +26,7 @@ Hyper = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Update:
-    """One update of one parameter.
+    """Represents one update of one parameter.
 
     name: the parameter's. lr: its learning rate, traced. previous_lr: that of the update before. wd: its weight decay.
     rescale_grad, clip_gradient: as in `lowering.optim.updates`. t: the number of the update, 1 for the first; float32,
@@ -44,18 +44,18 @@ class Update:
 
     @property
     def preprocessing(self) -> dict[str, Number]:
-        """Keywords that nearly every formula takes."""
+        """Return keywords that nearly every formula takes."""
         return {"wd": self.wd, "rescale_grad": self.rescale_grad, "clip_gradient": self.clip_gradient}
 
     @property
     def common(self) -> dict[str, Number]:
-        """The common hyper-parameters, with the learning rate."""
+        """Return the common hyper-parameters, with the learning rate."""
         return {"lr": self.lr, **self.preprocessing}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """An optimiser. defaults: its own hyper-parameters, and another learning_rate than 0.01 where it has one.
+    """Is an optimiser. defaults: its own hyper-parameters, and another learning_rate than 0.01 where it has one.
 
     slots: (weight, hyper-parameters) → the arrays it keeps for a parameter. update: (weight, gradient, slots, Update,
     hyper-parameters) → (new weight, *new slots). decays: endings of the names of parameters that weight decay reaches.
@@ -68,12 +68,12 @@ class Rule:
 
 
 def zeros(count: int) -> Callable[[Array, Hyper], tuple[Array, ...]]:
-    """Slots of zeros like the weight."""
+    """Return slots of zeros like the weight."""
     return lambda weight, h: tuple(_zeros_like(weight) for _ in range(count))
 
 
 def _zeros_like(weight: Array) -> Array:
-    """Zeros made on the host, unless a function is traced: eager `zeros_like` compiles a program for each shape."""
+    """Return zeros made on the host, unless a function is traced: eager `zeros_like` compiles one for each shape."""
     if isinstance(weight, Tracer):
         return jnp.zeros_like(weight)
     where = weight.sharding if weight.committed else None
@@ -85,7 +85,7 @@ def _momentum_slot(weight: Array, h: Hyper) -> tuple[Array, ...]:
 
 
 def one_minus_power(beta: float, t: Array) -> Array:
-    """1 - βᵗ; written so that float32 keeps its digits for a β near 1."""
+    """Return 1 - βᵗ; written so that float32 keeps its digits for a β near 1."""
     return -jnp.expm1(t * math.log(beta)) if beta > 0 else jnp.ones_like(t)
 
 
@@ -94,14 +94,14 @@ def one_minus_power(beta: float, t: Array) -> Array:
 
 @formula("apart")
 def adagrad(w: Array, h: Array, history: Array, *, lr: Number, wd: Number, eps: float) -> tuple[Array, Array]:
-    """G ← G + h², w ← w - η (h / √(G + ε) + λ w) (Duchi et al., 2011)."""
+    """Compute G ← G + h², w ← w - η (h / √(G + ε) + λ w) (Duchi et al., 2011)."""
     history = history + lax.square(h)
     return w - lr * (h / lax.sqrt(history + eps) + wd * w), history
 
 
 @formula("apart")
 def group_adagrad(w: Array, h: Array, history: Array, *, lr: Number, eps: float) -> tuple[Array, Array]:
-    """AdaGrad with one learning rate for each row, from the mean of h² over it."""
+    """Compute AdaGrad with one learning rate for each row, from the mean of h² over it."""
     history = history + jnp.mean(lax.square(h), axis=1, keepdims=True)
     return w - lr * h / lax.sqrt(history + eps), history
 
@@ -110,7 +110,7 @@ def group_adagrad(w: Array, h: Array, history: Array, *, lr: Number, eps: float)
 def adadelta(
     w: Array, h: Array, acc_g: Array, acc_delta: Array, *, wd: Number, rho: float, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    """w ← w - δ - λ w, with δ = √(D + ε) / √(G + ε) h and moving averages G of h² and D of δ² (Zeiler, 2012)."""
+    """Compute w ← w - δ - λ w, with δ = √(D + ε) / √(G + ε) h and averages G of h² and D of δ² (Zeiler, 2012)."""
     acc_g = mix(acc_g, lax.square(h), rho)
     delta = lax.sqrt(acc_delta + epsilon) / lax.sqrt(acc_g + epsilon) * h
     return w - delta - wd * w, acc_g, mix(acc_delta, lax.square(delta), rho)
@@ -120,7 +120,7 @@ def adadelta(
 def adamax(
     w: Array, h: Array, mean: Array, largest: Array, *, lr: Number, beta1: float, beta2: float
 ) -> tuple[Array, Array, Array]:
-    """w ← w - η m / u, with m the moving average of h and u ← max(β₂ u, |h|) (Kingma & Ba, 2015, section 7).
+    """Compute w ← w - η m / u, with m the moving average of h and u ← max(β₂ u, |h|) (Kingma & Ba, 2015, section 7).
 
     Where u is 0, as no gradient has come yet, w stays; MXNet divides 0 by 0 there.
     """
@@ -132,7 +132,7 @@ def adamax(
 @formula("clipped")
 def nadam(w: Array, h: Array, mean: Array, var: Array, schedule: Array, *, t: Array, lr: Number, beta1: float,
           beta2: float, epsilon: float, schedule_decay: float) -> tuple[Array, ...]:  # fmt: skip
-    """Adam with Nesterov's momentum (Dozat, 2016); schedule: the product of the momenta so far, shape ()."""
+    """Compute Adam with Nesterov's momentum (Dozat, 2016); schedule: the product of the momenta so far, shape ()."""
     momentum = beta1 * (1 - 0.5 * 0.96 ** (t * schedule_decay))
     next_momentum = beta1 * (1 - 0.5 * 0.96 ** ((t + 1) * schedule_decay))
     schedule = schedule * momentum
@@ -146,7 +146,7 @@ def nadam(w: Array, h: Array, mean: Array, var: Array, schedule: Array, *, t: Ar
 def dcasgd(
     w: Array, h: Array, *slots: Array, lr: Number, wd: Number, momentum: float, lamda: float
 ) -> tuple[Array, ...]:
-    """m ← μ m - η (h + λ w + `lamda` h² (w - w_previous)); w ← w + m: compensated delay (Zheng et al., 2017)."""
+    """Compute m ← μ m - η (h + λ w + `lamda` h² (w - w_previous)); w ← w + m: for delays (Zheng et al., 2017)."""
     *mom, previous = slots
     step = -lr * (h + wd * w + lamda * lax.square(h) * (w - previous))
     if mom:
@@ -158,7 +158,7 @@ def dcasgd(
 
 
 def _with_momentum(formula: Callable[..., tuple[Array, ...]]) -> Callable[..., tuple[Array, ...]]:
-    """The formula where there is momentum, else plain gradient descent."""
+    """Return the formula where there is momentum, else plain gradient descent."""
 
     def update(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
         return formula(w, g, *slots, momentum=h["momentum"], **at.common) if slots else updates.sgd(w, g, **at.common)
@@ -208,7 +208,7 @@ def _rmsprop(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper)
 
 
 def _sgld(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    """w ← w - η / 2 (clip(c g) + λ w) + √η ν with normal noise ν: Langevin dynamics (Welling & Teh, 2011)."""
+    """Compute w ← w - η / 2 (clip(c g) + λ w) + √η ν with normal noise ν: Langevin dynamics (Welling & Teh, 2011)."""
     (new,) = updates.sgd(w.astype(jnp.float32), g, lr=at.lr / 2, **at.preprocessing)
     return ((new + jnp.sqrt(at.lr) * jax.random.normal(at.key(), w.shape, jnp.float32)).astype(w.dtype),)
 
@@ -219,7 +219,7 @@ def _group_adagrad(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: 
 
 
 def _group_adagrad_slot(w: Array, h: Hyper) -> tuple[Array, ...]:
-    """A number for each row of a matrix. Raises ParamError for other arrays."""
+    """Return a number for each row of a matrix. Raises ParamError for other arrays."""
     if w.ndim != 2:
         fix = "Give parameters without rows, such as biases, to another optimiser."
         problem = "Optimiser 'groupadagrad' updates matrices"
@@ -228,7 +228,7 @@ def _group_adagrad_slot(w: Array, h: Hyper) -> tuple[Array, ...]:
 
 
 def _only(h: Hyper, names: tuple[str, ...]) -> dict[str, Any]:
-    """Hyper-parameters as MXNet's update operators hold them, in float32: in Adam 1 - β₂ differs from 0.001 by 1e-5."""
+    """Return hyper-parameters as MXNet's operators hold them, in float32: in Adam 1 - β₂ differs from 0.001 by 1e-5."""
     return {name: float(np.float32(h[name])) if isinstance(h[name], float) else h[name] for name in names}
 
 

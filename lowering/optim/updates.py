@@ -41,17 +41,17 @@ def in_float32(formula: Update) -> Update:
 
 
 def _scalar(value: Number, dtype: Any) -> Number:
-    """An array of one element as a scalar of the dtype; a number stays a number."""
+    """Return an array of one element as a scalar of the dtype; a number stays a number."""
     return value.astype(dtype).reshape(()) if isinstance(value, jax.Array) else value
 
 
 def clip(x: Array, limit: float) -> Array:
-    """x, or with limit ≥ 0 the nearest value in [-limit, limit]."""
+    """Return x, or with limit ≥ 0 the nearest value in [-limit, limit]."""
     return jnp.clip(x, -limit, limit) if limit >= 0 else x
 
 
 def mix(old: Array, new: Array, share: Number) -> Array:
-    """The moving average: `share` of the old value, the rest of the new one."""
+    """Return the moving average: `share` of the old value, the rest of the new one."""
     return share * old + (1 - share) * new
 
 
@@ -79,7 +79,7 @@ def formula(decay: Literal["clipped", "added", "apart"]) -> Callable[[Update], U
 
 
 def with_master_copy(update: Update) -> Update:
-    """(weight, grad, *states, weight32) → (weight, *states, weight32): the update of the float32 copy of a weight.
+    """Map (weight, grad, *states, weight32) → (weight, *states, weight32): the update of the float32 copy of a weight.
 
     The weight that goes in is not read: what counts is its copy.
     """
@@ -98,33 +98,33 @@ def with_master_copy(update: Update) -> Update:
 
 @formula("added")
 def sgd(weight: Array, h: Array, *, lr: Number) -> tuple[Array]:
-    """w ← w - η h."""
+    """Compute w ← w - η h."""
     return (weight - lr * h,)
 
 
 @formula("added")
 def sgd_mom(weight: Array, h: Array, mom: Array, *, lr: Number, momentum: Number = 0.0) -> tuple[Array, Array]:
-    """m ← μ m - η h; w ← w + m."""
+    """Compute m ← μ m - η h; w ← w + m."""
     mom = momentum * mom - lr * h
     return weight + mom, mom
 
 
 @formula("added")
 def nag(weight: Array, h: Array, mom: Array, *, lr: Number, momentum: Number = 0.0) -> tuple[Array, Array]:
-    """m ← μ m - η h; w ← w + μ m - η h: Nesterov's momentum, looking one step ahead."""
+    """Compute m ← μ m - η h; w ← w + μ m - η h: Nesterov's momentum, looking one step ahead."""
     mom = momentum * mom - lr * h
     return weight + momentum * mom - lr * h, mom
 
 
 @formula("apart")
 def signsgd(weight: Array, h: Array, *, lr: Number, wd: Number) -> tuple[Array]:
-    """w ← w - η (sign(h) + λ w). Rescaling and clipping leave the sign as it is."""
+    """Compute w ← w - η (sign(h) + λ w). Rescaling and clipping leave the sign as it is."""
     return (weight - lr * (lax.sign(h) + wd * weight),)
 
 
 @formula("added")
 def signum(weight: Array, h: Array, mom: Array, *, lr: Number, momentum: Number, wd_lh: Number) -> tuple[Array, Array]:
-    """m ← μ m - (1 - μ) h; w ← (1 - η wd_lh) w + η sign(m) (Bernstein et al., 2018)."""
+    """Compute m ← μ m - (1 - μ) h; w ← (1 - η wd_lh) w + η sign(m) (Bernstein et al., 2018)."""
     mom = mix(mom, -h, momentum)
     return weight + lr * (lax.sign(mom) - wd_lh * weight), mom
 
@@ -135,7 +135,7 @@ def signum(weight: Array, h: Array, mom: Array, *, lr: Number, momentum: Number,
 @formula("clipped")
 def adam(weight: Array, h: Array, mean: Array, var: Array, *, lr: Number, beta1: Number = 0.9, beta2: Number = 0.999,
          epsilon: Number = 1e-8) -> tuple[Array, Array, Array]:  # fmt: skip
-    """w ← w - η m / (√v + ε) with the moving averages m of h and v of h² (Kingma & Ba, 2015).
+    """Compute w ← w - η m / (√v + ε) with the moving averages m of h and v of h² (Kingma & Ba, 2015).
 
     The caller corrects the bias of m and v, in η.
     """
@@ -148,7 +148,7 @@ def adam(weight: Array, h: Array, mean: Array, var: Array, *, lr: Number, beta1:
 def adamw(weight: Array, grad: Array, mean: Array, var: Array, *, lr: Number, eta: Number = 1.0,
           beta1: Number = 0.9, beta2: Number = 0.999, epsilon: Number = 1e-8, wd: Number = 0.0,
           rescale_grad: Number = 1.0, clip_gradient: float = -1.0) -> tuple[Array, ...]:  # fmt: skip
-    """w ← w - `eta` (η m / (√v + ε) + λ w), with the moving averages m of clip(c g) and v of its square.
+    """Compute w ← w - `eta` (η m / (√v + ε) + λ w), with the moving averages m of clip(c g) and v of its square.
 
     Adam with decoupled weight decay (Loshchilov & Hutter, 2019). Where `rescale_grad` is 0, infinite or NaN, which says
     that the gradient overflowed, everything stays as it was.
@@ -194,7 +194,7 @@ def ftrl(
 def rmsprop(
     weight: Array, h: Array, n: Array, *, lr: Number, gamma1: Number, epsilon: Number, clip_weights: float
 ) -> tuple[Array, Array]:
-    """w ← w - η h / √(n + ε), with n the moving average of h² (Tieleman & Hinton, 2012)."""
+    """Compute w ← w - η h / √(n + ε), with n the moving average of h² (Tieleman & Hinton, 2012)."""
     n = mix(n, lax.square(h), gamma1)
     return clip(weight - lr * h / lax.sqrt(n + epsilon), clip_weights), n
 
@@ -202,7 +202,7 @@ def rmsprop(
 @formula("clipped")
 def rmsprop_alex(weight: Array, h: Array, n: Array, g: Array, delta: Array, *, lr: Number, gamma1: Number,
                  gamma2: Number, epsilon: Number, clip_weights: float) -> tuple[Array, ...]:  # fmt: skip
-    """δ ← γ₂ δ - η h / √(n - g² + ε); w ← w + δ, with the moving averages n, g of h², h.
+    """Compute δ ← γ₂ δ - η h / √(n - g² + ε); w ← w + δ, with the moving averages n, g of h², h.
 
     Graves (2013), equations 38 to 45.
     """

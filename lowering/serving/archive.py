@@ -58,16 +58,16 @@ _MAX_INPUT = 1 << 40
 
 
 class Signature(NamedTuple):
-    """Shapes and dtypes of the inputs by name, and whether a key came with them."""
+    """Holds shapes and dtypes of the inputs by name, and whether a key came with them."""
 
     inputs: Mapping[str, tuple[Shape, DType]]
     key: bool
 
 
 class Folder(NamedTuple):
-    """The contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those
-    that were used last at the end. values: arrays computed of parameters, by address (`ConstantStore`); when read,
-    views of the file."""
+    """Holds the contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures:
+    those that were used last at the end. values: arrays computed of parameters, by address (`ConstantStore`); when
+    read, views of the file."""
 
     network: tuple[Symbol, Arrays, Arrays]
     options: dict[str, str | None]
@@ -124,7 +124,7 @@ def _number(place: Path) -> int:
 
 
 def _held_by(place: Path) -> dict[str, Any]:
-    """The fields of `predictor.json`; none if there is no such file that can be read."""
+    """Return the fields of `predictor.json`; none if there is no such file that can be read."""
     try:
         return _about(place)
     except (OSError, FileError):
@@ -177,7 +177,7 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
 
 
 def _mark(path: Path) -> tuple[int, ...]:
-    """A mark that differs between two files, and between two versions of one file."""
+    """Return a mark that differs between two files, and between two versions of one file."""
     status = path.stat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -197,7 +197,7 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
 
 
 def _about(place: Path) -> dict[str, Any]:
-    """The fields of `predictor.json`, each as the schema has it. Raises FileError, OSError."""
+    """Return the fields of `predictor.json`, each as the schema has it. Raises FileError, OSError."""
     data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
     try:
         about = json.loads(data)
@@ -214,7 +214,7 @@ def _about(place: Path) -> dict[str, Any]:
 
 
 class _MisfitError(Exception):
-    """A field of another form than is written: the form expected, with its place, and the value found."""
+    """Reports a field of another form than is written: the form expected, with its place, and the value found."""
 
     def __init__(self, expected: str, got: object):
         self.expected, self.got = expected, f"a {type(got).__name__}" if isinstance(got, dict | list) else got
@@ -288,7 +288,7 @@ def _by_name(item: Field) -> Field:
 
 
 def _object(**fields: Field) -> Field:
-    """The field of an object with these fields. Further ones, which other versions may have, are ignored."""
+    """Return the field of an object with these fields. Further ones, which other versions may have, are ignored."""
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -308,7 +308,7 @@ def _within(place: object, field: Field, value: Any) -> Any:
 
 
 def _input(value: Any) -> tuple[Shape, DType]:
-    """Shape and dtype of an input. Raises _MisfitError for more bytes than an array may have."""
+    """Return shape and dtype of an input. Raises _MisfitError for more bytes than an array may have."""
     shape, dtype = _pair(_list(_whole((1 << 31) - 1), 32), _one_of(*DTYPE_CODES))(value)
     if 8 * prod(shape) > _MAX_INPUT:
         raise _MisfitError(f"an input of at most {_MAX_INPUT} bytes", shape)
@@ -316,7 +316,7 @@ def _input(value: Any) -> tuple[Shape, DType]:
 
 
 def _is_readable(row: Mapping[str, Any]) -> bool:
-    """Whether a signature can be read again."""
+    """Return whether a signature can be read again."""
     try:
         _SIGNATURE(json.loads(json.dumps(row)))
     except _MisfitError:

@@ -19,7 +19,7 @@ _FIX = "Axis 0 of each input is the samples; lowering.Batches(arrays, batch_size
 
 
 class _Batch(NamedTuple):
-    """Inputs by name, all with `size` samples, of which the first `rows` are asked for."""
+    """Holds inputs by name, all with `size` samples, of which the first `rows` are asked for."""
 
     inputs: dict[str, Any]
     rows: int
@@ -36,8 +36,8 @@ def predict_batches(
     batch_size: int | None,
     progress: bool,
 ) -> Iterator[list[np.ndarray]]:
-    """The batches of outputs that `Predictor.batches` gives. start: takes inputs by name, and returns a function that
-    waits for their outputs; inputs, outputs: names in order; unread: names that batches may have besides."""
+    """Yield the batches of outputs that `Predictor.batches` gives. start: takes inputs by name, and returns a function
+    that waits for their outputs; inputs, outputs: names in order; unread: names that batches may have besides."""
     if isinstance(data, Mapping) or hasattr(data, "shape"):
         data = [data]
     if not may_be_iterated(data):
@@ -101,7 +101,7 @@ def _cut(wait: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence
 
 
 def _on_host(outputs: Sequence[jax.Array]) -> list[np.ndarray]:
-    """The outputs as NumPy arrays, whole in every process."""
+    """Return the outputs as NumPy arrays, whole in every process."""
     if all(output.is_fully_addressable for output in outputs):
         return [np.asarray(output) for output in outputs]
     return [np.asarray(each) for each in multihost_utils.process_allgather(list(outputs), tiled=True)]

@@ -32,15 +32,15 @@ _AT_ONCE = 1 << 28
 
 
 class Wanted(NamedTuple):
-    """The arrays that a program wants: shapes and dtypes by name, and a function that makes them, in any thread."""
+    """Holds the arrays that a program wants: shapes and dtypes by name, and what makes them, in any thread."""
 
     avals: dict[str, jax.ShapeDtypeStruct]
     make: Callable[[], dict[str, jax.Array]]
 
 
 class ConstantStore:
-    """The constants, and the values computed of them on the device, each for as long as a program holds it. One thread
-    at a time may ask it.
+    """Holds the constants, and the values computed of them on the device, each for as long as a program holds it. One
+    thread at a time may ask it.
 
     constants: arrays by name. placement: where they are. platform: that programs are compiled for; None: JAX's default.
     saved: values that were computed in another process, by their addresses (`computed`); one of another shape or dtype
@@ -59,22 +59,22 @@ class ConstantStore:
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """Shapes of the constants by name."""
+        """Return shapes of the constants by name."""
         return {name: tuple(array.shape) for name, array in self.constants.items()}
 
     @property
     def dtypes(self) -> dict[str, DType]:
-        """Dtypes of the constants by name, as they are on the device."""
+        """Return dtypes of the constants by name, as they are on the device."""
         return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self.constants.items()}
 
     @property
     def computed(self) -> dict[str, jax.Array]:
-        """Values that programs hold, each by its address, which is equal for all programs that compute the same of the
-        same constants, in any process of this version."""
+        """Return values that programs hold, each by its address, which is equal for all programs that compute the same
+        of the same constants, in any process of this version."""
         return dict(self._computed)
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
-        """The arrays that a program of these options takes besides inputs: constants, and values computed once."""
+        """Give the arrays that a program of these options takes besides inputs: constants, and values computed once."""
         program, values = programs.forward(options), programs.plan(options).precompute
         addresses: dict[str, str] = {}
         if values is not None:
@@ -98,7 +98,7 @@ class ConstantStore:
         return Wanted(wanted, make)
 
     def _of_saved(self, programs: Programs, options: Options, names: Mapping[str, str]) -> dict[str, jax.Array]:
-        """The saved values that equal what this process would compute, by address. names: by address."""
+        """Return the saved values that equal what this process would compute, by address. names: by address."""
         saved = [address for address in names if address in self.saved]
         once = programs.precompute(options, [names[address] for address in saved])
         if once is None:
@@ -107,14 +107,14 @@ class ConstantStore:
         for address, aval in zip(saved, jax.eval_shape(_computing(once), self._avals(once.arg_names)), strict=True):
             array = self.saved[address]
             if (array.shape, array.dtype) == (aval.shape, aval.dtype):
-                arrays[address] = put(array, self.placement.of())
+                arrays[address] = put(array, self.placement.sharding())
         return arrays
 
     def _compiling(
         self, programs: Programs, options: Options, names: Mapping[str, str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
-        """Shapes and dtypes of values by their addresses, and a function that computes them, some after the others.
-        names: by address."""
+        """Return shapes and dtypes of values by their addresses, and a function that computes them, some after the
+        others. names: by address."""
         avals: dict[str, jax.ShapeDtypeStruct] = {}
         calls: list[Callable[[], dict[str, jax.Array]]] = []
         for addresses in self._portions(programs, options, names):
@@ -126,7 +126,7 @@ class ConstantStore:
         return avals, lambda: {address: array for call in calls for address, array in call().items()}
 
     def _portions(self, programs: Programs, options: Options, names: Mapping[str, str]) -> list[list[str]]:
-        """The addresses by the programs that compute them: one, unless the constants are many bytes."""
+        """Return the addresses by the programs that compute them: one, unless the constants are many bytes."""
         portions: list[list[str]] = []
         once = programs.precompute(options, [*names.values()])
         if once is None:
@@ -146,10 +146,10 @@ class ConstantStore:
     def _compiling_part(
         self, once: Program, addresses: Sequence[str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
-        """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
+        """Return shapes and dtypes of a program's results, by addresses, and a function that computes them."""
         lowered = jit(_computing(once), platform=self._platform, once=True).lower(self._avals(once.arg_names))
         if self.placement.mesh is None:
-            compiled, where = lowered.compile, [self.placement.of()] * len(addresses)
+            compiled, where = lowered.compile, [self.placement.sharding()] * len(addresses)
         else:  # XLA says where on the mesh the results are stored
             executable = lowered.compile()
             compiled, where = lambda: executable, executable.output_shardings
@@ -163,12 +163,12 @@ class ConstantStore:
         return dict(zip(addresses, avals, strict=True)), compute
 
     def _avals(self, names: Sequence[str]) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of constants, as they are on the device."""
+        """Return shapes and dtypes of constants, as they are on the device."""
         dtypes = self.dtypes
         return {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n], sharding=self._shardings[n]) for n in names}
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        """Constants on the device, each once for as long as it is held; what was read of their files is dropped."""
+        """Return constants on the device, each once while it is held; what was read of their files is dropped."""
         arrays = {}
         for name in names:
             array = self._placed.get(name)
@@ -181,8 +181,8 @@ class ConstantStore:
         return arrays
 
     def _addresses(self, graph: Graph) -> list[str]:
-        """The address of each output: operators, their parameters and the names of constants in one word. Version and
-        platform are part of it, since numbers and an operator's layout may differ between them."""
+        """Return the address of each output: operators, their parameters and the names of constants in one word.
+        Version and platform are part of it, since numbers and an operator's layout may differ between them."""
         known: dict[Node, str] = {}
         for node in graph.nodes():
             about = [node.name] if node.op is None else [node.op.name, *sorted(node.attrs.dict.items())]

@@ -120,7 +120,7 @@ def _exported(
     platforms: Sequence[str] | None,
     options: Options,
 ) -> tuple[jax.export.Exported, dict[str, np.ndarray]]:
-    """The program, and the arrays that it holds or takes."""
+    """Return the program, and the arrays that it holds or takes."""
     served = _served(network, given, inputs, options)
     held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
     if served.needs_key:
@@ -159,7 +159,7 @@ def _served(
     inputs: Mapping[str, jax.ShapeDtypeStruct],
     options: Options,
 ) -> Served:
-    """The function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
+    """Give the function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
     fixed = options.platform != ANY and all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
     known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if fixed else None
     return build_signature(Programs(network), ConstantStore(arrays, on_device(None), None), options, known)
@@ -180,7 +180,7 @@ def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms:
 def _avals(
     shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str]
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes and dtypes of inputs, whose sizes are numbers, or names for which the conditions hold.
+    """Return shapes and dtypes of inputs, whose sizes are numbers, or names for which the conditions hold.
 
     Raises SymbolValueError for a name that is none, and for what is neither a number nor a name.
     """
@@ -206,7 +206,7 @@ def _avals(
 
 
 def _aval(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
-    """A shape and a dtype as JAX has them: with `jax_enable_x64` off, 32 bits of 64."""
+    """Return a shape and a dtype as JAX has them: with `jax_enable_x64` off, 32 bits of 64."""
     return jax.ShapeDtypeStruct(tuple(shape), jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
 
 

@@ -33,7 +33,7 @@ Sizes = dict[int, tuple[int, ...]]
 
 
 def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | None:
-    """How many samples of the inputs a program had better run at a time; None: all, or where samples may mix.
+    """Return how many samples of the inputs a program had better run at a time; None: all, or where samples may mix.
 
     inputs, constants: shape and dtype of the variables by name.
     """
@@ -45,14 +45,14 @@ def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | Non
 
 
 def _largest_divisor(number: int, most: int) -> int:
-    """The largest divisor that is not more than `most`, by the lesser of each pair; 1 where there is none."""
+    """Return the largest divisor that is not more than `most`, by the lesser of each pair; 1 where there is none."""
     lesser = range(1, min(isqrt(number), most) + 1)
     return max((c for i in lesser if number % i == 0 for c in (i, number // i) if c <= most), default=1)
 
 
 def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -> int | None:
-    """How many samples each of `count` parts of the inputs has, which run side by side; None where there are no equal
-    parts, where samples may mix, or where reading the parameters for each part costs more than that saves."""
+    """Return how many samples each of `count` parts of the inputs has, which run side by side; None where there are no
+    equal parts, where samples may mix, or where reading the parameters for each part costs more than that saves."""
     rows = _batch(program, inputs, constants)
     if rows is None or rows.size % count:
         return None
@@ -61,8 +61,8 @@ def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -
 
 
 class _Batch(NamedTuple):
-    """The samples of a program's inputs. size: how many. sample: bytes of each array of one sample. may_run: (samples,
-    times) → whether the program may run so many at a time, whose bytes are so many times the parameters'."""
+    """Represents the samples of a program's inputs. size: how many. sample: bytes of each array of one sample. may_run:
+    (samples, times) → whether the program may run so many at a time, whose bytes are so many times the parameters'."""
 
     size: int
     sample: list[int]
@@ -70,7 +70,7 @@ class _Batch(NamedTuple):
 
 
 def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None:
-    """The batch of a program's inputs; None, where samples may mix."""
+    """Return the batch of a program's inputs; None, where samples may mix."""
     batches = {shape[:1] for shape, _ in inputs.values()}
     if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
         return None
@@ -93,12 +93,12 @@ def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None
 
 
 def with_batch(inputs: Arrays, size: int) -> Arrays:
-    """Shapes and dtypes of the same arrays with `size` samples."""
+    """Return shapes and dtypes of the same arrays with `size` samples."""
     return {name: ((size, *shape[1:]), dtype) for name, (shape, dtype) in inputs.items()}
 
 
 def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., list[jax.Array]]:
-    """A function (inputs by name, …) → outputs, for so many samples at a time, one chunk after the other."""
+    """Return a function (inputs by name, …) → outputs, for so many samples at a time, one chunk after the other."""
 
     def mapped(inputs: Mapping[str, jax.Array], *rest: Any) -> list[jax.Array]:
         chunks = {name: x.reshape(-1, size, *x.shape[1:]) for name, x in inputs.items()}
@@ -109,7 +109,7 @@ def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., l
 
 
 def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:
-    """Shapes of entries that depend on inputs; None, where samples may mix or some operator holds another batch."""
+    """Return shapes of entries that depend on inputs; None, where samples may mix or an operator has another batch."""
     index, sizes_of_data = program.index, Sizes()
     try:
         shapes: Sequence[Shape | None] = program.inference.of_variables({**inputs, **constants}).shapes

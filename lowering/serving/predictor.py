@@ -54,7 +54,7 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: the function that runs it, and the arrays that the function takes besides the inputs."""
+    """Holds one signature: the function that runs it, and the arrays that the function takes besides the inputs."""
 
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
@@ -151,11 +151,11 @@ class Predictor:
         folder = read_folder(prefix)
         made: Any = cls
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
-        found = made(*folder.network, **own, **options)
-        found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
-        if found._placement.mesh is None:
-            found._kept.saved = folder.values
-        return found
+        predictor = made(*folder.network, **own, **options)
+        predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
+        if predictor._placement.mesh is None:
+            predictor._kept.saved = folder.values
+        return predictor
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder that `load(path)` takes: the network, `signatures`, and the values computed of parameters for
@@ -195,7 +195,7 @@ class Predictor:
 
     @property
     def _platform(self) -> str:
-        """The platform of the device."""
+        """Return the platform of the device."""
         return self._placement.platform
 
     @property
@@ -203,8 +203,8 @@ class Predictor:
         return set(self.symbol.list_auxiliary_states())
 
     def __call__(self, key: jax.Array | None = None, /, **inputs: Any) -> list[jax.Array]:
-        """The outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`. key: a
-        PRNG key, where the network draws random numbers all the same.
+        """Return the outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`.
+        key: a PRNG key, where the network draws random numbers all the same.
 
         Raises LoweringError for inputs that are missing or unknown, CallError for what is no array of numbers,
         InferenceError for shapes that do not fit.
@@ -213,7 +213,7 @@ class Predictor:
         return ready.executable(arrays, ready.held, key)
 
     def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
-        """A function that waits for the outputs of a call, which are computed meanwhile."""
+        """Return a function that waits for the outputs of a call, which are computed meanwhile."""
         arrays, ready = self._asked(inputs, None)
         if isinstance(ready.executable, Streams):
             return ready.executable.start(arrays)
@@ -267,7 +267,7 @@ class Predictor:
         return self
 
     def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
-        """The signature of inputs of these shapes."""
+        """Return the signature of inputs of these shapes."""
         avals = {n: shape for n, shape in shapes.items() if isinstance(shape, jax.ShapeDtypeStruct)}
         known = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM)
         self._check_inputs(known)
@@ -292,7 +292,7 @@ class Predictor:
     # -- signatures --------------------------------------------------------------------------------------------------
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """The signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
+        """Return the signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
         function = self._ready.get(signature)
         if function is not None:
@@ -327,14 +327,14 @@ class Predictor:
             made = making.result()
         if rows is None or stream is None:
             return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, stream, self._placement.of()), made)
+        return _Ready(Streams(compiled, made, rows, stream, self._placement.sharding()), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""
+        """Return shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         shardings = {n: here or self._placement.input(n, shape) for n, (shape, _) in shapes.items()}
         return {n: jax.ShapeDtypeStruct(*each, sharding=shardings[n]) for n, each in shapes.items()}
 
     def _input_dtypes(self) -> dict[str, str]:
-        found = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)
-        return {node.name: dtype for node, dtype in found.items() if node.name in self._wanted}
+        dtypes = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)
+        return {node.name: dtype for node, dtype in dtypes.items() if node.name in self._wanted}

@@ -24,8 +24,8 @@ from symjax_nnvm.pipeline import Options
 
 
 class Served(NamedTuple):
-    """A function for one signature. run: (inputs, held, key) → outputs, arrays by name; the arrays it takes besides
-    inputs; whether it reads the key."""
+    """Represents a function for one signature. run: (inputs, held, key) → outputs, arrays by name; the arrays it takes
+    besides inputs; whether it reads the key."""
 
     run: Callable[[Mapping[str, jax.Array], Mapping[str, jax.Array], jax.Array | None], list[jax.Array]]
     wanted: Wanted
@@ -33,7 +33,7 @@ class Served(NamedTuple):
 
 
 def build_signature(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays | None) -> Served:
-    """The function for inputs of these shapes and dtypes; None: for any."""
+    """Return the function for inputs of these shapes and dtypes; None: for any."""
     chunk = None
     if inputs is not None:
         chunk, options = _for_chunks(programs, store, options, inputs)
@@ -51,21 +51,21 @@ def build_signature(programs: Programs, store: ConstantStore, options: Options, 
 def _for_chunks(
     programs: Programs, store: ConstantStore, options: Options, inputs: Arrays
 ) -> tuple[int | None, Options]:
-    """How many samples run at a time, and options that know their shapes."""
+    """Return how many samples run at a time, and options that know their shapes."""
     chunk = chunk_for(programs, store, options, inputs)
     return chunk, for_inputs(options, store, inputs if chunk is None else with_batch(inputs, chunk))
 
 
 class Parts(NamedTuple):
-    """The executable that each stream runs, and for how many samples."""
+    """Holds the executable that each stream runs, and for how many samples."""
 
     served: Served
     rows: int
 
 
 def serve_parts(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Parts | None:
-    """A function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a library
-    has convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
+    """Return a function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a
+    library has convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
     if store.placement.platform != "cpu" or store.placement.mesh is not None or cpu_streams.one_core() is None:
         return None
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())
@@ -78,7 +78,7 @@ def serve_parts(programs: Programs, store: ConstantStore, options: Options, inpu
 
 
 def for_inputs(options: Options, store: ConstantStore, inputs: Arrays) -> Options:
-    """Options that know the shapes and dtypes of the inputs, as each device has them, and of the constants."""
+    """Return options that know the shapes and dtypes of the inputs, as each device has them, and of the constants."""
     placed = {name: store.placement.input(name, shape).shard_shape(shape) for name, (shape, _) in inputs.items()}
     shapes = store.shapes | placed
     dtypes = store.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
@@ -86,8 +86,8 @@ def for_inputs(options: Options, store: ConstantStore, inputs: Arrays) -> Option
 
 
 def chunk_for(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> int | None:
-    """How many samples run at a time, where those are not all. On a mesh they all do: chunks of a batch that is split
-    over devices would be sent from one to another."""
+    """Return how many samples run at a time, where those are not all. On a mesh they all do: chunks of a batch that is
+    split over devices would be sent from one to another."""
     if store.placement.mesh is not None:
         return None
     return chunk_size(programs.forward(replace(options, constants=None)), inputs, _constants(store))

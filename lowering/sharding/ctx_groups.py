@@ -18,8 +18,8 @@ _GROUP = "__ctx_group__"
 
 
 def layouts_of_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> dict[str, NamedSharding]:
-    """The shardings of each group's variables, by name, if groups have shardings; all others are whole on every device
-    of the mesh. Nothing, if they have devices.
+    """Return the shardings of each group's variables, by name, if groups have shardings; all others are whole on every
+    device of the mesh. Nothing, if they have devices.
 
     Every group must be named. An executor is one program: where groups name several devices it runs on its own, and a
     warning says so. Over a mesh XLA has each operator run where its arrays are, as MXNet does. Raises PassError for a

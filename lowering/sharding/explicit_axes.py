@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def auto_mesh(mesh: Any) -> Any:
-    """A mesh of the same devices, or an abstract one of the same axes, of which every axis is auto."""
+    """Return a mesh of the same devices, or an abstract one of the same axes, of which every axis is auto."""
     if AxisType.Explicit not in mesh.axis_types:
         return mesh
     types = tuple(AxisType.Auto if kind == AxisType.Explicit else kind for kind in mesh.axis_types)
@@ -37,7 +37,7 @@ def auto_mesh(mesh: Any) -> Any:
 
 
 def on_auto_axes(tree: Any) -> Any:
-    """A tree whose arrays on explicit axes are the same arrays on auto ones; traced arrays, too. Nothing is copied."""
+    """Return a tree whose arrays on explicit axes are the same on auto ones; traced ones, too. Nothing is copied."""
     return _on_auto_axes(tree) if isinstance(tree, jax.Array) else jax.tree.map(_on_auto_axes, tree)
 
 
@@ -47,7 +47,7 @@ def _on_auto_axes(leaf: Any) -> Any:
 
 
 def _explicit(value: Any) -> NamedSharding | None:
-    """The sharding of an array on explicit axes; None of anything else."""
+    """Return the sharding of an array on explicit axes; None of anything else."""
     if not isinstance(value, jax.Array):
         return None
     sharding = jax.typeof(value).sharding if isinstance(value, Tracer) else value.sharding
@@ -57,8 +57,8 @@ def _explicit(value: Any) -> NamedSharding | None:
 
 
 def under_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of arrays that sees auto axes only: those of its arguments, and of the mesh that `jax.set_mesh` set.
-    Where no axis is explicit it is the function itself, and costs a look at each argument."""
+    """Return a function of arrays that sees auto axes only: those of its arguments, and of the mesh that `jax.set_mesh`
+    set. Where no axis is explicit it is the function itself, and costs a look at each argument."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -70,19 +70,20 @@ def under_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, each on explicit axes where the one of its name among the models is, and split like it."""
+    """Return arrays by name, each on explicit axes where the one of its name among the models is, and split like it."""
     return {name: _lying_like(value, models.get(name)) for name, value in values.items()}
 
 
 def outputs_lying_like(outputs: Sequence[Any], symbol: Symbol, args: Mapping[str, Any]) -> list[Any]:
-    """Outputs, on explicit axes where arguments are. Those that are traced are split as their node's `__sharding__`
-    says, or along the first axis like the first argument of as many samples; else each is whole on every device."""
-    found = [_explicit(args.get(name)) for name in symbol.list_arguments()]
-    mesh = next((each.mesh for each in found if each is not None), None)
+    """Return outputs, on explicit axes where arguments are. Those that are traced are split as their node's
+    `__sharding__` says, or along the first axis like the first argument of as many samples; else each is whole on every
+    device."""
+    shardings = [_explicit(args.get(name)) for name in symbol.list_arguments()]
+    mesh = next((each.mesh for each in shardings if each is not None), None)
     if mesh is None:
         return list(outputs)
     split: dict[int, Any] = {}
-    for name, each in zip(symbol.list_arguments(), found, strict=True):
+    for name, each in zip(symbol.list_arguments(), shardings, strict=True):
         if each is not None and np.ndim(args[name]):
             split.setdefault(args[name].shape[0], each.spec[0] if each.spec else None)
 
@@ -103,13 +104,13 @@ def _lying_like(value: Any, model: Any) -> Any:
 
 
 def _onto(value: Any, sharding: NamedSharding) -> jax.Array:
-    """An array on explicit axes; a traced one so that its cotangent comes back to the axes it has."""
+    """Return an array on explicit axes; a traced one so that its cotangent comes back to the axes it has."""
     return jax.sharding.reshard(value, sharding) if isinstance(value, Tracer) else jax.device_put(value, sharding)
 
 
 def chosen_mesh(mesh: Any) -> Any:
-    """The mesh given, else the one that `jax.set_mesh` has set, with auto axes; None where there is neither. Raises
-    CallError for what is no mesh."""
+    """Return the mesh given, else the one that `jax.set_mesh` has set, with auto axes; None where there is neither.
+    Raises CallError for what is no mesh."""
     if mesh is None:
         mesh = jax.sharding.get_mesh()
         return None if mesh.empty else auto_mesh(mesh)
@@ -120,7 +121,7 @@ def chosen_mesh(mesh: Any) -> Any:
 
 
 def _auto_context() -> AbstractContextManager[Any]:
-    """The mesh that `jax.set_mesh` set, with auto axes."""
+    """Return the mesh that `jax.set_mesh` set, with auto axes."""
     around = jax.sharding.get_abstract_mesh()
     explicit = not around.empty and AxisType.Explicit in around.axis_types
     return jax.sharding.use_abstract_mesh(auto_mesh(around)) if explicit else nullcontext()

@@ -34,7 +34,7 @@ _EXAMPLE = "sharding=[('fc1_weight', PartitionSpec('model', None))]"
 
 @dataclass(frozen=True)
 class Placement:
-    """The sharding of every array of a network, over a mesh with auto axes or on one device.
+    """Holds the sharding of every array of a network, over a mesh with auto axes or on one device.
 
     word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axis: the axes of the mesh
     that batches are split over. declared: what the graph says of variables by name, which comes before all else.
@@ -48,52 +48,52 @@ class Placement:
     declared: Mapping[str, PartitionSpec] = field(default_factory=dict)
     device: SingleDeviceSharding | None = None
 
-    def of(self, *axes: Any) -> Any:
-        """The sharding of an array whose axis i is split over axes[i] of the mesh; `of()`: every device has all."""
+    def sharding(self, *axes: Any) -> Any:
+        """Return the sharding of an array whose axis i is split over axes[i] of the mesh; without axes it is whole."""
         return self.device if self.mesh is None else NamedSharding(self.mesh, PartitionSpec(*axes))
 
     @property
     def platform(self) -> str:
-        """The kind of the devices."""
-        return kind_of(next(iter(self.of().device_set)))
+        """Return the kind of the devices."""
+        return kind_of(next(iter(self.sharding().device_set)))
 
     @property
     def _sizes(self) -> Mapping[str, int]:
-        """The sizes of the mesh's axes."""
+        """Return the sizes of the mesh's axes."""
         return {} if self.mesh is None else self.mesh.shape
 
     @property
     def parts(self) -> int:
-        """The number of parts that a batch is split into."""
+        """Return the number of parts that a batch is split into."""
         return prod(self._sizes[axis] for axis in self.data_axis)
 
     @property
     def processes(self) -> int:
-        """The number of processes that have devices of the mesh."""
+        """Return the number of processes that have devices of the mesh."""
         return 1 if self.mesh is None else len({device.process_index for device in self.mesh.devices.flat})
 
     def input(self, name: str, shape: Shape) -> Any:
-        """The sharding of an input: split as a batch is, unless the graph says otherwise."""
+        """Return the sharding of an input: split as a batch is, unless the graph says otherwise."""
         if self.mesh is None:
             return self.device
         if name in self.declared:
             return self._by_rule(name, shape)
-        return self.batch(shape[0]) if shape else self.of()
+        return self.batch(shape[0]) if shape else self.sharding()
 
     def batch(self, size: int) -> Any:
-        """The sharding of an array with `size` samples on axis 0: whole everywhere, if they cannot be split evenly."""
-        return self.of(self.data_axis) if size % self.parts == 0 else self.of()
+        """Return the sharding of an array with `size` samples on axis 0: whole if they cannot be split evenly."""
+        return self.sharding(self.data_axis) if size % self.parts == 0 else self.sharding()
 
     def whole(self, tree: Any) -> Any:
-        """Traced results that every device has, and so every process can read."""
-        return tree if self.mesh is None else jax.lax.with_sharding_constraint(tree, self.of())
+        """Return traced results that every device has, and so every process can read."""
+        return tree if self.mesh is None else jax.lax.with_sharding_constraint(tree, self.sharding())
 
     def readable(self, tree: Any) -> Any:
-        """Traced results that this process is to read: `whole` where there are several processes."""
+        """Return traced results that this process is to read: `whole` where there are several processes."""
         return self.whole(tree) if self.processes > 1 else tree
 
     def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Shardings of parameters by name. Raises TrainingError: rules that match nothing, or do not fit a shape."""
+        """Return shardings of parameters by name. Raises TrainingError for rules that match or fit nothing."""
         self._check_rules(shapes)
         return {name: self._of_word(name, shape, "fsdp") for name, shape in shapes.items()}
 
@@ -102,7 +102,7 @@ class Placement:
         return {name: self._of_word(name, shape, "fsdp", "zero1") for name, shape in shapes.items()}
 
     def states(self, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Shardings of auxiliary states by name, which are small: whole on every device, unless a rule matches."""
+        """Give shardings of auxiliary states by name, which are small: whole on every device, unless a rule matches."""
         return {name: self._by_rule(name, shape) for name, shape in shapes.items()}
 
     def _of_word(self, name: str, shape: Shape, *words: str) -> Any:
@@ -115,7 +115,7 @@ class Placement:
         fitting = [i for i, size in enumerate(shape) if size and size % self.parts == 0]
         if fitting:
             at = max(fitting, key=lambda i: (shape[i], -i))
-            return self.of(*(None,) * at, self.data_axis)
+            return self.sharding(*(None,) * at, self.data_axis)
         left: list[int] = list(shape)
         dealt: list[tuple[str, ...]] = [()] * len(shape)
         for axis in sorted(self.data_axis, key=lambda axis: -self._sizes[axis]):
@@ -124,7 +124,7 @@ class Placement:
             if fitting:
                 at = max(fitting, key=lambda i: (left[i], -i))
                 left[at], dealt[at] = left[at] // count, (*dealt[at], axis)
-        return self.of(*(axes or None for axes in dealt)) if any(dealt) else self.of()
+        return self.sharding(*(axes or None for axes in dealt)) if any(dealt) else self.sharding()
 
     def _check_rules(self, names: Iterable[str]) -> None:
         names = list(names)
@@ -135,12 +135,12 @@ class Placement:
             raise TrainingError(f"Rules of sharding match no parameter: {listed(idle)}", expected=names[:20], fix=fix)
 
     def _by_rule(self, name: str, shape: Shape) -> Any:
-        """The sharding that the graph gives an array, or the first rule that matches; else it is whole everywhere."""
+        """Return the sharding that the graph gives an array, or the first rule that matches; else whole."""
         matching = (spec for pattern, spec in self.rules if fnmatchcase(name, pattern))
         spec = self.declared.get(name) or next(matching, PartitionSpec())
         if self.mesh is not None:
             check_fits(self.mesh, spec, name, shape)
-        return self.of(*spec)
+        return self.sharding(*spec)
 
 
 DEFAULT_PLACEMENT = Placement()
@@ -178,16 +178,16 @@ def check_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Any], what: str) -> Non
 
 
 def on_device(platform: str | None) -> Placement:
-    """The placement on one device of a platform. Raises SymbolValueError for a platform that JAX has no device of."""
+    """Return the placement on one device of a platform. Raises SymbolValueError for a platform without a device."""
     return Placement(device=SingleDeviceSharding(device_of(platform)))
 
 
 def make_placement(
     mesh: Any, sharding: Any = "replicate", data_axis: str | Sequence[str] = "data", symbol: Symbol | None = None
 ) -> Placement:
-    """The placement of a network's arrays on a mesh; without one, where JAX puts them. sharding: one of `WORDS`, or
-    rules, which leave whole what none of them matches. data_axis: the axis, or axes, of the mesh that batches are split
-    over. symbol: the network, whose variables may say by `__sharding__` how they are split. Raises TrainingError;
+    """Return the placement of a network's arrays on a mesh; without one, where JAX puts them. sharding: one of `WORDS`,
+    or rules, which leave whole what none of them matches. data_axis: the axis, or axes, of the mesh that batches are
+    split over. symbol: the network, whose variables may say by `__sharding__` how they are split. Raises TrainingError;
     PassError for axes in the graph that the mesh lacks."""
     if mesh is None:
         if isinstance(sharding, str) and sharding == "replicate":
@@ -227,7 +227,7 @@ def _rules(given: Any, mesh: Mesh) -> Rules:
 
 
 def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
-    """Shardings of a graph's variables by their attribute `__sharding__`. Raises PassError, as PlaceSharding does."""
+    """Return shardings of a graph's variables by their attribute `__sharding__`. Raises PassError as PlaceSharding."""
     nodes = [node for node in Graph(symbol.outputs).nodes() if node.is_variable and SHARDING in node.attrs.dict]
     return {node.name: PartitionSpec(*mesh_axes(declared_text(node, mesh.axis_names))) for node in nodes}
 
@@ -236,15 +236,15 @@ def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
 
 
 def put(value: Any, sharding: Sharding) -> jax.Array:
-    """An array with this sharding that no caller can change, of one that is the same in every process.
+    """Return an array with this sharding that no caller can change, of one that is the same in every process.
     `jax.device_put` may share the memory of a NumPy array, so it gets a copy; `jax.numpy.array` copies, too, but
     compiles a program for each shape: 0.3 s of ResNet-50's."""
     return place(value if isinstance(value, jax.Array) else np.array(value), sharding)
 
 
 def place(value: Any, sharding: Sharding) -> jax.Array:
-    """An array with this sharding: of a whole array, which with several processes is the same in each; or of one that
-    is split otherwise on the mesh. Each process copies what its devices hold, and no more. An array that has the
+    """Return an array with this sharding: of a whole array, which with several processes is the same in each; or of one
+    that is split otherwise on the mesh. Each process copies what its devices hold, and no more. An array that has the
     sharding already is not put again, which takes 0.1 ms."""
     if isinstance(value, jax.Array) and value.sharding == sharding:
         return value

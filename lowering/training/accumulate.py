@@ -31,8 +31,8 @@ ProgramFor = Callable[[Arrays], GradientProgram]
 
 @dataclass(frozen=True)
 class Accumulation:
-    """The micro-batches of a step. count: how many there are. reduction: how their gradients combine; None to find it
-    from the loss heads."""
+    """Describes the micro-batches of a step. count: how many there are. reduction: how their gradients combine; None to
+    find it from the loss heads."""
 
     count: int
     reduction: Reduction | None
@@ -46,7 +46,7 @@ class Accumulation:
         key: jax.Array,
         placement: Placement = DEFAULT_PLACEMENT,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        """(outputs, gradients, new auxiliary states) of a batch.
+        """Return (outputs, gradients, new auxiliary states) of a batch.
 
         Outputs of the micro-batches are joined along axis 0. placement: each of them is split over its devices.
         Raises TrainingError where the batch cannot be split.
@@ -79,7 +79,7 @@ class Accumulation:
         return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, new_aux
 
     def reduction_of(self, program: GradientProgram, arrays: Arrays, rows: int) -> Reduction:
-        """How the gradients of a batch's parts combine. arrays: all arguments, with a part of so many rows.
+        """Return how the gradients of a batch's parts combine. arrays: all arguments, with a part of so many rows.
 
         Raises TrainingError where it cannot be told.
         """
@@ -87,7 +87,7 @@ class Accumulation:
 
 
 def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
-    """`accumulate=` of the Trainer. Raises TrainingError."""
+    """Parse `accumulate=` of the Trainer. Raises TrainingError."""
     count_given, reduction = value if isinstance(value, tuple | list) and len(value) == 2 else (value, None)
     try:
         count = whole_number(count_given)
@@ -100,7 +100,7 @@ def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
 
 
 def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int) -> Reduction:
-    """Whether the loss heads sum over the batch or average over it. Raises TrainingError where it cannot be told."""
+    """Return whether the loss heads sum over the batch or average over it. Raises TrainingError where that is open."""
     _, output_shapes, _ = symbol.infer_shape_partial(**shapes)
     reductions: dict[str, Reduction] = {}
     for entry, name, shape in zip(symbol.outputs, symbol.list_outputs(), output_shapes, strict=True):

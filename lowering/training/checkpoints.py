@@ -235,7 +235,7 @@ class Checkpoints:
 
     @property
     def _held(self) -> bool:
-        """Whether this run has the directory: process 0 for all of its processes."""
+        """Return whether this run has the directory: process 0 for all of its processes."""
         return self._lock.held if jax.process_index() == 0 else self._shares
 
     def _let_go(self) -> None:
@@ -292,7 +292,7 @@ class Checkpoints:
             raise error
 
     def _failed(self, error: BaseException) -> CheckpointError:
-        """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
+        """Return the error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
         step, self._saving = self._saving, None
         if jax.process_count() == 1:  # the others would not open it again
             self._open_again()
@@ -320,7 +320,7 @@ def _take_room(file: int, size: int) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The system's message for an error, or else the beginning of Orbax's."""
+    """Return the system's message for an error, or else the beginning of Orbax's."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__
@@ -337,7 +337,7 @@ def _plain(leaf: Any) -> jax.Array:
 
 
 def _tree(state: TrainState) -> dict[str, Any]:
-    """A state as dicts of arrays by name, which is what is stored."""
+    """Return a state as dicts of arrays by name, which is what is stored."""
     optimizer, _ = jax.tree_util.tree_flatten_with_path(state.opt_state)
     return {
         "params": dict(state.params),
@@ -350,7 +350,7 @@ def _tree(state: TrainState) -> dict[str, Any]:
 
 
 def _state(tree: Mapping[str, Any], like: TrainState | None, impl: str | None) -> TrainState:
-    """The state of a stored tree."""
+    """Return the state of a stored tree."""
     opt_state = tree["opt_state"]
     if like is not None:
         leaves, structure = jax.tree_util.tree_flatten_with_path(like.opt_state)
@@ -365,7 +365,7 @@ def _state(tree: Mapping[str, Any], like: TrainState | None, impl: str | None) -
 
 
 def _listed(tree: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """(path, array) of everything in a tree: `params.fc1_weight`, `step`."""
+    """Return (path, array) of everything in a tree: `params.fc1_weight`, `step`."""
     rows: list[tuple[str, Any]] = []
     for part, value in tree.items():
         rows += [(f"{part}.{n}", leaf) for n, leaf in value.items()] if isinstance(value, dict) else [(part, value)]

@@ -25,7 +25,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 @dataclass(frozen=True)
 class Numbered:
-    """An input that numbers what node `reader`, of operator op, has `count` of. ignored: a value that is skipped."""
+    """Is an input that numbers what node `reader`, of operator op, has `count` of. ignored: a value that is skipped."""
 
     name: str
     reader: str
@@ -35,7 +35,7 @@ class Numbered:
 
 
 class Numbers:
-    """The inputs of a symbol, among those named, that number something: one place for each operator that reads one."""
+    """Represents the inputs of a symbol, among those named, that number something: one place for each reader."""
 
     def __init__(self, symbol: Symbol, names: Iterable[str]):
         self._symbol = symbol
@@ -53,7 +53,7 @@ class Numbers:
         return len(self._reads)
 
     def of_batch(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
-        """The `Numbered` input of each place in batches of these shapes; None where any number is allowed."""
+        """Return the `Numbered` input of each place in batches of these shapes; None where any number is allowed."""
         if not self._reads:
             return []
         try:
@@ -76,7 +76,7 @@ class Numbers:
 
 
 def first_outside(numbered: Numbered, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(whether a value is no number of what is there, its place in the flattened array, the value), on the device."""
+    """Return (whether a value numbers nothing, its place in the flattened array, the value), on the device."""
     flat = jnp.ravel(values)
     wide = flat.astype(jnp.promote_types(flat.dtype, jnp.float32))
     wrong = ~((wide >= 0) & (wide < numbered.count))  # NaN, too
@@ -87,7 +87,7 @@ def first_outside(numbered: Numbered, values: jax.Array) -> tuple[jax.Array, jax
 
 
 def _origin(entry: NodeEntry) -> Node:
-    """The node whose values an entry has: back through operators that only arrange them."""
+    """Return the node whose values an entry has: back through operators that only arrange them."""
     node = entry.node
     while TSameValues.get(node.op) and node.inputs:
         node = node.inputs[0].node

@@ -73,7 +73,7 @@ class Batches:
             self.shard = self._checked_shard(self.shard)
 
     def _checked_shard(self, shard: Any) -> tuple[int, int]:
-        """(index, count). Raises TrainingError for what is no part, and for batches that have no equal parts."""
+        """Return (index, count). Raises TrainingError for what is no part, and for batches that have no equal parts."""
         try:
             index, count = map(whole_number, shard)
         except (TypeError, ValueError):
@@ -93,7 +93,7 @@ class Batches:
         return index, count
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return self.num_rows // self.batch_size if self.last == "drop" else -(-self.num_rows // self.batch_size)
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
@@ -124,7 +124,7 @@ class Batches:
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    """NumPy's arrays as they are, for a file is read batch by batch; masked ones are refused."""
+    """Return NumPy's arrays as they are, for a file is read batch by batch; masked ones are refused."""
     if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
         return value
     return np.asarray(as_array(value, name, TrainingError))

@@ -18,8 +18,8 @@ from symjax_nnvm.tables import lines_html
 
 @dataclass(frozen=True)
 class NonFinite:
-    """A value with elements that are not finite. node: its name; op: the operator's, None for an input, a parameter or
-    a state. output: which of the node's. nans, infinities: how many of its `size` elements."""
+    """Reports a value with elements that are not finite. node: its name; op: the operator's, None for an input, a
+    parameter or a state. output: which of the node's. nans, infinities: how many of its `size` elements."""
 
     node: str
     op: str | None
@@ -35,14 +35,14 @@ class NonFinite:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The nodes that numbers that are not finite come from, in running order: forward, then backward if that ran, too.
-    Empty: all is finite."""
+    """Holds the nodes that numbers that are not finite come from, in running order: forward, then backward if that ran,
+    too. Empty: all is finite."""
 
     origins: tuple[NonFinite, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every number is finite."""
+        """Return whether every number is finite."""
         return not self.origins
 
     def __str__(self) -> str:
@@ -90,7 +90,8 @@ def _look(
     state: TrainState,
     batch: Any,
 ) -> Diagnosis:
-    """The nodes whose inputs are finite and whose outputs are not. evaluate: the environment, of state and batch."""
+    """Return the nodes whose inputs are finite and whose outputs are not. evaluate: the environment, of state and
+    batch."""
     sizes: dict[int, int] = {}
 
     @jax.jit

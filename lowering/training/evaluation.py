@@ -28,7 +28,7 @@ _RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lo
 
 
 class Evaluation:
-    """A network in test mode: no dropout, moving statistics, nothing updated.
+    """Runs a network in test mode: no dropout, moving statistics, nothing updated.
 
     Every batch runs at its own length, and padding is cut off before, so that each row counts once in every
     network; a last batch of another length costs one more compilation.
@@ -51,7 +51,7 @@ class Evaluation:
         return self._program.bind(self._with_labels(args), aux)
 
     def _with_labels(self, args: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """Labels that were not given are zeros: outputs of loss heads do not depend on them."""
+        """Return the batch with zeros for labels that were not given: outputs of loss heads do not depend on them."""
         missing = [name for name in self._inputs.labels if name not in args]
         if not missing:
             return args
@@ -67,7 +67,7 @@ class Evaluation:
         return args | {name: jnp.zeros(known[name], self._inputs.dtypes[name]) for name in missing}
 
     def _outputs(self, state: TrainState, batch: Any) -> tuple[list[jax.Array], jax.Array]:
-        """The outputs for one batch, and their rows that are not finite."""
+        """Return the outputs for one batch, and their rows that are not finite."""
         return self._forward(state.params, state.frozen, state.aux, state.key, batch)
 
     def _diagnose(self, state: TrainState, batch: Any) -> Diagnosis:
@@ -77,8 +77,8 @@ class Evaluation:
         return diagnose_forward(self._program, bind, state, batch)
 
     def evaluate(self, state: TrainState, data: Iterable[Any], tracker: Tracker) -> dict[str, float]:
-        """Metrics by name over all batches. Raises TrainingError when there are none; warns of outputs that are not
-        finite."""
+        """Return metrics by name over all batches. Raises TrainingError when there are none; warns of outputs that are
+        not finite."""
         watch = FiniteWatch(self._symbol.list_outputs())
         seen = 0
         for batch, size in self._batches(data):
@@ -92,7 +92,7 @@ class Evaluation:
         return tracker.results()
 
     def predict(self, state: TrainState, data: Iterable[Any]) -> list[np.ndarray]:
-        """Every output over all batches, joined along axis 0. Warns of outputs that are not finite."""
+        """Return every output over all batches, joined along axis 0. Warns of outputs that are not finite."""
         watch = FiniteWatch(self._symbol.list_outputs())
         outputs_of_batches: list[list[Any]] = []
         for batch, size in self._batches(data):
@@ -107,7 +107,7 @@ class Evaluation:
         return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*outputs_of_batches, strict=True)]
 
     def _rows(self, batch: dict[str, Any]) -> int:
-        """Rows of a batch. Raises TrainingError for a batch of what are no arrays."""
+        """Return the number of rows of a batch. Raises TrainingError for a batch of what are no arrays."""
         shape = next((np.shape(value) for value in batch.values()), ())
         if not shape:
             got = ", ".join(f"{name} {type(value).__name__}" for name, value in batch.items()) or "nothing"
@@ -116,7 +116,7 @@ class Evaluation:
         return shape[0]
 
     def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Batches without padding, placed on the devices, and their numbers of rows."""
+        """Yield batches without padding, placed on the devices, and their numbers of rows."""
         one = isinstance(data, Mapping) or hasattr(data, "shape")  # one array, or dict, is one batch
         rows = getattr(data, "rows", None)
         if not one and not may_be_iterated(data):

@@ -18,7 +18,7 @@ _IN_QUEUE = 2
 
 
 def rows_not_finite(outputs: Sequence[jax.Array]) -> jax.Array:
-    """(outputs, 2) int32: the first row with a number that is not finite, and how many such rows there are."""
+    """Return (outputs, 2) int32: the first row with a number that is not finite, and how many such rows there are."""
 
     def first_bad_row(output: jax.Array) -> jax.Array:
         if not jnp.issubdtype(output.dtype, jnp.floating) or not output.size:
@@ -41,7 +41,7 @@ class FiniteWatch:
         self._first: tuple[Any, int, int] | None = None  # batch, output, row among all
 
     def add(self, batch: Any, rows: int, finite: jax.Array) -> None:
-        """A batch of so many rows, and what was found in its outputs."""
+        """Add a batch of so many rows, and what was found in its outputs."""
         self._waiting.append((batch, rows, finite))
         if len(self._waiting) > _IN_QUEUE:
             self._look()
@@ -56,7 +56,7 @@ class FiniteWatch:
         self._rows += rows
 
     def finish(self, what: str, diagnose: Callable[[Any], Any]) -> None:
-        """Warn of outputs that were not finite, with the node where it begins: `diagnose` of the first such batch."""
+        """Warn about outputs that are not finite, with the node where it begins: `diagnose` of the first such batch."""
         while self._waiting:
             self._look()
         if self._first is None:

@@ -36,18 +36,18 @@ CheckFinite = Literal["interval", "step"] | None
 
 
 class Driven(Protocol):
-    """The part of `Trainer` that a run uses."""
+    """Describes the part of `Trainer` that a run uses."""
 
     state: TrainState | None
 
     @property
     def inputs(self) -> Inputs:
-        """Which arguments come with the batches."""
+        """Return which arguments come with the batches."""
         ...
 
     @property
     def placement(self) -> Placement:
-        """The placement of batches."""
+        """Return the placement of batches."""
         ...
 
     def require_state(self) -> TrainState:
@@ -59,25 +59,25 @@ class Driven(Protocol):
         ...
 
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
-        """Metrics of the network, at their start."""
+        """Return metrics of the network, at their start."""
         ...
 
     def evaluate(self, data: Iterable[Any], metrics: Any) -> dict[str, float]:
-        """Metrics over all batches, in test mode."""
+        """Return metrics over all batches, in test mode."""
         ...
 
     def diagnose(self, batch: Any) -> object:
-        """The nodes that turn finite numbers into others, printed as lines."""
+        """Return the nodes that turn finite numbers into others, printed as lines."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """Facts that distinguish this run from others."""
+        """Return facts that distinguish this run from others."""
         ...
 
 
 @dataclass
 class Run:
-    """One call of `fit`; see `Trainer.fit` for the arguments."""
+    """Represents one call of `fit`; see `Trainer.fit` for the arguments."""
 
     trainer: Driven
     data: Iterable[Any]
@@ -177,7 +177,7 @@ class Run:
 
     @contextmanager
     def _all_written(self) -> Iterator[None]:
-        """A run that is interrupted leaves no save in the air, unless a process is lost that has a part in it."""
+        """Let a run that is interrupted leave no save in the air, unless a process is lost that has a part in it."""
         try:
             try:
                 yield
@@ -191,7 +191,7 @@ class Run:
             raise
 
     def _epoch(self, epoch: int, start: int) -> bool:
-        """One epoch from a batch on; whether a callback asked to stop."""
+        """Run one epoch from a batch on, and return whether a callback asked to stop."""
         began, number = time.perf_counter(), start
         stopped = False
         self._start = start
@@ -228,7 +228,7 @@ class Run:
         return outputs
 
     def _on_device(self, item: Any) -> dict[str, Any]:
-        """A batch on the devices: once, for the step and the metrics."""
+        """Return a batch on the devices: once, for the step and the metrics."""
         batch = self.trainer.inputs.as_batch(item)
         placed = put_batch(self.trainer.placement, batch, whole=gives_whole(self.data))
         return jax.device_put(placed) if self.trainer.placement.mesh is None else placed
@@ -266,8 +266,8 @@ class Run:
         return f"epoch {epoch} ({epoch + 1} of {self.epochs})  {listed}"
 
     def _is_time(self) -> bool:
-        """Whether half a second has passed since the last look; of several processes all say so after the same step:
-        one that ends with what it sees must not leave the others waiting."""
+        """Return whether half a second has passed since the last look; of several processes all say so after the same
+        step: one that ends with what it sees must not leave the others waiting."""
         passed = time.perf_counter() - self._last_look
         if self._team.size == 1:
             return passed >= LOOK_EVERY
@@ -345,7 +345,7 @@ class Run:
 
 
 def _listed(callbacks: Any) -> list[Any]:
-    """Callbacks, of one, of several, or of None."""
+    """Return callbacks, of one, of several, or of None."""
     if callbacks is None:
         return []
     one = hasattr(callbacks, "on_step_end") or hasattr(callbacks, "on_epoch_end")

@@ -19,7 +19,7 @@ Batch = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a network. dtypes: of each, by name, as inferred; batches are cast to them on the device.
+    """Describes the inputs of a network. dtypes: of each, by name, as inferred; batches are cast to them on the device.
 
     The batch is axis 0 of the first data array.
     """
@@ -30,11 +30,11 @@ class Inputs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Data, then labels."""
+        """Return data, then labels."""
         return self.data + self.labels
 
     def as_batch(self, item: Any) -> dict[str, Any]:
-        """A batch by argument name, from a dict, from (data, label), or from the data alone.
+        """Return a batch by argument name, from a dict, from (data, label), or from the data alone.
 
         data and label may be arrays, or lists of arrays in the order of the names. Each is had as `as_array` has it.
         Raises TrainingError, for lists of numbers, too.
@@ -64,7 +64,7 @@ class Inputs:
         return batch
 
     def prepare(self, batch: Batch, *, labels_needed: bool = True) -> dict[str, jax.Array]:
-        """A batch, checked and cast. Run while tracing, so it costs nothing per step. Raises TrainingError."""
+        """Return a batch, checked and cast. Run while tracing, so it costs nothing per step. Raises TrainingError."""
         unknown = [name for name in batch if name not in self.names]
         missing = [name for name in self.data if name not in batch]
         missing_labels = [name for name in self.labels if name not in batch] if labels_needed else []
@@ -114,7 +114,7 @@ def _array(name: str, value: Any) -> Any:
 
 
 def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence[str] | None) -> Inputs:
-    """The inputs of a symbol. label_names: default the arguments that end in "label". Raises TrainingError."""
+    """Return the inputs of a symbol. label_names: default the arguments that end in "label". Raises TrainingError."""
     arguments = symbol.list_arguments()
     data = (data_names,) if isinstance(data_names, str) else tuple(data_names)
     if label_names is None:

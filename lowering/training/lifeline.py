@@ -35,7 +35,7 @@ _connected = False
 
 
 def coordinator() -> Any:
-    """JAX's client of the store that all processes share, or None."""
+    """Return JAX's client of the store that all processes share, or None."""
     return getattr(distributed_state(), "client", None)
 
 
@@ -55,7 +55,7 @@ def connect_to_coordinator(rank: int, world_size: int, last_words: Callable[[str
 
 
 def describe_process() -> str:
-    """This process as the messages of other processes name it."""
+    """Return this process as the messages of other processes name it."""
     return f"pid {os.getpid()} on {socket.gethostname()}"
 
 

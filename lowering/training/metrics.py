@@ -35,7 +35,7 @@ class Metric:
     output_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
 
-    def of(
+    def select(
         self,
         output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
@@ -48,7 +48,7 @@ class Metric:
 
 
 def make_metric(metric: Any) -> Metric:
-    """A metric from its name, from a Metric, or from a triple (init, update, result). Raises TrainingError."""
+    """Return a metric from its name, from a Metric, or from a triple (init, update, result). Raises TrainingError."""
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
@@ -66,7 +66,7 @@ def make_metric(metric: Any) -> Metric:
 
 
 def make_metrics(metrics: Any) -> list[Metric]:
-    """The metrics of one that `make_metric` takes, of any iterable of such, or of None. Raises TrainingError."""
+    """Return the metrics of one that `make_metric` takes, of any iterable of such, or of None. Raises TrainingError."""
     if metrics is None:
         return []
     if isinstance(metrics, Metric | str | Mapping) or _is_triple(metrics) or not isinstance(metrics, Iterable):
@@ -101,7 +101,7 @@ def _mean(state: Mapping[str, Any]) -> float:
 
 
 def _averaged(name: str, term: Callable[[Array, Array], tuple[Array, Any]]) -> Metric:
-    """The mean over everything seen; term: (label, output) → (sum, count)."""
+    """Return the mean over everything seen; term: (label, output) → (sum, count)."""
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for label, output in _pairs(name, labels, outputs):
@@ -122,7 +122,7 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
             f"Metric {name!r} compares each label with one output",
             expected=f"{len(labels)} outputs",
             got=len(outputs),
-            fix="Choose which: metrics.accuracy().of(output_names=[...], label_names=[...]).",
+            fix="Choose which: metrics.accuracy().select(output_names=[...], label_names=[...]).",
         )
     return list(zip(labels, outputs, strict=True))
 
@@ -131,7 +131,7 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
 
 
 def accuracy(axis: int = 1) -> Metric:
-    """Share of the labels that are the class of the largest output along an axis.
+    """Measure the share of the labels that are the class of the largest output along an axis.
 
     label (n, …): class numbers. output: probabilities with the classes along the axis, or class numbers, of the
     label's shape.
@@ -146,7 +146,7 @@ def accuracy(axis: int = 1) -> Metric:
 
 
 def top_k_accuracy(top_k: int) -> Metric:
-    """Share of the labels that are among the top_k largest outputs. label (n,), output (n, classes)."""
+    """Measure the share of the labels that are among the top_k largest outputs. label (n,), output (n, classes)."""
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
         if output.ndim != 2:
@@ -159,7 +159,7 @@ def top_k_accuracy(top_k: int) -> Metric:
 
 
 def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
-    """Mean of -log(p + eps), p being the probability of the label. label (n,), output (n, classes)."""
+    """Measure the mean of -log(p + eps), p being the probability of the label. label (n,), output (n, classes)."""
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
         picked = _probability(name, label, output, axis=-1)
@@ -169,12 +169,12 @@ def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
 
 
 def nll_loss(eps: float = 1e-12) -> Metric:
-    """Negative log-likelihood: as cross_entropy, under its other name."""
+    """Measure negative log-likelihood: as cross_entropy, under its other name."""
     return cross_entropy(eps, "nll-loss")
 
 
 def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
-    """exp of the mean of -log p over the labels that are not ignore_label. output: classes along the axis."""
+    """Measure exp of the mean of -log p over the labels that are not ignore_label. output: classes along the axis."""
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for label, output in _pairs("perplexity", labels, outputs):
@@ -188,7 +188,7 @@ def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
 
 
 def _probability(name: str, label: Array, output: Array, axis: int) -> Array:
-    """The probability of each label, flat, in float32."""
+    """Return the probability of each label, flat, in float32."""
     rows = jnp.moveaxis(output.astype(jnp.float32), axis, -1)
     rows = rows.reshape(-1, rows.shape[-1])
     _check_size(name, label, rows[:, 0])
@@ -205,12 +205,12 @@ def _check_size(name: str, label: Array, chosen: Array) -> None:
 
 
 def f1(average: str = "macro") -> Metric:
-    """F1 of class 1 against class 0. "macro": the mean of the batches' F1; "micro": that of everything together."""
+    """Measure F1 of class 1 against class 0. "macro": the mean of the batches' F1; "micro": that of all together."""
     return _binary("f1", _f1, average)
 
 
 def mcc(average: str = "macro") -> Metric:
-    """Matthews' correlation coefficient of two classes; average as for `f1`."""
+    """Measure Matthews' correlation coefficient of two classes; average as for `f1`."""
     return _binary("mcc", _mcc, average)
 
 
@@ -219,15 +219,15 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
         raise TrainingError(f"Wrong average of {name}", expected="'macro' or 'micro'", got=repr(average))
 
     def counts(label: Array, output: Array) -> Array:
-        """True positives, false positives, false negatives, true negatives."""
+        """Return true positives, false positives, false negatives, true negatives."""
         positive, chosen = label.astype(jnp.int32).ravel() == 1, jnp.argmax(output, axis=1).ravel() == 1
         _check_size(name, label, chosen)
         cells = (chosen & positive, chosen & ~positive, ~chosen & positive, ~chosen & ~positive)
         return jnp.stack([jnp.sum(cell) for cell in cells]).astype(jnp.float32)
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
-        found = sum((counts(label, output) for label, output in _pairs(name, labels, outputs)), jnp.zeros(4))
-        return _add(state, score(found), 1) if average == "macro" else state + found
+        totals = sum((counts(label, output) for label, output in _pairs(name, labels, outputs)), jnp.zeros(4))
+        return _add(state, score(totals), 1) if average == "macro" else state + totals
 
     if average == "macro":
         return Metric(name, _start, update, _mean)
@@ -254,17 +254,17 @@ def _mcc(counts: Array) -> Array:
 
 
 def mae() -> Metric:
-    """Mean of |label - output| over all elements."""
+    """Measure the mean of |label - output| over all elements."""
     return _averaged("mae", lambda label, output: _errors(label, output, jnp.abs))
 
 
 def mse() -> Metric:
-    """Mean of (label - output)² over all elements."""
+    """Measure the mean of (label - output)² over all elements."""
     return _averaged("mse", lambda label, output: _errors(label, output, jnp.square))
 
 
 def rmse() -> Metric:
-    """Mean of the batches' √mean (label - output)², weighed with their lengths."""
+    """Measure the mean of the batches' √mean (label - output)², weighed with their lengths."""
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
         total, count = _errors(label, output, jnp.square)
@@ -280,7 +280,7 @@ def _errors(label: Array, output: Array, of: Callable[[Array], Array]) -> tuple[
 
 
 def loss() -> Metric:
-    """Mean of all elements of the outputs: for networks whose outputs are losses."""
+    """Measure the mean of all elements of the outputs: for networks whose outputs are losses."""
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for output in outputs:

@@ -22,17 +22,17 @@ Arrays = dict[str, jax.Array]
 
 
 def put_whole(placement: Placement, array: jax.Array) -> jax.Array:
-    """An array, or a PRNG key, that every device has."""
+    """Return an array, or a PRNG key, that every device has."""
     if placement.mesh is None:
         return array
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-        data = place(jax.random.key_data(array), placement.of())
+        data = place(jax.random.key_data(array), placement.sharding())
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
-    return place(array, placement.of())
+    return place(array, placement.sharding())
 
 
 def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
-    """A value of a state, in memory of its own, since a step consumes it.
+    """Return a value of a state, in memory of its own, since a step consumes it.
 
     Where the dtype is the value's own there is nothing to compute: `jnp.array` compiles a program for each shape.
     """
@@ -45,7 +45,7 @@ def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
 
 
 def first_optimizer_state(placement: Placement, init: Any, params: Arrays) -> Any:
-    """The optimiser's first state, of which no device makes more than it holds."""
+    """Return the optimiser's first state, of which no device makes more than it holds."""
     if placement.mesh is None:
         return init(params)
     shardings = _slot_shardings(placement, jax.eval_shape(init, params), params)
@@ -53,11 +53,11 @@ def first_optimizer_state(placement: Placement, init: Any, params: Arrays) -> An
 
 
 def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
-    """Whole arrays, one after the other; with several processes in the first of them alone, and no values in the
+    """Return whole arrays, one after the other; with several processes in the first of them alone, and no values in the
     others, which must ask, too."""
     if placement.processes == 1:
         return jax.device_get(dict(arrays))
-    gather = jax.jit(lambda array: array, out_shardings=placement.of())
+    gather = jax.jit(lambda array: array, out_shardings=placement.sharding())
     whole = ((name, gather(array)) for name, array in arrays.items())
     return {name: np.asarray(array) for name, array in whole if jax.process_index() == 0}
 
@@ -66,7 +66,7 @@ def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, 
 
 
 def put_batch(placement: Placement, batch: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
-    """A batch on the devices. With several processes each gives its rows; whole: each gives the whole batch.
+    """Return a batch on the devices. With several processes each gives its rows; whole: each gives the whole batch.
 
     An array without axes is left for `Inputs.prepare` to tell of.
     """
@@ -78,7 +78,7 @@ def put_batch(placement: Placement, batch: Mapping[str, Any], *, whole: bool = F
 def _put_rows(placement: Placement, name: str, value: Any, whole: bool) -> jax.Array:
     if whole or placement.processes == 1 or (isinstance(value, jax.Array) and not value.is_fully_addressable):
         return place(value, placement.batch(value.shape[0]))
-    split = placement.of(placement.data_axis)
+    split = placement.sharding(placement.data_axis)
     try:
         return jax.make_array_from_process_local_data(split, np.asarray(value))
     except ValueError as error:
@@ -92,7 +92,7 @@ def _put_rows(placement: Placement, name: str, value: Any, whole: bool) -> jax.A
 
 
 def gives_whole(data: Any) -> bool:
-    """Whether each process gets whole batches of this data: of `Batches` that is not told its share."""
+    """Return whether each process gets whole batches of this data: of `Batches` that is not told its share."""
     return getattr(data, "shard", data) is None
 
 
@@ -100,15 +100,15 @@ def gives_whole(data: Any) -> bool:
 
 
 def split_batch(placement: Placement, arrays: Mapping[str, jax.Array], axis: int = 0) -> Arrays:
-    """Traced arrays, split over the data axes along one of theirs that can be."""
+    """Return traced arrays, split over the data axes along one of theirs that can be."""
     if placement.mesh is None:
         return dict(arrays)
     specs = {name: placement.batch(array.shape[axis]).spec for name, array in arrays.items()}
-    return {n: constrained(array, placement.of(*(None,) * axis, *specs[n])) for n, array in arrays.items()}
+    return {n: constrained(array, placement.sharding(*(None,) * axis, *specs[n])) for n, array in arrays.items()}
 
 
 def split_for_update(placement: Placement, params: Arrays, grads: Arrays) -> tuple[Arrays, Arrays]:
-    """Parameters and gradients split as the optimiser's arrays are, so that each device updates its own part."""
+    """Return parameters and gradients split as the optimiser's arrays are, so that each device updates its own part."""
     if placement.mesh is None:
         return params, grads
     shardings = placement.optimizer_slots(_shapes(params))
@@ -119,7 +119,7 @@ def split_for_update(placement: Placement, params: Arrays, grads: Arrays) -> tup
 
 
 def settled(placement: Placement, state: TrainState) -> TrainState:
-    """The state that a step ends with, split as the one was that it began with."""
+    """Return the state that a step ends with, split as the one was that it began with."""
     if placement.mesh is None:
         return state
     arguments = placement.parameters(_shapes({**state.params, **state.frozen}))
@@ -135,20 +135,20 @@ def settled(placement: Placement, state: TrainState) -> TrainState:
 
 
 def _slot_shardings(placement: Placement, opt_state: Any, params: Mapping[str, Any]) -> Any:
-    """The shardings of the arrays of an optimiser's state: as the parameter on whose path they are, along each axis
-    that they have as it does."""
+    """Return the shardings of the arrays of an optimiser's state: as the parameter on whose path they are, along each
+    axis that they have as it does."""
     shapes = _shapes(params)
     slots = placement.optimizer_slots(shapes)
 
-    def of(path: Any, leaf: Any) -> Any:
+    def slot_sharding(path: Any, leaf: Any) -> Any:
         names = (key.key for key in path if isinstance(key, jax.tree_util.DictKey))
         name = next((name for name in names if name in shapes), None)
         if name is None or len(leaf.shape) != len(shapes[name]):
-            return placement.of()
+            return placement.sharding()
         axes = enumerate(slots[name].spec)
-        return placement.of(*(axis if leaf.shape[i] == shapes[name][i] else None for i, axis in axes))
+        return placement.sharding(*(axis if leaf.shape[i] == shapes[name][i] else None for i, axis in axes))
 
-    return jax.tree_util.tree_map_with_path(of, opt_state)
+    return jax.tree_util.tree_map_with_path(slot_sharding, opt_state)
 
 
 def _shapes(arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -66,8 +66,8 @@ _ends_at_once = False
 
 
 class Team:
-    """The processes of one call of `fit`: a context in which an error of the network becomes a TrainingError that names
-    the lost process. A team of one process does nothing.
+    """Represents the processes of one call of `fit`: a context in which an error of the network becomes a TrainingError
+    that names the lost process. A team of one process does nothing.
 
     exits: whether this process may be ended where no error can be raised.
     """
@@ -83,16 +83,16 @@ class Team:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that shows progress and writes what is written once."""
+        """Return whether this is the process that shows progress and writes what is written once."""
         return self.me == 0
 
     def largest(self, number: int) -> int:
         """The largest of the processes' numbers; every process must ask at the same step."""
         if self.size == 1:
             return number
-        mesh, whole = self._placement.mesh, self._placement.of()
+        mesh, whole = self._placement.mesh, self._placement.sharding()
         assert mesh is not None  # or there would be one process
-        each = self._placement.of(mesh.axis_names)
+        each = self._placement.sharding(mesh.axis_names)
         given = jax.make_array_from_callback((mesh.size,), each, lambda _: np.full(1, number, np.int32))
         return int(jax.jit(jnp.max, out_shardings=whole)(given))
 
@@ -132,7 +132,7 @@ class Team:
         self._publish("ended", f"{type(error).__name__}: {str(error)[:500]}")
 
     def broken_by(self, error: BaseException | None) -> bool:
-        """Whether an error is the network's: the processes can do nothing together any more."""
+        """Return whether an error is the network's: the processes can do nothing together any more."""
         return self.size > 1 and is_of_network(error)
 
     def check_alive(self) -> None:
@@ -153,7 +153,7 @@ class Team:
     # -- naming the lost process ---------------------------------------------------------------------------------------
 
     def _failure(self, text: str) -> TrainingError:
-        """The error for a collective operation that failed with this text."""
+        """Return the error for a collective operation that failed with this text."""
         first_line = text.rpartition("computation: ")[2].splitlines()[0][:200]
         try:
             verdict = self._verdict()
@@ -176,7 +176,7 @@ class Team:
                         _leave(self.me, self.size)
 
     def _verdict(self) -> str:
-        """The message that names the lost process: the first one that any process published."""
+        """Return the message that names the lost process: the first one that any process published."""
         self._publish("noticed", "")
         began = time.monotonic()
         alone_since: float | None = None
@@ -211,13 +211,13 @@ class Team:
             coordinator().key_value_set(f"{self._run}/{topic}/{key}", text or "-", overwrite)
 
     def _published(self, topic: str) -> dict[int, str]:
-        """The texts that processes have stored, by process."""
+        """Return the texts that processes have stored, by process."""
         rows = coordinator().key_value_dir_get(f"{self._run}/{topic}/")
         return {int(key.rpartition("/")[2]): text for key, text in rows}
 
 
 def is_of_network(error: BaseException | None) -> bool:
-    """Whether an error says that a collective operation of several processes failed."""
+    """Return whether an error says that a collective operation of several processes failed."""
     if isinstance(error, jax.errors.JaxRuntimeError):
         return _CONNECTION.search(str(error)) is not None
     ours = isinstance(error, NNVMError)
@@ -225,13 +225,13 @@ def is_of_network(error: BaseException | None) -> bool:
 
 
 def _last_line(verdict: str) -> str:
-    """The TrainingError of a verdict, as the last line of a traceback prints it."""
+    """Return the TrainingError of a verdict, as the last line of a traceback prints it."""
     error = TrainingError(verdict, fix=_AGAIN)
     return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
 
 
 def run_in_daemon(function: Callable[[], T], while_waiting: Callable[[], None] | None = None) -> T:
-    """The result of a function that runs in a daemon thread.
+    """Return the result of a function that runs in a daemon thread.
 
     Threads that the function starts are daemons then, too, and the interpreter does not wait for them when it exits.
     while_waiting: called every second; an error that it raises is raised here, and the function is left running.
@@ -319,7 +319,7 @@ def on_first(action: Callable[[], None], what: str) -> None:
 
 
 class Preemption:
-    """A context that handles SIGTERM, which schedulers send before they take a machine: the run ends at a step.
+    """Is a context that handles SIGTERM, which schedulers send before they take a machine: the run ends at a step.
 
     handled: whether a run of one process handles it; runs of several do since `jax.distributed.initialize`.
     """
@@ -343,7 +343,7 @@ class Preemption:
         self._received = True
 
     def reached(self, step: int) -> bool:
-        """Whether the run is to end before this step; several processes give the same answer for a step."""
+        """Return whether the run is to end before this step; several processes give the same answer for a step."""
         if self._team.size == 1:
             return self._received
         enabled = getattr(jax.config, "jax_enable_preemption_service", False)

@@ -36,7 +36,7 @@ _HELD: WeakValueDictionary[str, RunLock] = WeakValueDictionary()
 
 
 class RunLock:
-    """The lock of a folder, which one object of one process holds at a time; let go of when the object goes."""
+    """Is the lock of a folder, which one object of one process holds at a time; let go of when the object goes."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -47,7 +47,7 @@ class RunLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds it, in this process."""
+        """Return whether this object holds it, in this process."""
         return self._close is not None and self._process == os.getpid()
 
     def take(self, about: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ def _lock(descriptor: int) -> dict[str, Any] | None:
 
 
 def _read_holder(text: bytes) -> dict[str, Any]:
-    """The description that the holder wrote; empty where it is cut off."""
+    """Return the description that the holder wrote; empty where it is cut off."""
     try:
         holder = json.loads(text)
     except (ValueError, RecursionError):

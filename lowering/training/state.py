@@ -9,7 +9,7 @@ import jax
 
 
 def described(array: Any) -> str:
-    """`float32[4,3]`: an array in a text that is read by people."""
+    """Return `float32[4,3]`: an array in a text that is read by people."""
     return f"{array.dtype.name if hasattr(array.dtype, 'name') else array.dtype}{list(array.shape)}".replace(" ", "")
 
 

@@ -37,7 +37,7 @@ def make_step(
     placement: Placement = DEFAULT_PLACEMENT,
     batch_statistics: BatchStatistics = "global",
 ) -> StepFunction:
-    """`step(state, batch) -> (state, outputs)`, not jitted.
+    """Return `step(state, batch) -> (state, outputs)`, not jitted.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
     clip_global_norm: an upper limit of the norm of all rescaled gradients together. placement: of the state,

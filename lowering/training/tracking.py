@@ -20,7 +20,7 @@ _NEVER = np.iinfo(np.int32).max
 
 
 class Tracker:
-    """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
+    """Holds metrics of one network, with their state. `update` starts work on the device; other methods wait for it.
 
     metrics: names, Metrics or triples, one of them, or None. numbers: inputs whose values number classes or rows,
     and are looked at. placement: of batches; what is tracked is whole on every device. Raises TrainingError.
@@ -42,7 +42,7 @@ class Tracker:
         self._output_names = list(output_names)
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
-            raise TrainingError("Two metrics share a name", got=names, fix="Name them: metric.of(name=...).")
+            raise TrainingError("Two metrics share a name", got=names, fix="Name them: metric.select(name=...).")
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)
@@ -87,7 +87,7 @@ class Tracker:
         return new, jnp.where(finite, first_bad, jnp.minimum(first_bad, step)), self._look(outside, step, read)
 
     def _look(self, outside: Any, step: Any, read: dict[str, Any]) -> Any:
-        """The first values that number nothing, this step's included."""
+        """Return the first values that number nothing, this step's included."""
         if not self._numbers:
             return outside
         self._numbered = self._numbers.of_batch({name: array.shape for name, array in read.items()})
@@ -100,7 +100,7 @@ class Tracker:
         return outside
 
     def results(self) -> dict[str, float]:
-        """The metrics so far, by name."""
+        """Return the metrics so far, by name."""
         states = jax.device_get(self._states)
         return {m.name: m.result(state) for m, state in zip(self.metrics, states, strict=True)}
 
@@ -138,7 +138,7 @@ class Tracker:
         )
 
     def saved(self) -> list[Any]:
-        """The metrics' state as plain numbers, exactly."""
+        """Return the metrics' state as plain numbers, exactly."""
         return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(jax.device_get(self._states))]
 
     def restore(self, saved: Sequence[Any]) -> None:

@@ -180,7 +180,7 @@ class Trainer:
     def _first_state(
         self, key: jax.Array, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]
     ) -> TrainState:
-        """The state of values that are given, and drawn ones: each goes to its place before the next is made."""
+        """Return the state of values that are given, and drawn ones: each goes to its place before the next is made."""
         names, states = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
         arg_types, _, aux_types = self.symbol.infer_type_partial()
         wanted = dict(zip([*names, *states], [*arg_types, *aux_types], strict=True))
@@ -241,7 +241,7 @@ class Trainer:
             raise TrainingError(self._misfit(surplus, problems, {**shapes, **args, **aux}))
 
     def _misfit(self, surplus: list[str], problems: list[str], given: Mapping[str, Any]) -> str:
-        """The error for values given to `init` that the network lacks, or that have other shapes."""
+        """Return the error for values given to `init` that the network lacks, or that have other shapes."""
         states = self.symbol.list_auxiliary_states()
         wanted = [*self.wrt, *states]
         every = [*(f"{name} is not in the network" for name in surplus), *problems]
@@ -406,7 +406,7 @@ class Trainer:
 
 
 def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for `init`. Raises TrainingError."""
+    """Return values for `init`. Raises TrainingError."""
     arrays = {name: as_array(value, name, TrainingError) for name, value in given.items()}
     return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in arrays.items()}
 

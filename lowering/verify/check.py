@@ -65,7 +65,7 @@ BatchNorm, which magnifies small weights; a smaller one stays on one side. A wro
 
 
 def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
-    """(largest absolute difference, the same relative to the largest magnitude of `theirs`)."""
+    """Return (largest absolute difference, the same relative to the largest magnitude of `theirs`)."""
     ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     absolute = float(np.max(np.abs(ours - theirs), initial=0.0))
     scale = float(np.max(np.abs(theirs), initial=0.0))
@@ -73,7 +73,7 @@ def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
 
 
 class _Point:
-    """The point at which gradients are compared, and how, in float64: made and used inside `jax.enable_x64`.
+    """Represents the point at which gradients are compared, and how, in float64: made and used inside `jax.enable_x64`.
 
     rtol, fd_rtol: bounds against JAX and against finite differences. finite: whether these are asked, which they are
     not where our own gradient of a node is trusted. seed: of all that is random, and of the key where there is none.
@@ -108,19 +108,19 @@ class _Point:
         self.chosen = {name: self.args[name] for name in self.names}
 
     def value(self, chosen: Arrays, held: Mapping[int, jax.Array] | None = None) -> jax.Array:
-        """The witness's scalar, as a function of the arguments that are differentiated."""
+        """Return the witness's scalar, as a function of the arguments that are differentiated."""
         return self.witness({**self.args, **chosen}, self.aux, self.key, held)
 
     def gradients(self, chosen: Arrays) -> dict[str, jax.Array]:
-        """Ours."""
+        """Return our gradients."""
         return self.program({**self.args, **chosen}, self.aux, self.key, self.heads)[1]
 
     def blocked(self, chosen: Arrays) -> dict[int, jax.Array]:
-        """What no derivative passes through."""
+        """Return what no derivative passes through."""
         return self.witness.blocked({**self.args, **chosen}, self.aux, self.key)
 
     def beside(self) -> _Point:
-        """A point a little beside this one: see `moved`."""
+        """Return a point a little beside this one: see `moved`."""
         other = copy.copy(self)
         keys = jax.random.split(jax.random.key(int(self.rng.integers(1 << 31))), max(1, len(self.names)))
         other.chosen = {name: moved(self.chosen[name], key) for name, key in zip(self.names, keys, strict=False)}
@@ -128,7 +128,7 @@ class _Point:
         return other
 
     def trusting(self, nodes: NodeWitness, findings: Sequence[NodeFinding]) -> _Point:
-        """The same point, where the witness takes our own gradient of the nodes that were found."""
+        """Return the same point, where the witness takes our own gradient of the nodes that were found."""
         if not findings:
             return self
         other = copy.copy(self)
@@ -138,7 +138,7 @@ class _Point:
 
 
 def _proven(point: _Point, compare: Callable[[_Point], R], rows: str) -> R:
-    """The report at the point. rows: what its rows are of, in the message of GradientsDisagreeError."""
+    """Return the report at the point. rows: what its rows are of, in the message of GradientsDisagreeError."""
     report = _settled(point, compare)
     if not report.ok:
         wrong = [getattr(row, "argument", i + 1) for i, row in enumerate(report.rows) if not row.ok]
@@ -147,7 +147,7 @@ def _proven(point: _Point, compare: Callable[[_Point], R], rows: str) -> R:
 
 
 def _settled(point: _Point, compare: Callable[[_Point], R]) -> R:
-    """The report at the point; where something differs, with the nodes that make it differ, and off its kinks.
+    """Return the report at the point; where something differs, with the nodes that make it differ, and off its kinks.
 
     A kink is left by moving the point a little. Where a node is at one wherever the point is, or its gradient is meant
     not to be the derivative, our own gradient of that node counts, and all others are held to theirs.
@@ -216,7 +216,7 @@ def check_gradients(
 
 
 def _compare_arguments(point: _Point) -> GradientReport:
-    """A row for each argument."""
+    """Return a row for each argument."""
 
     @jax.jit  # one compilation for all that is computed at the point itself
     def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
@@ -263,7 +263,7 @@ def check_projection(
 
 
 def _compare_directions(point: _Point, watch: Callable[[range], Iterable[int]], directions: int) -> ProjectionReport:
-    """A row for each direction."""
+    """Return a row for each direction."""
     ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
     gradients = {name: np.asarray(ours[name]) for name in point.names}
     scales, size = _scales(gradients)
@@ -300,7 +300,7 @@ def _compare_directions(point: _Point, watch: Callable[[range], Iterable[int]], 
 
 
 def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
-    """(arguments, direction) → the derivative along it: forwards, without any gradient, unless ours is trusted."""
+    """Give (arguments, direction) → the derivative along it: forwards, without any gradient, unless ours is trusted."""
     if not point.trusted:
         return jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
     gradient = jax.jit(jax.grad(point.value))  # our own gradients run backwards only
@@ -313,7 +313,7 @@ def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
 
 
 def _scales(gradients: Mapping[str, np.ndarray]) -> tuple[dict[str, float], float]:
-    """What each argument's signs are multiplied with, at most 1; and the root mean square of the derivative then."""
+    """Return what each argument's signs are multiplied with, at most 1; and the derivative's root mean square then."""
     norms = {name: float(np.linalg.norm(gradient)) for name, gradient in gradients.items()}
     largest = max(norms.values(), default=0.0)
     weights = {name: max(norm, largest * 1e-3) or 1.0 for name, norm in norms.items()}
@@ -323,14 +323,14 @@ def _scales(gradients: Mapping[str, np.ndarray]) -> tuple[dict[str, float], floa
 
 
 def _noise(value: Any, step: float = _STEP) -> float:
-    """What a difference quotient of values of this order cannot resolve: its own rounding over the step."""
+    """Return what a difference quotient of values of this order cannot resolve: its own rounding over the step."""
     return float(4 * np.finfo(np.float64).eps * (1 + abs(float(value))) / step)
 
 
 def _beside_kinks(
     ours: float, slope: Callable[[float], float], step: float, bound: float
 ) -> tuple[float, float | None]:
-    """(a derivative by finite differences, its step where a smaller one was needed to agree, else None).
+    """Return (a derivative by finite differences, its step where a smaller one was needed to agree, else None).
 
     slope: step → difference quotient. bound: how far from ours it may be. Where none agrees it is that of `step`.
     """
@@ -338,9 +338,9 @@ def _beside_kinks(
     if abs(ours - first) <= bound:
         return first, None
     for part in _SMALLER:
-        found = slope(step * part)
-        if abs(ours - found) <= bound:
-            return found, step * part
+        quotient = slope(step * part)
+        if abs(ours - quotient) <= bound:
+            return quotient, step * part
     return first, None
 
 
@@ -377,7 +377,7 @@ def _row(
 def _finite_differences(
     point: _Point, name: str, grad: jax.Array, phi: Callable[[Arrays], jax.Array], bound: float
 ) -> tuple[np.ndarray, np.ndarray, float | None]:
-    """(derivatives along directions from the gradient, the same from central differences, their least smaller step).
+    """Return (derivatives along directions from the gradient, from central differences, their least smaller step).
 
     bound: what a derivative may differ by, besides the point's bound relative to the largest, before a smaller step is
     tried.
@@ -394,12 +394,12 @@ def _finite_differences(
         d = direction.reshape(x.shape) * step
         return float(phi({**point.chosen, name: x + d}) - phi({**point.chosen, name: x - d})) / (2 * step)
 
-    found = [
+    differences = [
         _beside_kinks(mine, partial(slope, direction=direction), _STEP, allowed)
         for mine, direction in zip(ours.tolist(), directions, strict=True)
     ]
     return (
         ours,
-        np.asarray([value for value, _ in found]),
-        min((step for _, step in found if step is not None), default=None),
+        np.asarray([value for value, _ in differences]),
+        min((step for _, step in differences if step is not None), default=None),
     )

@@ -40,7 +40,7 @@ _STEP = 1e-6
 
 
 def moved(x: jax.Array, key: jax.Array) -> jax.Array:
-    """An array a little beside x: each element goes some way towards the farther end of the range of all elements.
+    """Give an array a little beside x: each element goes some way towards the farther end of the range of all elements.
 
     So numbers that are all positive, or probabilities, stay what they are. Where all elements are equal each goes up
     or down by a thousandth of itself, zeros by a thousandth.
@@ -54,7 +54,7 @@ def moved(x: jax.Array, key: jax.Array) -> jax.Array:
 
 
 class _Alone:
-    """One node of a program by itself, on variables `in0`, `in1`, …. wrt: those that are differentiated.
+    """Represents one node of a program by itself, on variables `in0`, `in1`, …. wrt: those that are differentiated.
 
     used: the outputs that something reads. Raises NNVMError when the node means nothing without its graph.
     """
@@ -72,7 +72,7 @@ class _Alone:
         self.witness = witness(self.symbol, [None] * len(self.used), is_train=is_train)
 
     def split(self, inputs: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arguments, auxiliary states) by name."""
+        """Return (arguments, auxiliary states) by name."""
         values = {f"in{i}": value for i, value in enumerate(inputs)}
         return (
             {name: value for name, value in values.items() if name not in self.states},
@@ -80,11 +80,11 @@ class _Alone:
         )
 
     def gradients(self, inputs: Sequence[Any], key: Any, heads: Sequence[Any]) -> dict[str, jax.Array]:
-        """Ours, by the names of the inputs."""
+        """Return our gradients, by the names of the inputs."""
         return self.program(*self.split(inputs), key, heads)[1]
 
     def compare(self, inputs: Sequence[Any], key: Any, draws: jax.Array, finite: bool) -> dict[str, Any]:
-        """Errors of our gradient as scalars: against JAX's, and along one direction against central differences."""
+        """Return our gradient's errors as scalars: against JAX's, and along a direction against differences."""
         args, aux = self.split(inputs)
         chosen = {name: args[name] for name in self.wrt}
         outputs = list(self.program.run_forward(args, aux, key)[0])
@@ -99,13 +99,13 @@ class _Alone:
             return phi({**args, **at}, aux, key, held)
 
         theirs = jax.grad(value)(chosen)
-        found = {
+        errors = {
             "error": _largest(ours[name] - theirs[name] for name in self.wrt),
             "scale": _largest(theirs[name] for name in self.wrt),
         }
         if finite:
-            found |= self._along_a_direction(chosen, ours, value, phi.blocked(args, aux, key), keys[len(outputs) :])
-        return found
+            errors |= self._along_a_direction(chosen, ours, value, phi.blocked(args, aux, key), keys[len(outputs) :])
+        return errors
 
     def _along_a_direction(self, chosen: Arrays, ours: Arrays, value: Any, held: Any, keys: Any) -> dict[str, Any]:
         # No two elements move alike: where those that tie do, the tie is not noticed.
@@ -126,7 +126,7 @@ def _largest(arrays: Any) -> jax.Array:
 
 
 class NodeWitness:
-    """The nodes of a symbol through which gradients of `wrt` pass, each by itself; made and used in float64.
+    """Holds the nodes of a symbol through which gradients of `wrt` pass, each by itself; made and used in float64.
 
     `examine` compiles one function for all of them, and only when it is called.
     """
@@ -144,8 +144,8 @@ class NodeWitness:
         self._judge = jax.jit(self._compare_all)
 
     def _set_apart(self, env: Sequence[Any]) -> list[_Alone]:
-        """The nodes that gradients pass through, each by itself; env tells which inputs are float arrays."""
-        index, found = self.program.index, []
+        """Return the nodes that gradients pass through, each by itself; env tells which inputs are float arrays."""
+        index, apart = self.program.index, []
         differentiated = {nid for nid in index.input_nodes if self.program.name(nid) in self._wrt}
         for step in self.program.steps:
             node = index.nodes[step.nid]
@@ -164,11 +164,11 @@ class NodeWitness:
             except NNVMError:
                 continue  # a backward operator, whose meaning hangs on the node that it belongs to
             if alone.wrt:
-                found.append(alone)
-        return found
+                apart.append(alone)
+        return apart
 
     def _compare_all(self, values: dict[int, Any], key: Any, draws: Any, beside: Any) -> list[dict[str, Any]]:
-        found = []
+        errors = []
         for number, alone in enumerate(self.nodes):
             own = jax.random.fold_in(draws, number)
             wrt = {int(name[2:]) for name in alone.wrt}
@@ -177,11 +177,11 @@ class NodeWitness:
                 jnp.where(beside, moved(x, jax.random.fold_in(own, i)), x) if i in wrt else x
                 for i, x in enumerate(inputs)
             ]
-            found.append(alone.compare(inputs, key, own, self._finite))
-        return found
+            errors.append(alone.compare(inputs, key, own, self._finite))
+        return errors
 
     def examine(self, args: Arrays, aux: Arrays, key: Any, *, rtol: float, fd_rtol: float) -> list[NodeFinding]:
-        """What differs at this point, node by node, in the order in which the nodes run."""
+        """Return what differs at this point, node by node, in the order in which the nodes run."""
         env = jax.jit(lambda args, aux: self.program.run(self.program.bind(args, aux), key))(args, aux)
         self.nodes = self.nodes or self._set_apart(env)
         if not self.nodes:
@@ -211,7 +211,7 @@ class NodeWitness:
         return findings
 
     def by_ours(self, given: Witness, findings: Sequence[NodeFinding]) -> Witness:
-        """The witness, with our own gradient at the nodes that were found; random ones stay as they are."""
+        """Return the witness, with our own gradient at the nodes that were found; random ones stay as they are."""
         trusted = {finding.node for finding in findings}
         alone = {a.source: a for a in self.nodes if a.source.name in trusted and "key" not in a.step.rule.needs}
         nodes = given.program.index.nodes
@@ -227,7 +227,7 @@ class NodeWitness:
 
 
 def _with_our_gradient(given: LoweringRule, alone: _Alone) -> LoweringRule:
-    """The rule, whose derivative is the operator's own gradient."""
+    """Return the rule, whose derivative is the operator's own gradient."""
 
     def rule(params: Any, *inputs: Any, **extra: Any) -> Any:
         @jax.custom_vjp

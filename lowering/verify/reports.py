@@ -14,7 +14,8 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class NodeFinding:
-    """A node whose gradient is not the derivative at the point. reason: of a deliberate one; else what differs."""
+    """Reports a node whose gradient is not the derivative at the point. reason: of a deliberate one; else what
+    differs."""
 
     node: str
     op: str
@@ -27,7 +28,7 @@ class NodeFinding:
 
 @dataclass(frozen=True)
 class GradientRow:
-    """One argument: differences of our gradient from each witness, absolute and relative to the gradient's scale.
+    """Reports one argument: our gradient's differences from each witness, absolute and relative to its scale.
 
     fd_step: the least step of finite differences where the usual one crosses a kink, else None.
     """
@@ -45,9 +46,9 @@ class GradientRow:
 
 @dataclass(frozen=True)
 class _Report:
-    """rtol, fd_rtol: the bounds, against JAX and against finite differences. nodes: those whose own gradient is not the
-    derivative at the point, where something differed. moved: the rows are of a point beside the given one, off its
-    kinks. trusted: at some of the nodes our own gradient counts."""
+    """Holds the rows of a comparison. rtol, fd_rtol: the bounds, against JAX and against finite differences. nodes:
+    those whose own gradient is not the derivative at the point, where something differed. moved: the rows are of a
+    point beside the given one, off its kinks. trusted: at some of the nodes our own gradient counts."""
 
     rows: tuple[Any, ...]
     rtol: float
@@ -59,11 +60,11 @@ class _Report:
 
     @property
     def ok(self) -> bool:
-        """Whether our gradient agrees with every witness, row by row."""
+        """Return whether our gradient agrees with every witness, row by row."""
         return all(row.ok for row in self.rows)
 
     def _table(self) -> tuple[Sequence[str], list[tuple[str, ...]], list[str]]:
-        """Columns, rows and the lines under them."""
+        """Return columns, rows and the lines under them."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -98,8 +99,8 @@ class GradientReport(_Report):
 
 @dataclass(frozen=True)
 class ProjectionRow:
-    """One direction: the derivative along it by our gradient, by `jax.jvp` and by finite differences, and the errors
-    relative to the size that it has on average.
+    """Reports one direction: the derivative along it by our gradient, by `jax.jvp` and by finite differences, and the
+    errors relative to the size that it has on average.
 
     fd_step: the step of finite differences where the usual one crosses a kink, else None.
     """
@@ -144,7 +145,7 @@ class GradientsDisagreeError(GradientError):
 
 
 def _reasons(report: _Report) -> list[str]:
-    """Lines about the nodes that differ by themselves, the wrong ones first; empty where there are none."""
+    """Return lines about the nodes that differ by themselves, the wrong ones first; empty where there are none."""
     order = ("wrong", "deliberate", "at a kink")
     nodes = sorted(report.nodes, key=lambda finding: order.index(finding.kind))
     lines = [str(finding) for finding in nodes[:_SHOWN]]

@@ -25,7 +25,7 @@ Arrays = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Witness:
-    """The scalar function `phi(args, aux, key)` whose derivative the gradients of a symbol must be.
+    """Represents the scalar function `phi(args, aux, key)` whose derivative the gradients of a symbol must be.
 
     It is the outputs weighted with their head gradients; a loss head contributes the loss it stands for instead, and
     passes no derivative through its output. Made by `witness`.
@@ -38,7 +38,7 @@ class Witness:
     def __call__(
         self, args: Arrays, aux: Arrays, key: jax.Array | None, held: Mapping[int, jax.Array] | None = None
     ) -> jax.Array:
-        """The value; held: what `blocked` returned, for finite differences, which would see what JAX is kept from."""
+        """Return the value; held: what `blocked` returned, for finite differences, which see what JAX is kept from."""
         outputs, _ = self.program.collect(self.program.run(self.program.bind(args, aux), key, held))
         values = outputs[len(self.head_grads) :]
         total = sum((jnp.sum(value) for value in values[len(self.plain) :]), jnp.zeros(()))
@@ -47,7 +47,7 @@ class Witness:
         return total
 
     def blocked(self, args: Arrays, aux: Arrays, key: jax.Array | None) -> dict[int, jax.Array]:
-        """The outputs of loss heads and of BlockGrad, through which no derivative passes, by slot."""
+        """Return the outputs of loss heads and of BlockGrad, through which no derivative passes, by slot."""
         env = self.program.run(self.program.bind(args, aux), key)
         ops = [node.source.op for node in self.program.index.nodes]
         return {
@@ -61,7 +61,7 @@ class Witness:
 def witness(
     symbol: Symbol, head_grads: Sequence[Any], *, is_train: bool = True, platform: str | None = None
 ) -> Witness:
-    """The witness of a symbol with these head gradients, one for each output; see `Witness`."""
+    """Return the witness of a symbol with these head gradients, one for each output; see `Witness`."""
     losses = [FLossEquivalent[n.op](n) for n in post_order(symbol.outputs) if n.op in FLossEquivalent]
     plain = tuple(i for i, entry in enumerate(symbol.outputs) if entry.node.op not in FLossEquivalent)
     entries: list[NodeEntry] = [symbol.outputs[i] for i in plain] + losses

@@ -34,12 +34,12 @@ Arrays = Mapping[str, jax.Array]
 
 
 def count() -> int:
-    """The number of cores that the process may use."""
+    """Return the number of cores that the process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_core() -> SingleDeviceSharding | None:
-    """The sharding on the client with one worker; None where the process has one core, or there is no such client."""
+    """Return the sharding on the client with one worker; None of one core, or where there is no such client."""
     if os.environ.get(SWITCH) == "0" or count() == 1:
         return None
     with _making:
@@ -64,12 +64,12 @@ def _one_core() -> SingleDeviceSharding | None:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """The pool of threads, one for each core."""
+    """Return the pool of threads, one for each core."""
     return ThreadPoolExecutor(count(), "stream")
 
 
 class Streams:
-    """An executable of one core for some samples, run as one for all samples: parts side by side.
+    """Runs an executable of one core for some samples, run as one for all samples: parts side by side.
 
     executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
     on any device of this machine's CPU. rows: samples of a part. stream: `one_core()`. home: the sharding of outputs.
@@ -82,7 +82,7 @@ class Streams:
         self._held = {name: jax.device_put(array, stream) for name, array in held.items()}
 
     def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
-        """The outputs, when they are computed; the first part in the caller's thread."""
+        """Return the outputs, when they are computed; the first part in the caller's thread."""
         parts = self._parts(inputs)
         others = [_threads().submit(self._run_part, part) for part in parts[1:]]
         return self._joined([self._run_part(parts[0]), *(other.result() for other in others)])

@@ -100,7 +100,7 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def _libc() -> ctypes.CDLL | None:
-    """The C library, where its allocator may be changed."""
+    """Return the C library, where its allocator may be changed."""
     return None if os.environ.get(KEEP) == "0" else _glibc()
 
 
@@ -125,7 +125,7 @@ def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
 
 
 def installed_memory() -> int:
-    """Bytes of memory that this machine has; as many as there can be where the system does not say."""
+    """Return bytes of memory that this machine has; as many as there can be where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

@@ -24,27 +24,27 @@ _exported: ContextVar[bool] = ContextVar("exported", default=False)
 
 
 class Multilinear(Protocol):
-    """A function linear in each of its arrays, in two forms. Two that are equal are the same function."""
+    """Represents a function linear in each of its arrays, in two forms. Two that are equal are the same function."""
 
     @property
     def by_library(self) -> Callable[..., Array]:
-        """The function as the library computes it."""
+        """Return the function as the library computes it."""
         ...
 
     @property
     def elsewhere(self) -> Callable[..., Array]:
-        """The function as JAX's own operations compute it."""
+        """Return the function as JAX's own operations compute it."""
         ...
 
 
 def library_call(function: Multilinear, *arrays: Array) -> Array:
-    """The function of these arrays, by the library where that can be."""
+    """Return the function of these arrays, by the library where that can be."""
     return function.elsewhere(*arrays) if _bind is None else _bind(*arrays, function=function)
 
 
 @contextmanager
 def exporting_calls() -> Iterator[None]:
-    """Programs exported in this context keep their calls, and run on machines of one kind alone."""
+    """Let programs exported in this context keep their calls, and run on machines of one kind alone."""
     token = _exported.set(True)
     try:
         yield
@@ -62,7 +62,7 @@ def _abstract(*avals: Any, function: Multilinear) -> Any:
 
 
 def _chosen(alone: bool, exported: bool) -> Callable[..., Array]:
-    """The function that is compiled: the call in programs of one CPU device, unless they are exported for others."""
+    """Return the function that is compiled: the call in programs of one CPU device, unless exported for others."""
     chosen = alone and (_exported.get() or not exported)
 
     def compiled(*arrays: Array, function: Multilinear) -> Array:
@@ -76,7 +76,7 @@ def _mapped(arrays: Sequence[Array], axes: Sequence[int | None], *, function: Mu
 
 
 def _differentiated(primals: Sequence[Array], tangents: Sequence[Any], *, function: Multilinear) -> tuple[Array, Any]:
-    """The product rule: a summand for each array, that with its tangent in its place."""
+    """Return the product rule: a summand for each array, that with its tangent in its place."""
     summands = [
         function.elsewhere(*primals[:i], tangent, *primals[i + 1 :])
         for i, tangent in enumerate(tangents)

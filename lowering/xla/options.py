@@ -16,7 +16,7 @@ import numpy as np
 
 from lowering.native.unpromised import OURS_ALONE, knows_option
 from lowering.xla.host_memory import installed_memory
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from lowering.xla.switches import XLAS, onednn_calls
 from symjax_nnvm.errors import LoweringError, NNVMError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
@@ -63,7 +63,7 @@ def _known_options(platform: str, once: bool, with_calls: bool) -> dict[str, str
 
 
 class Jitted:
-    """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
+    """Is a jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
     plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
     calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
@@ -88,7 +88,7 @@ class Jitted:
         def traced(*args: Any) -> Any:
             self._made = True
             outputs = function(*args)
-            if (platform or here()) == "cpu" and (most := _bytes_of_largest(outputs)) > installed_memory():
+            if (platform or current_platform()) == "cpu" and (most := _bytes_of_largest(outputs)) > installed_memory():
                 raise _too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
             return outputs
 
@@ -99,7 +99,7 @@ class Jitted:
 
     @cached_property
     def _compiling(self) -> Any:
-        options = options_for(self._platform or here(), self._once)
+        options = options_for(self._platform or current_platform(), self._once)
         return self.plain if options is None else jax.jit(self._function, compiler_options=options, **self._options)
 
     def __call__(self, *args: Any) -> Any:
@@ -146,8 +146,8 @@ def jit(
     symbol: Symbol | None = None,
     **options: Any,
 ) -> Jitted:
-    """`jax.jit` of positional arguments, with `OPTIONS`, or `ONCE`. platform: where it runs; options: `jax.jit`'s.
-    whole, symbol: see `Jitted`."""
+    """Return `jax.jit` of positional arguments, with `OPTIONS`, or `ONCE`. platform: where it runs; options:
+    `jax.jit`'s. whole, symbol: see `Jitted`."""
     return Jitted(function, platform, once, whole, symbol, **options)
 
 
@@ -155,7 +155,7 @@ def jit(
 
 
 class Awaited:
-    """An executable whose first run is waited for, as `Jitted` waits. cost: the estimate of a run."""
+    """Represents an executable whose first run is waited for, as `Jitted` waits. cost: the estimate of a run."""
 
     def __init__(self, executable: jax.stages.Compiled, cost: Callable[[], Footprint | None]):
         self.executable, self._cost = executable, cost
@@ -187,7 +187,7 @@ def _wait_for_memory(results: Any) -> None:
 
 
 def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
-    """The estimated cost of a run of a symbol, with shapes by name; None where it cannot be estimated."""
+    """Return the estimated cost of a run of a symbol, with shapes by name; None where it cannot be estimated."""
     known = set(symbol.list_inputs())
     try:
         return estimate(symbol, {name: shape for name, shape in shapes.items() if name in known})
@@ -201,7 +201,7 @@ process, dividing by 0, from 2³⁸ on."""
 
 
 def _bytes_of_largest(results: Any) -> int:
-    """Bytes of the largest huge array among results; 0 where there is none."""
+    """Return bytes of the largest huge array among results; 0 where there is none."""
     sizes = [(array.size, array.dtype.itemsize) for array in jax.tree.leaves(results) if isinstance(array, jax.Array)]
     return max((n * size for n, size in sizes if isinstance(n, int) and n >= HUGE), default=0)
 
@@ -211,7 +211,7 @@ def _is_of_memory(error: Exception) -> bool:
 
 
 def _too_large(error: Exception, cost: Footprint | None) -> LoweringError:
-    """The error for memory that could not be allocated; cost: of the network, where it can be estimated."""
+    """Return the error for memory that could not be allocated; cost: of the network, where it can be estimated."""
     where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
     return LoweringError(
         f"The program needs more memory than there is{where}: {str(error).strip().rstrip('.')}",

@@ -11,18 +11,18 @@ import jax.export
 from symjax_nnvm.errors import SymbolValueError, refuse_unknown
 from symjax_nnvm.pipeline import ANY, PLATFORMS, require_platform
 
-__all__ = ["device_of", "exported_for", "exported_kind", "here", "kind_of"]
+__all__ = ["current_platform", "device_of", "exported_for", "exported_kind", "kind_of"]
 
 _EXPORTED = {"cpu": "cpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}
 """`jax.export`'s platforms → those of `Options`."""
 
 
 def kind_of(device: Any) -> str:
-    """The kind of a `jax.Device`, as `Options` has it: "any" for one of none of the known kinds."""
+    """Return the kind of a `jax.Device`, as `Options` has it: "any" for one of none of the known kinds."""
     return device.platform if device.platform in PLATFORMS else ANY
 
 
-def here(mesh: Any = None) -> str:
+def current_platform(mesh: Any = None) -> str:
     """Return the kind of a mesh's devices; without a mesh of devices, of the one on which JAX runs what is called now,
     which `jax.default_device` says."""
     if isinstance(mesh, jax.sharding.Mesh):
@@ -34,7 +34,7 @@ def here(mesh: Any = None) -> str:
 
 
 def device_of(platform: str | None) -> Any:
-    """The first `jax.Device` of a platform; of None, JAX's default device.
+    """Return the first `jax.Device` of a platform; of None, JAX's default device.
 
     Raises SymbolValueError for a word that is no platform, and where there is no such device.
     """
@@ -52,7 +52,7 @@ def device_of(platform: str | None) -> Any:
 
 
 def exported_kind(platforms: Sequence[str] | None) -> str:
-    """The kind of platform for which an exported program is made: "any" where it is for several.
+    """Return the kind of platform for which an exported program is made: "any" where it is for several.
 
     platforms: `jax.export`'s; None: its default. Raises SymbolValueError for others.
     """
@@ -67,7 +67,7 @@ def exported_kind(platforms: Sequence[str] | None) -> str:
 
 
 def exported_for(platform: str | None) -> tuple[str, ...] | None:
-    """`jax.export`'s platforms of what is made for one of `Options`; None: its default.
+    """Return `jax.export`'s platforms of what is made for one of `Options`; None: its default.
 
     Raises SymbolValueError for "gpu" where it is not this machine's: it may be cuda or rocm.
     """
@@ -81,5 +81,5 @@ def exported_for(platform: str | None) -> tuple[str, ...] | None:
 
 
 def _default_device() -> Any:
-    """A device, the name of a platform, or None."""
+    """Return a device, the name of a platform, or None."""
     return jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]

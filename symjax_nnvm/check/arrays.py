@@ -18,7 +18,7 @@ Arrays = Mapping[str, Any]
 
 
 def arrays_by_name(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str]) -> dict[str, Any]:
-    """Arrays by bare name, from a dict, from several such as (args, aux), or from a file of any kind.
+    """Return arrays by bare name, from a dict, from several such as (args, aux), or from a file of any kind.
 
     Raises what `load_model` raises of an array file, SymbolTypeError for anything else.
     """

@@ -83,7 +83,7 @@ def check(
 
 
 def _without_names(shapes: Mapping[str, Sequence[int | str]], target: Target) -> Any:
-    """Shapes with 0 for the sizes that have names, which ONNX files may have. What is no mapping stays as it is."""
+    """Return shapes with 0 for the sizes that have names, which ONNX files may have. Other values stay."""
     if target == "jax" or not isinstance(shapes, Mapping):
         return shapes
     return {name: tuple(0 if isinstance(size, str) else size for size in shape) for name, shape in shapes.items()}
@@ -177,7 +177,7 @@ def _check_batch_size(model: Model, findings: Findings) -> None:
 
 
 def _check_storage(node: Node, name: str, findings: Findings) -> None:
-    """One note, for all nodes that ask for sparse storage and all variables that are declared to have it."""
+    """Make one note for all nodes that ask for sparse storage and all variables that are declared to have it."""
     asks = FAsksSparse.get(node.op)
     if (asks is not None and asks(node.attrs)) or node.attrs.dict.get("__storage_type__") in _SPARSE_CODES:
         reason = "Asks for sparse storage; arrays and gradients are dense here, with the same numbers"
@@ -210,7 +210,7 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
 def _check_shapes(
     model: Model, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
 ) -> Graph | None:
-    """The graph with its shapes; None when they contradict each other."""
+    """Return the graph with its shapes; None when they contradict each other."""
     graph = Graph(model.symbol.outputs)
     inferred = _infer(lambda: infer_shape(graph, shapes=known), findings, lambda: shape_remedy(model.symbol, known))
     if inferred is not None and arrays:
@@ -245,7 +245,7 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
 def _check_dtypes(
     model: Model, known: Mapping[str, DType], arrays: Arrays, target: Target, findings: Findings
 ) -> Graph | None:
-    """The graph with its dtypes; None when they contradict each other."""
+    """Return the graph with its dtypes; None when they contradict each other."""
     names = set(model.symbol.list_inputs())
     stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
     every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **known}
@@ -286,7 +286,7 @@ def _infer(
     *,
     fine: Graph | None = None,
 ) -> Graph | None:
-    """The result of `run`, or `fine` where it returns nothing; None when it finds a contradiction."""
+    """Return the result of `run`, or `fine` where it returns nothing; None when it finds a contradiction."""
     try:
         return run() or fine
     except InferenceError as error:

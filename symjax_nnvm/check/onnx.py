@@ -41,7 +41,7 @@ def check_onnx(
 
 
 def _inference(symbol: Symbol) -> Symbol:
-    """The network without training heads, where anything is left without them."""
+    """Return the network without training heads, where anything is left without them."""
     try:
         return inference_symbol(symbol)
     except GraphError:

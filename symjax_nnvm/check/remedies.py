@@ -28,7 +28,7 @@ _CHANNELS = (1, 3, 4)
 
 
 def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
-    """A change by which the shapes fit the graph, in words; empty when they fit already, or no proposal helps.
+    """Return a change by which the shapes fit the graph, in words; empty when they fit already, or no proposal helps.
 
     shapes: of variables by name, parameters included as far as they are known.
     """
@@ -42,7 +42,7 @@ def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
 
 
 def dtype_remedy(symbol: Symbol, dtypes: Mapping[str, str]) -> str:
-    """The inputs to cast so that the dtypes fit the graph, in words; empty when that does not help."""
+    """Return the inputs to cast so that the dtypes fit the graph, in words; empty when that does not help."""
     whole = [name for name in data_inputs(symbol) if dtypes.get(name, "float").startswith(("int", "uint", "bool"))]
     others = {dtype for name, dtype in dtypes.items() if name not in whole and dtype.startswith(("float", "bfloat"))}
     wanted = others.pop() if len(others) == 1 else "float32"
@@ -58,7 +58,7 @@ def _bytes(dtypes: Mapping[str, str]) -> bool:
 
 
 def _axes(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[str]:
-    """Images of the other layout, and a sample without its batch axis."""
+    """Yield images of the other layout, and a sample without its batch axis."""
     for name, shape in fed.items():
         if len(shape) == 4 and shape[3] in _CHANNELS and _fit(symbol, shapes, name, tuple(shape[i] for i in _TO_FIRST)):
             yield _transposed(name, shape, "last", "first", _TO_FIRST)
@@ -81,7 +81,7 @@ def _transposed(name: str, shape: Shape, has: str, wants: str, axes: tuple[int, 
 
 
 def _batch_sizes(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[str]:
-    """A batch size that is written in the graph and is not that of the data."""
+    """Yield a batch size that is written in the graph and is not that of the data."""
     places = hard_coded_batch(symbol) if fed else []
     sizes = {place.size for place in places}
     for size in dict.fromkeys(shape[0] for shape in fed.values() if shape and shape[0]):
@@ -101,7 +101,7 @@ def _resized(symbol: Symbol, size: int) -> Symbol | None:
 
 
 def _wanted(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[str]:
-    """The shapes that the parameters leave to an input."""
+    """Yield the shapes that the parameters leave to an input."""
     for name in fed:
         rest = {**shapes, name: (None,) * len(fed[name])}
         try:

@@ -147,7 +147,7 @@ def _lines(problem: Problem, width: int) -> list[str]:
 
 
 class Findings:
-    """Findings while they are collected: those that say the same of several nodes are one problem."""
+    """Collects findings: those that say the same of several nodes are one problem."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[Kind, Severity, str | None, str, str | None], list[str]] = {}

@@ -24,7 +24,7 @@ _SOUGHT = 20  # unknown operators of a file whose closest names are looked for, 
 
 @dataclass
 class Model:
-    """A model to be checked. refused: nodes that another operator stands in for, and why. attrs: the graph's."""
+    """Is a model to be checked. refused: nodes that another operator stands in for, and why. attrs: the graph's."""
 
     symbol: Symbol
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Model:
         stand_in(node)
 
     def nodes(self) -> Iterator[tuple[str, Node]]:
-        """Every node with its name, those of subgraphs as `outer/inner`."""
+        """Yield every node with its name, those of subgraphs as `outer/inner`."""
         graphs = [("", self.symbol.outputs)]
         while graphs:
             path, outputs = graphs.pop()
@@ -46,7 +46,7 @@ class Model:
 
 
 def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
-    """A symbol, JSON text (it begins with `{`), or the path of a symbol file.
+    """Read a symbol, JSON text (it begins with `{`), or the path of a symbol file.
 
     Raises JSONFormatError, FileError, OSError.
     """
@@ -126,7 +126,7 @@ def _custom(op_type: str) -> tuple[str, str]:
 
 
 def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[tuple[Kind, str, str]]:
-    """Every parameter that the operator does not take, cannot read or lacks; the parser itself stops at the first."""
+    """Return every parameter that the operator does not take, cannot read or lacks; the parser stops at the first."""
     problems: list[tuple[Kind, str, str]] = []
     for key, text in attrs.items():
         param = schema.fields.get(schema.canonical(key))

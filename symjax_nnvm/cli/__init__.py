@@ -64,14 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _worded(error: Exception) -> str:
-    """The text of an error; of the system's own the file first, without their number."""
+    """Return the text of an error; of the system's own the file first, without their number."""
     if isinstance(error, OSError) and not isinstance(error, NNVMError) and error.strerror and error.filename:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error) or type(error).__name__
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; of the subcommands, only the one in argv knows its arguments."""
+    """Return the parser; of the subcommands, only the one in argv knows its arguments."""
     parser = Parser(
         prog="symjax-nnvm",
         description="MXNet 1.x models on JAX. MODEL is a -symbol.json, a file of parameters, or their common prefix.",

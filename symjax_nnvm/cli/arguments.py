@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """The type of whole numbers from `least` to `most`."""
+    """Return the type of whole numbers from `least` to `most`."""
 
     def number(text: str) -> int:
         digits = text.strip()
@@ -71,7 +71,7 @@ COUNT = whole(1, 1_000_000)
 
 
 def finite(text: str) -> float:
-    """A number that is neither infinite nor NaN."""
+    """Return a number that is neither infinite nor NaN."""
     try:
         value = float(text)
     except ValueError:
@@ -82,7 +82,7 @@ def finite(text: str) -> float:
 
 
 def tolerance(text: str) -> float:
-    """A finite number from 0."""
+    """Return a finite number from 0."""
     value = finite(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected a number from 0, got {text[:40]!r}")
@@ -90,7 +90,7 @@ def tolerance(text: str) -> float:
 
 
 def text_of(what: str) -> Callable[[str], str]:
-    """The type of texts that name a file: not empty, without NUL characters."""
+    """Return the type of texts that name a file: not empty, without NUL characters."""
 
     def checked(text: str) -> str:
         if not text or "\0" in text:
@@ -101,5 +101,5 @@ def text_of(what: str) -> Callable[[str], str]:
 
 
 def file_path(text: str) -> Path:
-    """The path of a file."""
+    """Return the path of a file."""
     return Path(text_of("file")(text))

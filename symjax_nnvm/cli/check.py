@@ -14,7 +14,7 @@ from symjax_nnvm.cli.model import add_model, add_shapes, of_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL and `--shape`."""
+    """Add MODEL and `--shape`."""
     add_model(parser)
     add_shapes(parser, named=True)
     parser.add_argument("--target", choices=("jax", "onnx"), default="jax", help="run here, or be an ONNX file")

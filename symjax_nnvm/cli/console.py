@@ -43,12 +43,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: in
 
 
 def print_json(value: Any) -> None:
-    """JSON on stdout; infinities and NaN, which JSON does not have, as strings."""
+    """Print JSON on stdout; infinities and NaN, which JSON does not have, as strings."""
     print(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
 def show(text: str) -> None:
-    """Lines on stdout, safe on a terminal."""
+    """Print lines on stdout, safe on a terminal."""
     print(printable_lines(text))
 
 
@@ -86,7 +86,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def steps(what: str, items: Iterable[T], total: int) -> Iterator[T]:
-    """The items, with a bar on stderr that shows how many are done; in a log a line at the end."""
+    """Yield the items, with a bar on stderr that shows how many are done; in a log a line at the end."""
     if _rich(sys.stderr):
         from rich.console import Console
         from rich.progress import track

@@ -16,7 +16,7 @@ from symjax_nnvm.onnx import find_any_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two models, and how close is equal."""
+    """Add the two models, and how close is equal."""
     for name in ("a", "b"):
         parser.add_argument(name, type=text_of("model"), metavar=name.upper(), help="a MODEL")
     parser.add_argument("--params-a", type=file_path, metavar="FILE", help="parameters of A")

@@ -18,7 +18,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, `--shape`, `--stages` and `--without`."""
+    """Add MODEL, `--shape`, `--stages` and `--without`."""
     add_model(parser)
     add_shapes(parser)
     parser.add_argument("--stages", action="store_true", help="print what each stage of the pipeline changes")

@@ -17,7 +17,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say which model."""
+    """Add the arguments that say which model."""
     parser.add_argument(
         "model",
         type=text_of("model"),
@@ -31,7 +31,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shapes(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
-    """`--shape`, repeatable. named: sizes may be names, for what is written with sizes that run time decides."""
+    """Add `--shape`, repeatable. named: sizes may be names, for what is written with sizes that run time decides."""
     parser.add_argument(
         "--shape",
         type=named_shape_of if named else shape_of,
@@ -43,7 +43,7 @@ def add_shapes(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
 
 
 def named_shape_of(text: str) -> tuple[str, tuple[int | str, ...]]:
-    """(`data`, ("batch", 3, 224, 224)) of `data=batch,3,224,224`; without names as `shape_of`."""
+    """Return (`data`, ("batch", 3, 224, 224)) of `data=batch,3,224,224`; without names as `shape_of`."""
     name, equals, sizes = text.partition("=")
     parts = [part.strip() for part in sizes.strip().strip("()[]").split(",")]
     if not equals or not any(part.isidentifier() for part in parts) or "x" in parts:
@@ -53,7 +53,7 @@ def named_shape_of(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 
 def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
-    """(`data`, (1, 3, 224, 224)) of `data=1,3,224,224`, `data=1x3x224x224` or `data=(1, 3, 224, 224)`."""
+    """Return (`data`, (1, 3, 224, 224)) of `data=1,3,224,224`, `data=1x3x224x224` or `data=(1, 3, 224, 224)`."""
     name, equals, sizes = text.partition("=")
     numbers = re.split(r"[,x]", sizes.strip().strip("()[]").replace(" ", "").rstrip(","))
     if not name or not equals or not all(re.fullmatch(r"-1|[0-9]{1,18}", number) for number in numbers):
@@ -64,12 +64,12 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def of_options(options: argparse.Namespace) -> ModelFiles:
-    """The model of `add_model`'s arguments. Raises ModelNotFoundError."""
+    """Return the model of `add_model`'s arguments. Raises ModelNotFoundError."""
     return find_any_model(options.model, options.params, options.epoch)
 
 
 def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str, Any]) -> dict[str, Sequence[int]]:
-    """The shapes of `--shape`, and those of the arrays that the network has. Raises SymbolValueError."""
+    """Return the shapes of `--shape`, and those of the arrays that the network has. Raises SymbolValueError."""
     names = set(symbol.list_inputs())
     for name, _ in options.shape:
         if name not in names:
@@ -80,5 +80,5 @@ def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str
 
 
 def make_folder(out: Path) -> None:
-    """The folder that a file is written into, made where there is none. Raises OSError."""
+    """Make the folder that a file is written into, where there is none. Raises OSError."""
     out.parent.mkdir(parents=True, exist_ok=True)

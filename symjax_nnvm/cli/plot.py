@@ -16,7 +16,7 @@ from symjax_nnvm.viz.plot import plot_network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, where to, and how much of it."""
+    """Add MODEL, where to, and how much of it."""
     add_model(parser)
     parser.add_argument(
         "out", type=text_of("file"), metavar="OUT", help="file to write: .svg, .dot, .png or .pdf; - prints DOT"

@@ -72,7 +72,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _described(file: RecordFile, i: int) -> dict[str, Any]:
-    """A row of the table; a record of something else than an image has no id and no label."""
+    """Return a row of the table; a record of something else than an image has no id and no label."""
     record = file[i]
     where = {"key": int(file.keys[i]), "record": i, "byte": int(file.offsets[i]), "bytes": len(record)}
     try:

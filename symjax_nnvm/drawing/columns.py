@@ -13,19 +13,19 @@ _NEAR = 8
 
 @dataclass(frozen=True)
 class Column:
-    """Places above each other. places: from above. shifts: how far right of the column each is, 0 the first."""
+    """Holds places above each other. places: from above. shifts: how far right of the column each is, 0 the first."""
 
     places: list[int]
     shifts: list[float]
 
     def members(self) -> list[tuple[int, float]]:
-        """Each place with its shift."""
+        """Return each place with its shift."""
         return list(zip(self.places, self.shifts, strict=True))
 
 
 def make_columns(grid: Grid) -> list[Column]:
-    """Every place in one column, the longest first. What a thing has beside a line past others is its column's; of two
-    things below it neither is."""
+    """Put every place in one column, the longest first. What a thing has beside a line past others is its column's; of
+    two things below it neither is."""
     below = {
         s.upper: s for segments in grid.down if (s := _alone(grid, segments)) and _alone(grid, grid.up[s.lower]) is s
     }
@@ -41,7 +41,7 @@ def make_columns(grid: Grid) -> list[Column]:
 
 
 def _alone(grid: Grid, segments: Sequence[Segment]) -> Segment | None:
-    """The one segment that is straighter than the others on its side of a place; none where two are alike."""
+    """Return the one segment that is straighter than the others on its side of a place; none where two are alike."""
     if not segments:
         return None
     kinds = [_kind(grid, segment) for segment in segments]
@@ -50,8 +50,8 @@ def _alone(grid: Grid, segments: Sequence[Segment]) -> Segment | None:
 
 
 def _kind(grid: Grid, segment: Segment) -> int:
-    """2 within a line; 1 between things and where a line leads to a near branch; 0 where one goes past others; less for
-    what stands aside."""
+    """Return 2 within a line; 1 between things and where a line leads to a near branch; 0 where one goes past others;
+    less for what stands aside."""
     if segment.link.aside:
         return -1
     lines = grid.is_line(segment.upper) + grid.is_line(segment.lower)
@@ -59,6 +59,6 @@ def _kind(grid: Grid, segment: Segment) -> int:
 
 
 def is_branch(grid: Grid, link: Link, segment: Segment) -> bool:
-    """Whether a link, of which a segment is an end, is the only one of the thing at its other end, and not long."""
+    """Return whether a link, of which a segment is an end, is the only one of the thing at its other end, not long."""
     ways = grid.up[link.target] if grid.is_line(segment.lower) else grid.down[link.source]
     return len(ways) == 1 and grid.row_of[link.target] - grid.row_of[link.source] <= _NEAR

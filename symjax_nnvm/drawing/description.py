@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Box:
-    """A node. key: by which arrows name it. lines: its text, one printable line each. facts: the text shown under the
-    pointer. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it is in.
-    aside: stands beside the others' lines, and moves no other box."""
+    """Represents a node. key: by which arrows name it. lines: its text, one printable line each. facts: the text shown
+    under the pointer. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it
+    is in. aside: stands beside the others' lines, and moves no other box."""
 
     key: str
     lines: tuple[str, ...]
@@ -23,7 +23,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Frame:
-    """A border around boxes and other frames. lines: its text. parent: the frame it is in, one of a smaller number."""
+    """Represents a border around boxes and other frames. lines: its text. parent: the frame it is in, one of a smaller
+    number."""
 
     lines: tuple[str, ...]
     parent: int | None = None
@@ -31,7 +32,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An arrow from the box `source` down to the box `target`, by their keys. label: the text along it."""
+    """Represents an arrow from the box `source` down to the box `target`, by their keys. label: the text along it."""
 
     source: str
     target: str
@@ -41,7 +42,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Boxes, frames and arrows; arrows close no cycle. Every text is of printable characters (`errors.printable`)."""
+    """Holds boxes, frames and arrows; arrows close no cycle. Every text is printable (`errors.printable`)."""
 
     title: str
     boxes: tuple[Box, ...]

@@ -13,7 +13,7 @@ _PREAMBLE = """\
 
 
 def dot_text(drawing: Drawing) -> str:
-    """The drawing as DOT: boxes frame by frame, then the arrows."""
+    """Return the drawing as DOT: boxes frame by frame, then the arrows."""
     inside: list[list[str]] = [[] for _ in range(len(drawing.frames) + 1)]  # the last is outside of every frame
     for box in drawing.boxes:
         inside[-1 if box.frame is None else box.frame].append(_box(box))

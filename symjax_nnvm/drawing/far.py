@@ -22,8 +22,8 @@ _LONGEST = 24  # characters of a name that stands again
 
 
 def uncrowded(drawing: Drawing) -> Drawing:
-    """The drawing, or, where it is crowded, one whose long arrows come from boxes of their own, named as their source
-    is, near to what they lead to. Raises GraphError for arrows in a circle."""
+    """Return the drawing, or, where it is crowded, one whose long arrows come from boxes of their own, named as their
+    source is, near to what they lead to. Raises GraphError for arrows in a circle."""
     number = {box.key: i for i, box in enumerate(drawing.boxes)}
     rows = ranks(len(number), [(number[arrow.source], number[arrow.target]) for arrow in drawing.arrows])
     row = {key: rows[i] for key, i in number.items()}
@@ -50,7 +50,7 @@ def uncrowded(drawing: Drawing) -> Drawing:
 
 
 def _again(source: Box, target: Box) -> Box:
-    """The box that stands for another one beside its reader, far below."""
+    """Return the box that stands for another one beside its reader, far below."""
     name = source.lines[:2][-1]  # an operator's, or an input's only line
     text = (f"↑ {shortened(name, _LONGEST)}",)
     said = f"drawn above: {source.facts}"

@@ -13,7 +13,7 @@ _WORK = 400_000
 
 @dataclass(frozen=True)
 class Link:
-    """A line from thing `source` to thing `target`, by number; out, into: how far beside their middles it begins and
+    """Is a line from thing `source` to thing `target`, by number; out, into: how far beside their middles it begins and
     ends. trunk: lines of one source and trunk run together as far as they can. aside: it straightens nothing."""
 
     source: int
@@ -26,7 +26,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Segment:
-    """A line's part from a place to one of the next row."""
+    """Represents a line's part from a place to one of the next row."""
 
     upper: int
     lower: int
@@ -37,8 +37,8 @@ class Segment:
 
 @dataclass
 class Grid:
-    """The rows of a drawing. rows: places, from left to right. Places below `things` are things; the others let a line
-    through. row_of: each place's row. up, down: each place's segments. trunks: links by source and trunk."""
+    """Holds the rows of a drawing. rows: places, from left to right. Places below `things` are things; the others let a
+    line through. row_of: each place's row. up, down: each place's segments. trunks: links by source and trunk."""
 
     things: int
     rows: list[list[int]]
@@ -48,11 +48,11 @@ class Grid:
     trunks: dict[tuple[int, Hashable], list[Link]] = field(default_factory=dict)
 
     def is_line(self, place: int) -> bool:
-        """Whether a place only lets a line through."""
+        """Return whether a place only lets a line through."""
         return place >= self.things
 
     def far_ends(self, segment: Segment) -> list[Link]:
-        """The links of which a segment from a thing into a line, or from a line to a thing, is an end."""
+        """Return the links of which a segment from a thing into a line, or from a line to a thing, is an end."""
         if not self.is_line(segment.lower):
             return [segment.link]
         links = self.trunks[segment.link.source, segment.link.trunk]
@@ -60,7 +60,7 @@ class Grid:
 
 
 def make_grid(rows_of: Sequence[int], links: Sequence[Link]) -> Grid:
-    """The grid of things whose rows are known, its rows in order."""
+    """Return the grid of things whose rows are known, its rows in order."""
     row_of = list(rows_of)
     grid = Grid(len(rows_of), [[] for _ in range(max(rows_of, default=-1) + 1)], row_of)
     grid.up, grid.down = [[] for _ in rows_of], [[] for _ in rows_of]
@@ -90,7 +90,7 @@ def _join(grid: Grid, upper: int, lower: int, out: float, into: float, link: Lin
 
 
 def _from_the_top(grid: Grid) -> list[int]:
-    """Places as a walk meets them that goes down as far as it can, through things before through lines."""
+    """Return places as a walk meets them that goes down as far as it can, through things before through lines."""
     order: dict[int, None] = {}
     for start in sorted(range(len(grid.row_of)), key=grid.row_of.__getitem__):
         stack = [start] if not grid.up[start] else []
@@ -144,7 +144,7 @@ def _by_neighbours(grid: Grid, row: list[int], position: list[int], upwards: boo
 
 
 def crossings(grid: Grid) -> int:
-    """The number of pairs of segments that cross."""
+    """Return the number of pairs of segments that cross."""
     position = _positions(grid)
     total = 0
     for row in grid.rows:

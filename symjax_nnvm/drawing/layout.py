@@ -29,7 +29,7 @@ _ROOT = -1
 
 @dataclass(frozen=True)
 class Rectangle:
-    """The place and size of a box or a frame, in points from the upper left."""
+    """Holds the place and size of a box or a frame, in points from the upper left."""
 
     left: float
     top: float
@@ -39,8 +39,8 @@ class Rectangle:
 
 @dataclass
 class Layout:
-    """The places of all parts. boxes: by key. frames: by number. lines: (dashed, pieces); labels: (left, base line,
-    text); tips: where arrows end."""
+    """Holds the places of all parts. boxes: by key. frames: by number. lines: (dashed, pieces); labels: (left, base
+    line, text); tips: where arrows end."""
 
     width: float = 0.0
     height: float = 0.0
@@ -78,18 +78,18 @@ class _Level:
         return member
 
     def middle(self, member: Member) -> float:
-        """How far the middle of a gate is from the frame's left edge."""
+        """Return how far the middle of a gate is from the frame's left edge."""
         assert self.rows is not None
         return self.rows.middles[self.members[member]] - self.left
 
 
 def lay_out(drawing: Drawing) -> Layout:
-    """Places for everything in a drawing, the same for the same drawing. Raises GraphError for arrows in a circle."""
+    """Return places for everything in a drawing, the same for the same drawing. Raises GraphError for cycles."""
     return _Plan(drawing).layout()
 
 
 class _Plan:
-    """The levels of a drawing: one for each frame, and the outermost."""
+    """Holds the levels of a drawing: one for each frame, and the outermost."""
 
     def __init__(self, drawing: Drawing):
         self._drawing = drawing
@@ -111,7 +111,7 @@ class _Plan:
             self._connect(arrow)
 
     def _around(self, key: str) -> list[int]:
-        """The frames that a box is in, the innermost first, and the outermost level."""
+        """Return the frames that a box is in, the innermost first, and the outermost level."""
         frame = self._boxes[key].frame
         frames = [_ROOT if frame is None else frame]
         while frames[-1] != _ROOT:
@@ -243,7 +243,7 @@ class _Plan:
 
 
 def size_of(box: Box) -> tuple[float, float]:
-    """Width and height that a box's text needs."""
+    """Return width and height that a box's text needs."""
     sizes = (TEXT, *[SMALL] * (len(box.lines) - 1))
     width = max(text_width(line, size) for line, size in zip(box.lines, sizes, strict=True)) + 2 * _SIDES
     return max(width, 36.0) + 8 * box.oval, LINE * len(box.lines) + 2 * _PAD

@@ -13,7 +13,7 @@ _TRUSTED = (
 
 
 def in_page(svg: str) -> str:
-    """HTML of an SVG document, at its own size.
+    """Return HTML of an SVG document, at its own size.
 
     A front end shows the outputs of a notebook that another user has run without styles, and of an SVG its texts
     alone, one after another. So the SVG, which has each node's facts under the pointer, waits hidden until a style
@@ -27,5 +27,5 @@ def in_page(svg: str) -> str:
 
 
 def scrolling(html: str) -> str:
-    """HTML that is looked at through a window where it is higher or wider than a screen."""
+    """Return HTML that is looked at through a window where it is higher or wider than a screen."""
     return f'<div style="overflow:auto;max-height:60em">{html}</div>'

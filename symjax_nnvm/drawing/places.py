@@ -24,7 +24,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Extent:
-    """How far a place reaches to both sides of its middle, and how far others stay away from that."""
+    """Tells how far a place reaches to both sides of its middle, and how far others stay away from that."""
 
     left: float
     right: float
@@ -35,7 +35,7 @@ LINE = Extent(0.0, 0.0, 5.0)
 
 
 def horizontal(grid: Grid, extents: Sequence[Extent]) -> list[float]:
-    """The middle of each place. extents: of the things; places for lines follow them.
+    """Return the middle of each place. extents: of the things; places for lines follow them.
 
     Every row is put as near as its order and its distances allow to where its places' neighbours are, above, below, and
     then to where its places' columns are: the best positions of one row are a regression of ordered values, found in
@@ -65,8 +65,8 @@ def horizontal(grid: Grid, extents: Sequence[Extent]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row's places, from left to right. apart: least distances between the middles of neighbours. weights: how much
-    each insists on its place."""
+    """Holds a row's places, from left to right. apart: least distances between the middles of neighbours. weights: how
+    much each insists on its place."""
 
     places: Sequence[int]
     apart: Sequence[float]
@@ -116,7 +116,7 @@ def _below(grid: Grid, place: int) -> list[Pull]:
 
 
 def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[Sequence[Pull]]) -> list[Pull]:
-    """The pulls on a column: those on its places from places outside of it."""
+    """Return the pulls on a column: those on its places from places outside of it."""
     inside = set(column.places)
     return [
         (other, offset - shift, weight)
@@ -127,14 +127,14 @@ def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[
 
 
 def _wish(middles: Sequence[float], pulls: Sequence[Pull], otherwise: float) -> float:
-    """The position that satisfies most pulls."""
+    """Return the position that satisfies most pulls."""
     if len(pulls) == 1:
         return middles[pulls[0][0]] + pulls[0][1]
     return _median([(middles[other] + offset, weight) for other, offset, weight in pulls]) if pulls else otherwise
 
 
 def _wish_of_column(middles: Sequence[float], column: Column, pulls: Sequence[Pull]) -> float:
-    """Half of the way from where a column begins to where it is pulled: two that pull each other would else swap."""
+    """Return half of the way from where a column begins to where it is pulled: else two that pull each other swap."""
     now = fsum(middles[place] - shift for place, shift in column.members()) / len(column.places)
     return (now + _wish(middles, pulls, now)) / 2
 
@@ -158,19 +158,19 @@ def _straighten(rows: Sequence[_Row], columns: Sequence[tuple[Column, list[Pull]
 
 
 def _room(row: _Row, i: int, middles: Sequence[float], shift: float) -> tuple[float, float]:
-    """The bounds of the middle of a row's place, shifted."""
+    """Return the bounds of the middle of a row's place, shifted."""
     left = middles[row.places[i - 1]] + row.apart[i - 1] if i else -inf
     right = middles[row.places[i + 1]] - row.apart[i] if i + 1 < len(row.places) else inf
     return left + shift, right + shift
 
 
 def _weight(grid: Grid, segment: Segment) -> float:
-    """How straight a segment should be: a long line most of all, an arrow that goes past others the least."""
+    """Return how straight a segment should be: a long line most of all, an arrow that goes past others the least."""
     return (2.0, 1.0, 8.0)[grid.is_line(segment.upper) + grid.is_line(segment.lower)]
 
 
 def _median(weighted: list[tuple[float, float]]) -> float:
-    """The value with half of the weight on either side; between two, their middle."""
+    """Return the value with half of the weight on either side; between two, their middle."""
     weighted.sort()
     half = fsum(weight for _, weight in weighted) / 2
     passed = 0.0
@@ -184,8 +184,8 @@ def _median(weighted: list[tuple[float, float]]) -> float:
 
 
 def _nearest(wishes: Sequence[float], weights: Sequence[float], apart: Sequence[float]) -> Iterable[float]:
-    """Positions in order, element i + 1 at least apart[i] after element i, of the least weighted sum of squares from
-    the wishes: neighbours that wish to be closer are pooled to one block that is where all its members wish it."""
+    """Return positions in order, element i + 1 at least apart[i] after element i, of the least weighted sum of squares
+    from the wishes: neighbours that wish to be closer are pooled to one block that is where all its members wish it."""
     offset, offsets = 0.0, [0.0]
     for distance in apart:
         offset += distance

@@ -13,7 +13,7 @@ _ABREAST = 4
 def ranks(
     count: int, links: Iterable[tuple[int, int]], first: Collection[int] = (), last: Collection[int] = ()
 ) -> list[int]:
-    """A row for each of `count` things, from 0 on, such that every link (from, to) leads at least one row down.
+    """Return a row for each of `count` things, from 0 on, such that every link (from, to) leads at least one row down.
 
     The longest way from the top decides; what more things read than it reads itself moves down to the first of its
     readers, and with it the chains that hang from the top by nothing else; many things without links have several rows.
@@ -44,7 +44,7 @@ def ranks(
 
 
 def _sorted(below: Sequence[Sequence[int]], above: Sequence[Sequence[int]]) -> list[int]:
-    """Things in an order in which each comes after all that it reads."""
+    """Return things in an order in which each comes after all that it reads."""
     waits = [len(sources) for sources in above]
     order = [thing for thing, number in enumerate(waits) if not number]
     for thing in order:

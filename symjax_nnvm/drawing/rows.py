@@ -16,8 +16,8 @@ _GAP, _STEEPEST, _WIDEST = 18.0, 0.12, 70.0
 
 @dataclass(frozen=True)
 class Thing:
-    """A box or a frame of a size. left, right: how far it reaches to both sides of its middle. height: of it alone;
-    under: of what is written below it, past which its lines go straight."""
+    """Represents a box or a frame of a size. left, right: how far it reaches to both sides of its middle. height: of it
+    alone; under: of what is written below it, past which its lines go straight."""
 
     left: float
     right: float
@@ -28,7 +28,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a line: straight down to where it bends, bent down to `y3`, and straight on.
+    """Represents a part of a line: straight down to where it bends, bent down to `y3`, and straight on.
 
     (x1, y1) to (x1, y2), bent to (x2, y3), to (x2, y4)."""
 
@@ -42,7 +42,8 @@ class Piece:
 
 @dataclass
 class Rows:
-    """middles, tops: of each thing. lines: the pieces by the link's source and trunk. left, right, height: of all."""
+    """Holds the places of things and lines. middles, tops: of each thing. lines: the pieces by the link's source and
+    trunk. left, right, height: of all."""
 
     middles: list[float]
     tops: list[float]
@@ -81,7 +82,7 @@ def _lines(
     begins: Sequence[float],
     ends: Sequence[float],
 ) -> dict[tuple[int, Any], list[Piece]]:
-    """The pieces of every trunk; where it branches, what the branches have in common is drawn once."""
+    """Return the pieces of every trunk; where it branches, what the branches have in common is drawn once."""
     lines: dict[tuple[int, Any], list[Piece]] = {}
     for place, segments in enumerate(grid.down):
         common: set[float] = set()

@@ -16,7 +16,7 @@ _DASHED = ' stroke-dasharray="4 3"'
 
 
 def svg_text(drawing: Drawing) -> str:
-    """The drawing as an SVG document without a head, which HTML takes too. Raises GraphError for arrows in a circle."""
+    """Return the drawing as an SVG document without a head, which HTML takes too. Raises GraphError for cycles."""
     layout = lay_out(drawing)
     width, height = _n(layout.width), _n(layout.height)
     parts = [
@@ -39,7 +39,7 @@ def svg_text(drawing: Drawing) -> str:
 
 
 def _frames(drawing: Drawing, layout: Layout) -> list[str]:
-    """Frames, the outer ones first."""
+    """Return frames, the outer ones first."""
     parts = []
     for number, r in layout.frames.items():
         parts.append(f'<rect {_rectangle(r)} rx="6" fill="#888" fill-opacity="0.09" stroke="#999"/>')
@@ -65,7 +65,7 @@ def _box(box: Box, r: Rectangle) -> str:
 
 
 def _path(pieces: list[Piece]) -> str:
-    """A trunk and its branches; what goes on where the last piece ended needs no new beginning."""
+    """Return a trunk and its branches; what goes on where the last piece ended needs no new beginning."""
     steps: list[tuple[str, str]] = []
 
     def down(y: float) -> None:
@@ -99,5 +99,5 @@ def _rectangle(r: Rectangle) -> str:
 
 
 def _n(number: float) -> str:
-    """A number with at most one digit after the point, and no `-0`. Halves go up, however a sum was rounded."""
+    """Return a number with at most one digit after the point, and no `-0`. Halves go up, however a sum was rounded."""
     return f"{round(number + 1e-6, 1) + 0:.6g}"

@@ -21,7 +21,7 @@ _WIDTHS = {
 
 
 def text_width(text: str, size: float) -> float:
-    """The width of a line of text in a font of that size."""
+    """Return the width of a line of text in a font of that size."""
     return size * fsum(_WIDTHS.get(letter) or _width(letter) for letter in text)
 
 
@@ -34,7 +34,7 @@ def _width(letter: str) -> float:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, its middle left out where it is longer than `most` characters: names differ at their ends."""
+    """Return the text, its middle left out where it is longer than `most` characters: names differ at their ends."""
     if len(text) <= most:
         return text
     end = most // 2

@@ -24,7 +24,8 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Changed:
-    """Something about a node that differs: `what` is `operator`, `input 0`, or a parameter; '' where there is none."""
+    """Reports something about a node that differs: `what` is `operator`, `input 0`, or a parameter; '' where there is
+    none."""
 
     node: str
     what: str
@@ -34,7 +35,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class SymbolDifference:
-    """Nodes by name: only in b, only in a, with other parameters, with other inputs; renamed: (in a, in b); heads."""
+    """Lists nodes by name: only in b, in a, with other parameters, other inputs; renamed: (in a, in b); heads."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -46,14 +47,14 @@ class SymbolDifference:
         return any((self.added, self.removed, self.changed, self.rewired, self.renamed))
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """Return a plain dict."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class ArrayDifference:
-    """Arrays of one name. max_abs, max_rel: the largest difference, and relative to the element of a; None when shapes
-    differ. A NaN equals a NaN; next to a number it differs by infinity."""
+    """Compares arrays of one name. max_abs, max_rel: the largest difference, and relative to the element of a; None
+    when shapes differ. A NaN equals a NaN; next to a number it differs by infinity."""
 
     name: str
     shape_a: Shape
@@ -85,7 +86,7 @@ class ParamsDifference:
         return any((self.added, self.removed, self.arrays))
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """Return a plain dict."""
         return asdict(self)
 
 
@@ -140,7 +141,7 @@ def compare_params(
 
 
 def _compare(name: str, a: Any, b: Any, rtol: float, atol: float) -> ArrayDifference | None:
-    """The difference of two arrays; None when there is none."""
+    """Return the difference of two arrays; None when there is none."""
     a, b = np.asarray(a), np.asarray(b)
     facts = (name, a.shape, b.shape, str(a.dtype), str(b.dtype))
     if a.shape != b.shape:
@@ -163,7 +164,7 @@ def _compare(name: str, a: Any, b: Any, rtol: float, atol: float) -> ArrayDiffer
 
 
 def _renamed(a: IndexedGraph, b: IndexedGraph) -> tuple[tuple[str, str], ...] | None:
-    """The names that differ, when nothing else does; None when something else does, or every name is the same."""
+    """Give the names that differ, when nothing else does; None when something else does, or every name is the same."""
     if len(a.nodes) != len(b.nodes) or a.outputs != b.outputs:
         return None
     pairs = []
@@ -176,7 +177,7 @@ def _renamed(a: IndexedGraph, b: IndexedGraph) -> tuple[tuple[str, str], ...] | 
 
 
 def _by_name(index: IndexedGraph) -> dict[tuple[str, int], int]:
-    """(name, how many of that name came before) → node number."""
+    """Map (name, how many of that name came before) → node number."""
     counts: dict[str, int] = {}
     numbers = {}
     for nid, node in enumerate(index.nodes):
@@ -187,7 +188,7 @@ def _by_name(index: IndexedGraph) -> dict[tuple[str, int], int]:
 
 
 def _said_otherwise(a: Node, b: Node) -> list[tuple[str, str, str]]:
-    """(what, in a, in b) of a node's operator, parameters, attributes and subgraphs."""
+    """Return (what, in a, in b) of a node's operator, parameters, attributes and subgraphs."""
     names = ["variable" if node.op is None else node.op.name for node in (a, b)]
     if names[0] != names[1]:
         return [("operator", names[0], names[1])]
@@ -216,7 +217,7 @@ def _reads(index: IndexedGraph, nid: int) -> list[str]:
 
 
 def _entry(index: IndexedGraph, nid: int, number: int, version: int) -> str:
-    """An entry for people: the node's name, and the output's number where it is not the first."""
+    """Return an entry for people: the node's name, and the output's number where it is not the first."""
     return index.nodes[nid].source.name + (f"[{number}]" if number else "")
 
 

@@ -122,7 +122,7 @@ def estimate(
 
 
 def estimate_graph(graph: Graph, *, training: bool = False, in_float64: bool = False) -> Footprint:
-    """`estimate` of a graph that has the attributes `shape` and `dtype`. Unknown dtypes count as float32."""
+    """Return `estimate` of a graph that has the attributes `shape` and `dtype`. Unknown dtypes count as float32."""
     dtypes = graph.attrs["dtype"]
     if in_float64:
         dtypes = ["float64" if dtype is None or is_float(dtype) else dtype for dtype in dtypes]
@@ -164,7 +164,7 @@ def check_workspaces(graph: Graph) -> None:
 
 
 class _Measure:
-    """The sums of one graph, filled by `run`."""
+    """Adds up the sums of one graph, filled by `run`."""
 
     def __init__(self, index: IndexedGraph, shapes: Sequence[Shape | None], dtypes: Sequence[DType | None]):
         self.index = index
@@ -210,7 +210,7 @@ class _Measure:
                 live -= sum(sizes[eid] for eid in computed if last[eid] == _NEVER)
 
     def footprint(self, training: bool) -> Footprint:
-        """The sums as a result."""
+        """Return the sums as a result."""
         nodes = self.index.nodes
         peak = self.peak
         if training:  # gradients of the arguments, and a step of the backward part beside all that is kept
@@ -231,7 +231,7 @@ class _Measure:
         )
 
     def _needs_most(self, keep: bool) -> int:
-        """The node that made most of what is held at the peak: the one that runs then, or one before it."""
+        """Return the node that made most of what is held at the peak: the one that runs then, or one before it."""
         rptr, most, node = self.index.entry_rptr, self.needed_there, self.at
         for nid in range(self.at):
             if self.index.nodes[nid].source.is_variable:
@@ -242,7 +242,7 @@ class _Measure:
         return node
 
     def _last_readers(self) -> list[int]:
-        """The number of the last node that reads each entry; that of no node for heads, `_NEVER` where none does."""
+        """Return the number of the last node that reads each entry; no node's for heads, `_NEVER` where none does."""
         rptr = self.index.entry_rptr
         last = [_NEVER] * self.index.num_node_entries
         for nid, inode in enumerate(self.index.nodes):
@@ -257,7 +257,7 @@ class _Measure:
         return last
 
     def _taken_over(self, inode: IndexedNode, nid: int, dying: set[int]) -> set[int]:
-        """The dying inputs whose memory outputs of the same size take over."""
+        """Return the dying inputs whose memory outputs of the same size take over."""
         rptr, pairs = self.index.entry_rptr, FInplaceOption.get(inode.source.op)
         taken: set[int] = set()
         outputs: set[int] = set()
@@ -272,7 +272,7 @@ class _Measure:
         return taken
 
     def _beside(self, nid: int, inode: IndexedNode) -> int:
-        """Bytes that a node holds beside its inputs and outputs; adds up its arithmetic."""
+        """Return the bytes that a node holds beside its inputs and outputs; add up its arithmetic."""
         source, op = inode.source, inode.source.op
         assert op is not None
         ins, outs = _shapes_of(self.index, nid, self.shapes)
@@ -303,7 +303,7 @@ class _Measure:
         return beside
 
     def _inside(self, inode: IndexedNode) -> tuple[int, int]:
-        """(bytes beside the inputs, arithmetic) of a node's subgraphs. They nest as deep as inference went before."""
+        """Return (bytes beside the inputs, arithmetic) of a node's subgraphs. They nest as deep as in inference."""
         attrs, rptr = inode.source.attrs, self.index.entry_rptr
         eids = [rptr[entry.node_id] + entry.index for entry in inode.inputs]
         runs = FSubgraphRuns[attrs.op]
@@ -321,7 +321,7 @@ class _Measure:
 
 
 def _inferred(graph: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[DType | None]) -> Graph:
-    """A subgraph with shapes and dtypes that follow from those of its variables."""
+    """Return a subgraph with shapes and dtypes that follow from those of its variables."""
     fed = dict(zip(subgraph_variables(graph), zip(shapes, dtypes, strict=True), strict=True))
     inputs = [fed[node] for node in input_nodes(graph.outputs)]
     known: dict[str, Any] = {
@@ -333,7 +333,7 @@ def _inferred(graph: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[
 
 
 def _shapes_of(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> tuple[Any, Any]:
-    """(input shapes, output shapes) of a node; None where one of them is not known."""
+    """Return (input shapes, output shapes) of a node; None where one of them is not known."""
     rptr = index.entry_rptr
     ins = [shapes[rptr[entry.node_id] + entry.index] for entry in index.nodes[nid].inputs]
     outs = shapes[rptr[nid] : rptr[nid + 1]]
@@ -354,13 +354,13 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def bytes_text(size: int) -> str:
-    """A size in bytes as text, such as `1.5 GiB`."""
+    """Return a size in bytes as text, such as `1.5 GiB`."""
     unit = min(max(size.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     return f"{size} B" if unit == 0 else f"{size / (1 << 10 * unit):.3g} {_UNITS[unit]}"
 
 
 def flops_text(count: int) -> str:
-    """A count of operations as text, such as `3.4 GFLOPs`."""
+    """Return a count of operations as text, such as `3.4 GFLOPs`."""
     for factor, letter in ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= factor:
             return f"{count / factor:.3g} {letter}FLOPs"

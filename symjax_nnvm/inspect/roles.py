@@ -21,7 +21,7 @@ _LEARNED_ATTRS = frozenset({"__init__", "__lr_mult__", "__wd_mult__"})  # Gluon 
 
 
 def label_variables(symbol: Symbol) -> list[Node]:
-    """The variables that hold labels: those read as an input `label` alone, and those named `…label`."""
+    """Return the variables that hold labels: those read as an input `label` alone, and those named `…label`."""
     as_label: dict[Node, None] = {}
     otherwise: set[Node] = set()
     for node in post_order(symbol.outputs):
@@ -37,8 +37,8 @@ def label_variables(symbol: Symbol) -> list[Node]:
 
 
 def learned_variables(symbol: Symbol) -> set[Node]:
-    """The variables that look like parameters or states: by the inputs they are, of nodes in bodies of loops and in
-    branches, too, by their attributes or their names. Subgraphs nest as deep as programs did."""
+    """Return the variables that look like parameters or states: by the inputs they are, of nodes in bodies of loops and
+    in branches, too, by their attributes or their names. Subgraphs nest as deep as programs did."""
     return _learned(symbol.outputs)
 
 
@@ -64,7 +64,7 @@ def _learned(outputs: Iterable[NodeEntry]) -> set[Node]:
 
 
 def data_inputs(symbol: Symbol, given: Iterable[str] = (), params: Iterable[str] | None = None) -> set[str]:
-    """Names of the arguments that are fed in rather than learned, labels included.
+    """Return names of the arguments that are fed in rather than learned, labels included.
 
     params: the names of the parameters; all others are then fed in. Without: `given`, and what does not look learned.
     """

@@ -25,7 +25,7 @@ from symjax_nnvm.tables import count_text, table_html, table_text
 
 @dataclass(frozen=True)
 class Layer:
-    """One operator of a network.
+    """Represents one operator of a network.
 
     shapes: of its visible outputs, as far as they are known. parameters: elements of the arguments that it is the
     first to use; None while a shape is unknown. flops: None where they are not counted (`FFlops`) or not known.
@@ -40,7 +40,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Summary:
-    """Layers in the order in which they run, and totals; prints as a table.
+    """Lists layers in the order in which they run, and totals; prints as a table.
 
     inputs: shapes of the inputs, by name. parameters: elements of all arguments that are learned; states: of the
     auxiliary states; both as far as shapes are known. flops: of everything counted, None while shapes are unknown;
@@ -58,7 +58,7 @@ class Summary:
     columns = ("layer", "operator", "output shape", "parameters", "MACs", "FLOPs")
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table as text: one row for each layer."""
+        """Return the table as text: one row for each layer."""
         return [
             (
                 layer.name,
@@ -72,7 +72,7 @@ class Summary:
         ]
 
     def totals(self) -> list[str]:
-        """The lines under the table."""
+        """Return the lines under the table."""
         inputs = ", ".join(f"{printable(name)} {format_shape(shape)}" for name, shape in self.inputs.items())
         least = "at least " if any(layer.parameters is None for layer in self.layers) else ""
         lines = [

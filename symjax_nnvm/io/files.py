@@ -52,7 +52,7 @@ _KINDS = (
 
 @contextmanager
 def atomic_write(path: StrPath) -> Iterator[BinaryIO]:
-    """A file to write bytes to, which becomes `path` when the block ends; if it raises, nothing has changed.
+    """Yield a file to write bytes to, which becomes `path` when the block ends; if it raises, nothing has changed.
 
     A new file has the mode that `open` would give it; an existing one keeps its own, and its owner where the system
     allows. Symbolic links are followed. Raises FileError for a target that is no regular file, MissingFolderError,
@@ -64,7 +64,7 @@ def atomic_write(path: StrPath) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_writes(*paths: StrPath) -> Iterator[tuple[BinaryIO, ...]]:
-    """Files that belong together: all are whole and on the disk before the first takes its place, in the given order.
+    """Yield files that belong together: all are on the disk before the first takes its place, in the given order.
 
     As `atomic_write`. The renames follow each other at once; a process killed between two leaves whole files, of which
     the first are new and the others old.
@@ -109,7 +109,7 @@ def one_writer(folder: StrPath) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """The user's folder for files of this library that can be made again; it need not exist."""
+    """Return the user's folder for files of this library that can be made again; it need not exist."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(folder) / "symjax-nnvm"
 
@@ -126,7 +126,7 @@ def make_folder(path: Path) -> None:
 
 
 class _Temporary:
-    """A temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
+    """Is a temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
 
     def __init__(self, target: Path, folder: int | None, mode: int):
         self.target = target
@@ -190,7 +190,7 @@ def _temporary(path: StrPath) -> Iterator[_Temporary]:
 
 
 def _permitted(target: Path, path: StrPath) -> int | None:
-    """A descriptor of an existing target that may be written to; None where there is none yet."""
+    """Return a descriptor of an existing target that may be written to; None where there is none yet."""
     try:
         status = os.stat(target)
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def _permitted(target: Path, path: StrPath) -> int | None:
 
 
 def _create(target: Path, mode: int) -> tuple[Path, BinaryIO]:
-    """A new file of an unused name, locked for as long as it is open."""
+    """Return a new file of an unused name, locked for as long as it is open."""
 
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags | _CLOEXEC, mode)
@@ -257,7 +257,7 @@ def _is_temporary(name: str, target: Path) -> bool:
 
 
 def _like(old: os.stat_result, descriptor: int) -> None:
-    """Owner, where the system allows, and mode of the file that is replaced."""
+    """Give a file owner, where the system allows, and mode of the file that is replaced."""
     if hasattr(os, "fchown"):
         status = os.fstat(descriptor)
         if (status.st_uid, status.st_gid) != (old.st_uid, old.st_gid):
@@ -310,7 +310,7 @@ def read_bounded(path: StrPath, limit: int, what: str, error: type[NNVMError] = 
 
 
 def bounded_lines(file: BinaryIO, limit: int, error: type[NNVMError] = FileError) -> Iterator[bytes]:
-    """The lines of an open file, one after the other. Raises `error`, with the number, for one longer than `limit`."""
+    """Yield the lines of an open file, one after the other. Raises `error`, with the number, for a longer one."""
     for number in count(1):
         line = file.readline(limit + 1)
         if not line:
@@ -321,11 +321,11 @@ def bounded_lines(file: BinaryIO, limit: int, error: type[NNVMError] = FileError
 
 
 class _ReadOnlyMap(mmap.mmap):
-    """A file in memory that nothing writes: its pages hold what the file holds."""
+    """Represents a file in memory that nothing writes: its pages hold what the file holds."""
 
 
 def map_file(file: BinaryIO) -> mmap.mmap:
-    """An open file's bytes, read when they are used. The file may be replaced meanwhile, but not changed in its place.
+    """Return an open file's bytes, read when they are used. The file may be replaced meanwhile, but not changed.
 
     Raises FileError for an empty file and one that the system does not map.
     """
@@ -352,7 +352,7 @@ def release_pages(array: np.ndarray) -> None:
 
 
 class PositionedFile:
-    """A regular file that is read at any place, by many threads at once; opened in each process when it is first read.
+    """Is a regular file that is read at any place, by many threads at once; each process opens it when it first reads.
 
     Only its path is pickled. Reading raises FileError, OSError.
     """
@@ -364,11 +364,11 @@ class PositionedFile:
 
     @property
     def size(self) -> int:
-        """The file's size in bytes now."""
+        """Return the file's size in bytes now."""
         return os.fstat(self._opened().fileno()).st_size
 
     def read(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset` on; fewer where the file ends."""
+        """Return `count` bytes from `offset` on; fewer where the file ends."""
         file = self._opened()
         if not hasattr(os, "pread"):  # Windows: all threads share the file's one position
             with self._lock:

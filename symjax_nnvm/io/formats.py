@@ -19,7 +19,7 @@ HEAD = 64
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """A kind of array file.
+    """Represents a kind of array file.
 
     name: its name for `convert --to`. title: its name in messages. suffixes: how such files' names end, in lower
     case; the first is that of files that are written. sniff: whether a file that begins with these bytes (at most
@@ -55,18 +55,18 @@ def register_format(row: FileFormat) -> FileFormat:
 
 
 def format_of_bytes(head: bytes, size: int) -> FileFormat | None:
-    """The kind of a file of a size that begins like this; None when it is no array file. The
+    """Return the kind of a file of a size that begins like this; None when it is no array file. The
     newest row is asked first: what it describes may be a special case of another."""
     return next((row for row in reversed(FORMATS.values()) if row.sniff(head, size)), None)
 
 
 def format_of_name(path: str | os.PathLike[str]) -> FileFormat | None:
-    """The kind of file that a name's end says; None when it says none."""
+    """Return the kind of file that a name's end says; None when it says none."""
     name = os.fsdecode(path).lower()
     return next((row for row in FORMATS.values() if name.endswith(row.suffixes)), None)
 
 
 def array_suffixes(*, named: bool = False, written: bool = False) -> tuple[str, ...]:
-    """How array files' names end. named: those alone that a model's arrays may be in; written: that can be written."""
+    """Tell how array files' names end. named: those alone that a model's arrays may be in; written: those we write."""
     rows = (row for row in FORMATS.values() if (row.named or not named) and (row.write or not written))
     return tuple(suffix for row in rows for suffix in row.suffixes)

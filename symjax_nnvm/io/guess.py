@@ -31,7 +31,7 @@ _KINDS = (
 
 
 def guess_file_type(head: bytes, size: int) -> str | None:
-    """`an HTML page, …`: the kind of a file of these first bytes and this size, and what to do; None if unknown."""
+    """Return `an HTML page, …`: the kind of a file of these first bytes and this size, and a remedy; else None."""
     row = format_of_bytes(head, size)
     if row is not None:
         return f"{row.title}. Its arrays symjax_nnvm.load_arrays reads; a symbol is another file, *-symbol.json"
@@ -40,7 +40,7 @@ def guess_file_type(head: bytes, size: int) -> str | None:
 
 
 def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
-    """The text of a symbol file. Raises JSONFormatError, which says what the file is, for one that holds none."""
+    """Give the text of a symbol file. Raises JSONFormatError, which says what the file is, for one that holds none."""
     if not data.strip():
         raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is empty.")
     if not data.lstrip().startswith(b"{"):
@@ -66,7 +66,7 @@ def require_file(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of what a symbol file holds begin with the file's name. Raises JSONFormatError."""
+    """Let errors of what a symbol file holds begin with the file's name. Raises JSONFormatError."""
     try:
         yield
     except JSONFormatError as error:
@@ -74,8 +74,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def what_is_there(path: Path, suffix: str = "") -> str:
-    """A sentence on the files in a path's folder whose names end in `suffix`, those first that are most like its own;
-    names are given without the suffix, as what to ask for."""
+    """Return a sentence on the files in a path's folder whose names end in `suffix`, those first that are most like its
+    own; names are given without the suffix, as what to ask for."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."

@@ -8,10 +8,10 @@ __all__ = ["Backend"]
 
 
 class Backend(Protocol):
-    """What computes convolutions and dense layers where a graph runs: the package that runs it makes one, and sets the
-    operator attributes that read it. A hashable value. Two that are equal decide alike."""
+    """Tells what computes convolutions and dense layers where a graph runs: the package that runs it makes one, and
+    sets the operator attributes that read it. A hashable value. Two that are equal decide alike."""
 
     @property
     def fuses(self) -> bool:
-        """Whether it does the sum and the activation after a product in the pass that multiplies."""
+        """Return whether it does the sum and the activation after a product in the pass that multiplies."""
         ...

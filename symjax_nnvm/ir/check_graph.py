@@ -31,7 +31,7 @@ def check_graph(outputs: Sequence[NodeEntry]) -> None:
 
 
 def subgraph_misfit(node: Node) -> tuple[str, str] | None:
-    """(sizes that the operator's parameters state of its subgraphs, actual sizes), where these differ."""
+    """Return (sizes that the operator's parameters state of its subgraphs, actual sizes), where these differ."""
     sizes_of = FSubgraphSizes.get(node.attrs.op)
     if sizes_of is None or node.attrs.parsed is None:
         return None
@@ -45,7 +45,7 @@ def _sizes(sizes: Sequence[tuple[int, int]]) -> str:
 
 
 def graph_faults(outputs: Sequence[NodeEntry]) -> Iterator[str]:
-    """The faults of a graph, one sentence each; nothing for a sound one."""
+    """Yield the faults of a graph, one sentence each; nothing for a sound one."""
     pending = [list(outputs)]
     seen: set[Node] = set()
     while pending:
@@ -109,7 +109,7 @@ def _node_faults(node: Node) -> Iterator[str]:
 
 
 def _parameter_faults(attrs: NodeAttrs, where: str) -> Iterator[str]:
-    """Parsed parameters against their text: a pass that edits one must renew the other."""
+    """Compare parsed parameters with their text: a pass that edits one must renew the other."""
     if attrs.op is None or attrs.op.attr_parser is None:
         return
     again = NodeAttrs(attrs.op, attrs.name, attrs.dict, None, attrs.scalars, attrs.subgraphs)

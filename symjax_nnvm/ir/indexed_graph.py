@@ -21,7 +21,7 @@ __all__ = ["IndexedEntry", "IndexedGraph", "IndexedNode", "subgraph_sanity_check
 
 
 class IndexedEntry(NamedTuple):
-    """One output of a node, by number: (node_id, index, version)."""
+    """Represents one output of a node, by number: (node_id, index, version)."""
 
     node_id: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]  # NNVM's name; tuple.index is of no use here
@@ -29,7 +29,7 @@ class IndexedEntry(NamedTuple):
 
 
 class IndexedNode(NamedTuple):
-    """A node in an indexed graph: the source node, and its inputs and control dependencies by number."""
+    """Represents a node in an indexed graph: the source node, and its inputs and control dependencies by number."""
 
     source: Node
     inputs: tuple[IndexedEntry, ...]
@@ -37,7 +37,7 @@ class IndexedNode(NamedTuple):
 
     @property
     def weak_ref(self) -> weakref.ref[Node]:
-        """A weak reference to the source node."""
+        """Return a weak reference to the source node."""
         return weakref.ref(self.source)
 
     def __repr__(self) -> str:

@@ -17,12 +17,12 @@ InputOption = Literal["all", "read_only", "aux_state"]
 
 
 def input_nodes(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[Node]:
-    """The variable nodes of a graph in post-order (NNVM's ListInputs)."""
+    """Return the variable nodes of a graph in post-order (NNVM's ListInputs)."""
     return variables(post_order(outputs), option)
 
 
 def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
-    """The variables among all nodes of a graph, in their order."""
+    """Return the variables among all nodes of a graph, in their order."""
     inputs = [node for node in nodes if node.is_variable]
     if option == "all":
         return inputs
@@ -35,19 +35,19 @@ def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
 
 
 def subgraph_variables(graph: Subgraph) -> list[Node]:
-    """The variables of a subgraph, in the order in which its operator feeds them: in post-order, or as `subgraph` was
-    told. Such may be missing in the graph, where a pass found that it does not need them."""
+    """Return the variables of a subgraph, in the order in which its operator feeds them: in post-order, or as
+    `subgraph` was told. Such may be missing in the graph, where a pass found that it does not need them."""
     listed = graph.attrs.get(_VARIABLES) if isinstance(graph, Graph) else None
     return input_nodes(graph.outputs) if listed is None else listed
 
 
 def subgraph(outputs: Iterable[NodeEntry], fed: Sequence[Node]) -> Graph:
-    """A subgraph whose operator feeds these variables, in this order, also those that its outputs do not reach."""
+    """Give a subgraph whose operator feeds these variables, in this order, also those that its outputs do not reach."""
     return Graph(outputs, {_VARIABLES: list(fed)})
 
 
 def count_subgraph_nodes(nodes: Iterable[Node]) -> int:
-    """How many nodes the subgraphs of these nodes have, those of nested subgraphs included."""
+    """Return how many nodes the subgraphs of these nodes have, those of nested subgraphs included."""
     total, todo = 0, [body for node in nodes for body in node.attrs.subgraphs]
     while todo:
         inner = post_order(todo.pop().outputs)
@@ -57,12 +57,12 @@ def count_subgraph_nodes(nodes: Iterable[Node]) -> int:
 
 
 def input_names(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[str]:
-    """Names of the variables in post-order."""
+    """Return names of the variables in post-order."""
     return [node.name for node in input_nodes(outputs, option)]
 
 
 def output_names(outputs: Sequence[NodeEntry]) -> list[str]:
-    """Names of the outputs: a variable's name, else `{node}_{output}`."""
+    """Return names of the outputs: a variable's name, else `{node}_{output}`."""
     names = {node: _output_names(node) for node in dict.fromkeys(entry.node for entry in outputs)}
     return [names[entry.node][entry.index] for entry in outputs]
 

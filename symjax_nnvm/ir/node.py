@@ -30,13 +30,13 @@ __all__ = [
 
 
 class Subgraph(Protocol):
-    """The part of a symbol that the IR needs when an operator runs it: its heads."""
+    """Describes the part of a symbol that the IR needs when an operator runs it: its heads."""
 
     outputs: list[NodeEntry]
 
 
 class VariableParam:
-    """The private counter of a variable: how often operators composed so far mutate it."""
+    """Holds the private counter of a variable: how often operators composed so far mutate it."""
 
     __slots__ = ("version",)
 
@@ -160,8 +160,8 @@ class Node:
 
 
 def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAttrs:
-    """The attributes for another operator, or for other parameters of the same: those that both have stay, and so do
-    the user's; `params` in Python form. Raises OpNotRegisteredError, ParamError."""
+    """Return the attributes for another operator, or for other parameters of the same: those that both have stay, and
+    so do the user's; `params` in Python form. Raises OpNotRegisteredError, ParamError."""
     operator = attrs.op if op is None else Op.get(op)
     assert operator is not None
     fields = operator.params.fields if operator.params else {}
@@ -186,7 +186,7 @@ class NodeEntry(NamedTuple):
 
 
 def superseding(node: Node, op: str) -> Node:
-    """The same node under an operator that keeps more of its results (TSupersedes); the node itself if it is one."""
+    """Return the same node under an operator that keeps more of its results (TSupersedes); itself if it is one."""
     if node.op is not None and node.op.name == op:
         return node
     attrs = node.attrs.copy()
@@ -195,7 +195,7 @@ def superseding(node: Node, op: str) -> Node:
 
 
 def create_variable_node(name: str, attrs: dict[str, str] | None = None) -> Node:
-    """A variable with a fresh version counter."""
+    """Return a variable with a fresh version counter."""
     return Node(NodeAttrs(None, name, attrs, VariableParam(), source=caller()))
 
 

@@ -55,7 +55,7 @@ _left_out: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class ArgumentInfo:
-    """One documented argument of an operator: a tensor input or a parameter."""
+    """Represents one documented argument of an operator: a tensor input or a parameter."""
 
     name: str
     type: str
@@ -64,7 +64,7 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A difference of an operator from MXNet 1.9.1. affects: its outputs, or only gradients and training. when:
+    """Reports a difference of an operator from MXNet 1.9.1. affects: its outputs, or only gradients and training. when:
     parameters → whether they bring it about; None: all do."""
 
     what: str
@@ -104,7 +104,7 @@ class OpMap(dict["Op | None", T]):
 
 
 def _kind(value: object) -> str:
-    """The type of an attribute value, where all callables are of one kind."""
+    """Return the type of an attribute value, where all callables are of one kind."""
     return "function" if callable(value) else type(value).__name__
 
 
@@ -342,7 +342,7 @@ def register(name: str) -> Op:
 
 
 def unregistered(name: str) -> Op:
-    """An operator without facts that is not in the registry, for tools that read any file.
+    """Return an operator without facts that is not in the registry, for tools that read any file.
 
     It takes any number of inputs; `attrs.parsed` is the number of its outputs, None for one.
     """
@@ -361,8 +361,8 @@ def why_left_out(name: str) -> str:
 
 
 def closest_ops(name: str, cutoff: float = 0.6) -> list[str]:
-    """The names of registered operators most like one that is not, each operator once; those that begin with _ where no
-    others are, or the name does."""
+    """Return the names of registered operators most like one that is not, each operator once; those that begin with _
+    where no others are, or the name does."""
     matches: dict[Op, str] = {}
     for close in closest(name, _by_name, 8, cutoff):
         matches.setdefault(_by_name[close], close)
@@ -382,5 +382,5 @@ list_ops = list_all_names
 
 
 def list_unique_ops() -> list[Op]:
-    """Every operator once, in the order of registration."""
+    """Return every operator once, in the order of registration."""
     return list(_ops)

@@ -40,7 +40,7 @@ Tuple = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """Bounds that every parameter of a type has."""
+    """Holds bounds that every parameter of a type has."""
 
     ge: float
     le: float
@@ -86,7 +86,7 @@ def param(
 
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 class Params:
-    """An operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords.
+    """Holds an operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords.
 
     What `dataclasses` would write and compile for each of the two hundred, a third of the time that importing this
     package takes, is written once in this class.
@@ -156,7 +156,7 @@ def _parse_int(text: str) -> int:
 
 
 def _parse_long(text: str) -> int:
-    """An int, or one as Python 2 wrote it: `2L`."""
+    """Return an int, or one as Python 2 wrote it: `2L`."""
     match = _PYTHON2_LONG.fullmatch(text) if len(text) <= _MAX_DIGITS else None
     return _parse_int(text if match is None else match[1])
 
@@ -207,7 +207,7 @@ def _enum_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def _bounds_of(annotation: Any) -> dict[str, float]:
-    """The bounds that a type brings along: `Axis`, also inside a tuple or where None is allowed."""
+    """Return the bounds that a type brings along: `Axis`, also inside a tuple or where None is allowed."""
     args = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated:
         return next((dataclasses.asdict(extra) for extra in args[1:] if isinstance(extra, Bounds)), {})
@@ -231,7 +231,7 @@ _OPTIONAL_FORMS: dict[Callable[[str], Any], Callable[[str], Any]] = {
 
 
 def _type_parser(annotation: Any) -> tuple[Callable[[str], Any], str]:
-    """A parser and the type's description for people."""
+    """Return a parser and the type's description for people."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in _SCALARS:
         return _SCALARS[annotation]
@@ -261,7 +261,7 @@ _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 
 def value_to_text(value: object) -> str:
-    """`str(value)` as Python 3 and MXNet write it, for values of any NumPy type."""
+    """Return `str(value)` as Python 3 and MXNet write it, for values of any NumPy type."""
     if type(value) in _PLAIN:
         return str(value)
     match value:
@@ -290,7 +290,7 @@ _BOUND_TEST: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ParamField:
-    """One parameter of an operator."""
+    """Represents one parameter of an operator."""
 
     name: str
     annotation: Any
@@ -304,12 +304,12 @@ class ParamField:
 
     @property
     def expected(self) -> str:
-        """The values that the parameter takes, for error messages: `int ≥ 1`."""
+        """Return the values that the parameter takes, for error messages: `int ≥ 1`."""
         return " ".join([self.type, *(f"{_BOUND_TEXT[kind]} {bound:g}" for kind, bound in self.bounds.items())])
 
     @property
     def choices(self) -> tuple[Any, ...]:
-        """The values of a parameter that has a few; else none."""
+        """Return the values of a parameter that has a few; else none."""
         members = typing.get_args(self.annotation) if typing.get_origin(self.annotation) is not Literal else ()
         literals = [
             annotation for annotation in (self.annotation, *members) if typing.get_origin(annotation) is Literal
@@ -317,7 +317,7 @@ class ParamField:
         return tuple(choice for literal in literals for choice in typing.get_args(literal))
 
     def admits(self, value: Any) -> bool:
-        """Whether a parsed value respects the bounds."""
+        """Return whether a parsed value respects the bounds."""
         values = value if isinstance(value, tuple) else (value,)
         return all(
             _BOUND_TEST[kind](item, bound) for kind, bound in self.bounds.items() for item in values if item is not None
@@ -325,7 +325,7 @@ class ParamField:
 
 
 class ParamSchema:
-    """The parameters of one operator: fields in declaration order, and a cache of parsed values.
+    """Holds the parameters of one operator: fields in declaration order, and a cache of parsed values.
 
     A class may define `check(self) -> str | None`, which says what is wrong with a combination of values. When it
     inherits some fields, `positional` may list all names in the order in which callers pass them by position. Where
@@ -359,11 +359,11 @@ class ParamSchema:
         self._cache: dict[tuple[tuple[str, str], ...], Any] = {}
 
     def canonical(self, key: str) -> str:
-        """The name a node stores for a parameter."""
+        """Return the name a node stores for a parameter."""
         return self.aliases.get(key, key)
 
     def parse(self, attrs: Mapping[str, str], op: str, node: str = "") -> Any:
-        """Strings → an instance of the dataclass. Keys of the form `__x__` are user attributes and are left alone.
+        """Parse strings into an instance of the dataclass. Keys of the form `__x__` are the user's and left alone.
 
         Raises ParamError naming the parameter, what it takes and what came.
         """
@@ -404,7 +404,7 @@ class ParamSchema:
         return parsed
 
     def unknown(self, key: str, op: object, node: object) -> ParamError:
-        """The error for a key that is neither a parameter nor an attribute of the user's."""
+        """Return the error for a key that is neither a parameter nor an attribute of the user's."""
         fix = _closest_key(key, (*self.fields, *self.aliases))
         return ParamError(
             f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
@@ -447,7 +447,7 @@ _schemas: dict[type, ParamSchema] = {}
 
 
 def schema_of(cls: type) -> ParamSchema:
-    """The schema of a parameter dataclass, made once per class."""
+    """Return the schema of a parameter dataclass, made once per class."""
     schema = _schemas.get(cls)
     if schema is None:
         schema = _schemas[cls] = ParamSchema(cls)

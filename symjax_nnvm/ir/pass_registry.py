@@ -20,7 +20,7 @@ _checking: ContextVar[bool] = ContextVar("checking", default=False)
 
 @dataclass(frozen=True)
 class PassInfo:
-    """A registered pass.
+    """Represents a registered pass.
 
     body: Graph → Graph. change_graph: whether the structure may change. op_attr_dependency: operator attributes it
     reads. graph_attr_dependency: graph attributes that must be set. graph_attr_targets: graph attributes it writes.
@@ -58,7 +58,7 @@ def register_pass(
 
 
 def get_pass(name: str) -> PassInfo:
-    """The pass of a name. Raises PassError."""
+    """Return the pass of a name. Raises PassError."""
     function = _passes.get(name)
     if function is None:
         raise PassError(f"Cannot find pass {name} in the registry. Registered are {', '.join(sorted(_passes))}.")
@@ -66,7 +66,7 @@ def get_pass(name: str) -> PassInfo:
 
 
 def list_passes() -> list[str]:
-    """Names of all passes, sorted."""
+    """Return names of all passes, sorted."""
     return sorted(_passes)
 
 

@@ -38,7 +38,7 @@ Numbers = tuple[int, Callable[[Any, list[tuple[int, ...]]], int | None]]
 
 
 class NoParams(Params):
-    """Parameters of an operator that has none: MXNet takes any key, which means nothing."""
+    """Holds parameters of an operator that has none: MXNet takes any key, which means nothing."""
 
     any_key: ClassVar[bool] = True
 
@@ -77,7 +77,7 @@ def need_float(dtype: DType | None) -> None:
 
 
 def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str, Any]:
-    """`infer_type` and FInferDefaultType of operators that make an array of the dtype that parameter `dtype` names.
+    """Return `infer_type` and FInferDefaultType of operators that make an array of the dtype in parameter `dtype`.
 
     The value `unset` says that the user chose no dtype, as does float32 where MXNet's functions write it by themselves:
     the array has that one of `dtypes` that the operators reading it need, else float32. MXNet refuses graphs where
@@ -257,7 +257,7 @@ def register_op(
 
 
 def _folder(frame: FrameType | None) -> str | None:
-    """The family of the file that called a function, if it is ours: `symjax_nnvm.ops.<family>.<file>`."""
+    """Return the family of the file that called a function, if it is ours: `symjax_nnvm.ops.<family>.<file>`."""
     caller = frame and frame.f_back
     package, _, rest = caller.f_globals["__name__"].partition(".ops.") if caller else ("", "", "")
     return rest.partition(".")[0] if package == "symjax_nnvm" and "." in rest else None
@@ -281,7 +281,7 @@ def _parser(name: str, schema: ParamSchema) -> Callable[[NodeAttrs], None]:
 
 
 class Deviations(tuple[Deviation, ...]):
-    """An operator's differences from MXNet, as a value of FDeviation: called with attrs, it says which are a node's."""
+    """Reports an operator's differences from MXNet, as a value of FDeviation: of attrs, it says which are a node's."""
 
     __slots__ = ()
 
@@ -340,10 +340,10 @@ _constant_flops = cache(per_output)
 
 @cache
 def _of_attrs(rule: Callable[[Any, Sizes, Sizes], Any]) -> Callable[[NodeAttrs, Sizes, Sizes], Any]:
-    """A rule of parameters as one of attrs, the same for operators that share it."""
+    """Return a rule of parameters as one of attrs, the same for operators that share it."""
     return lambda attrs, ins, outs: rule(attrs.parsed, ins, outs)
 
 
 def _of_parameters(fact: Any) -> Callable[[NodeAttrs], Any]:
-    """A fact, or a rule from parameters to one, as a rule of attrs."""
+    """Return a fact, or a rule from parameters to one, as a rule of attrs."""
     return (lambda attrs: fact(attrs.parsed)) if callable(fact) else (lambda attrs: fact)

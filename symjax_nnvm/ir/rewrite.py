@@ -19,7 +19,7 @@ place of the old one output for output; an entry takes the place of all its outp
 
 
 class Rewritten:
-    """The result of `rewrite`: the new outputs, and the new form of every node and entry of the old graph."""
+    """Is the result of `rewrite`: the new outputs, and the new form of every node and entry of the old graph."""
 
     __slots__ = ("_replaced", "outputs")
 
@@ -28,12 +28,12 @@ class Rewritten:
         self._replaced: dict[Node, Node | NodeEntry] = {}
 
     def node(self, node: Node) -> Node:
-        """The new form of a node."""
+        """Return the new form of a node."""
         now = self._replaced.get(node, node)
         return now[0] if isinstance(now, tuple) else now
 
     def entry(self, entry: NodeEntry) -> NodeEntry:
-        """The new form of an entry."""
+        """Return the new form of an entry."""
         now = self._replaced.get(entry[0])
         if now is None:
             return entry
@@ -41,11 +41,11 @@ class Rewritten:
 
     @property
     def changed(self) -> bool:
-        """Whether any node was replaced."""
+        """Return whether any node was replaced."""
         return bool(self._replaced)
 
     def replaced(self) -> Iterable[tuple[Node, Node]]:
-        """(old, new) of every node that was replaced, in the order of the rewriting."""
+        """Return (old, new) of every node that was replaced, in the order of the rewriting."""
         return ((old, self.node(old)) for old in self._replaced)
 
 
@@ -80,7 +80,7 @@ def rewrite(
 
 
 def rebuild(outputs: Sequence[NodeEntry], rule: Rule | None = None) -> list[NodeEntry]:
-    """The outputs over copies of everything they reach, which the rule may edit, as surgery needs them.
+    """Return the outputs over copies of everything they reach, which the rule may edit, as surgery needs them.
 
     Where nodes that write a state fall away, the versions of the rest are counted anew.
     """
@@ -88,7 +88,7 @@ def rebuild(outputs: Sequence[NodeEntry], rule: Rule | None = None) -> list[Node
 
 
 def reachable_from(outputs: Sequence[NodeEntry], sources: Iterable[Node]) -> set[Node]:
-    """The nodes of a graph that data of the sources reach, the sources included."""
+    """Return the nodes of a graph that data of the sources reach, the sources included."""
     reached = set(sources)
     for node in post_order(outputs):
         if any(entry.node in reached for entry in node.inputs):

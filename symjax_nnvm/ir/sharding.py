@@ -28,8 +28,8 @@ _LONGEST = 4096  # characters; files have no more for a few names
 
 @lru_cache(_KEPT)
 def mesh_axes(text: str) -> MeshAxes:
-    """The axes that an attribute's text names. Raises ParamError for what is no such text, and for an axis that is
-    named twice."""
+    """Return the axes that an attribute's text names. Raises ParamError for what is no such text, and for an axis that
+    is named twice."""
     whole = text.strip().removesuffix(",")
     if not whole or len(text) > _LONGEST:
         raise _malformed(text)
@@ -55,13 +55,13 @@ def mesh_axes(text: str) -> MeshAxes:
 
 
 def split_over(axes: MeshAxes) -> list[str]:
-    """All axes of the mesh that are named, in order."""
+    """Return all axes of the mesh that are named, in order."""
     groups = ((each,) if isinstance(each, str) else each or () for each in axes)
     return [name for group in groups for name in group]
 
 
 def axes_text(axes: MeshAxes) -> str:
-    """The text that `mesh_axes` reads."""
+    """Return the text that `mesh_axes` reads."""
     return ", ".join(f"({', '.join(axis)})" if isinstance(axis, tuple) else str(axis) for axis in axes)
 
 

@@ -30,7 +30,7 @@ def source_info() -> Iterator[None]:
 
 
 def caller() -> str | None:
-    """File and line of the innermost frame outside of this library, "net.py:12"; None where nothing is remembered."""
+    """Return file and line of the innermost frame outside this library, "net.py:12"; None where none is known."""
     if not _remembered.get():
         return None
     frame = inspect.currentframe()

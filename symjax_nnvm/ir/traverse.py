@@ -14,7 +14,7 @@ _source = itemgetter(0)  # of an entry
 
 
 def successors(node: Node) -> list[Node]:
-    """The nodes to visit before a node: those of its inputs in order, then its control dependencies."""
+    """Return the nodes to visit before a node: those of its inputs in order, then its control dependencies."""
     if node is None:
         return []
     nodes = list(map(_source, node.inputs))
@@ -31,7 +31,7 @@ def post_order(entries: Iterable[NodeEntry]) -> list[Node]:
 
 
 def post_order_nodes(heads: Iterable[Node], successors: Callable[[Node], list[Node]] = successors) -> list[Node]:
-    """`post_order` from nodes instead of entries, and along other edges where `successors` says so."""
+    """Return `post_order` from nodes instead of entries, and along other edges where `successors` says so."""
     order: list[Node] = []
     seen: set[Node] = set()
     for head in heads:

@@ -61,17 +61,17 @@ class DTypeList(list[DType | None]):
 
 
 def is_float(dtype: DType | None) -> bool:
-    """Whether the dtype is a floating-point one (an unknown dtype is not)."""
+    """Return whether the dtype is a floating-point one (an unknown dtype is not)."""
     return dtype in FLOAT_DTYPES
 
 
 def default_dtype() -> DType:
-    """The dtype of an input that says nothing: float32, as in MXNet."""
+    """Return the dtype of an input that says nothing: float32, as in MXNet."""
     return "float32"
 
 
 def dtype_name(value: Any) -> DType:
-    """The name of a dtype given as a name, a NumPy dtype or type, or an MXNet code.
+    """Return the name of a dtype given as a name, a NumPy dtype or type, or an MXNet code.
 
     Raises ValueError for anything that is not one of MXNet's dtypes.
     """
@@ -93,12 +93,12 @@ def dtype_name(value: Any) -> DType:
 
 
 def dtype_code(dtype: DType | None) -> int:
-    """MXNet's number of a dtype; -1 when unknown."""
+    """Return MXNet's number of a dtype; -1 when unknown."""
     return -1 if dtype is None else DTYPE_CODES[dtype]
 
 
 def dtype_from_code(code: int) -> DType | None:
-    """The dtype of an MXNet number; None for -1. Raises ValueError for an unknown number."""
+    """Return the dtype of an MXNet number; None for -1. Raises ValueError for an unknown number."""
     if code == -1:
         return None
     if code not in _NAME_OF_CODE:
@@ -107,19 +107,19 @@ def dtype_from_code(code: int) -> DType | None:
 
 
 def numpy_type(dtype: DType | None) -> Any:
-    """The NumPy scalar type that MXNet's `infer_type` reports; `"bfloat16"`, which NumPy lacks, stays a name."""
+    """Return the NumPy scalar type that MXNet's `infer_type` reports; `"bfloat16"`, which NumPy lacks, stays a name."""
     if dtype is None or dtype == "bfloat16":
         return dtype
     return np.dtype(dtype).type
 
 
 def is_known(shape: Shape | None) -> bool:
-    """Whether rank and every dimension are known."""
+    """Return whether rank and every dimension are known."""
     return shape is not None and None not in shape
 
 
 def shape_size(shape: Shape) -> int:
-    """Number of elements of a fully known shape."""
+    """Return the number of elements of a fully known shape."""
     size = 1
     for dim in shape:
         if dim is None:
@@ -148,7 +148,7 @@ def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
 
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape with every size that either knows. Raises ValueError when they contradict each other."""
+    """Return the shape with every size that either knows. Raises ValueError when they contradict each other."""
     if a is None or a == b:
         return b
     if b is None:
@@ -159,7 +159,7 @@ def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
 
 
 def merge_dtypes(a: DType | None, b: DType | None) -> DType | None:
-    """The dtype that either knows. Raises ValueError when they contradict each other."""
+    """Return the dtype that either knows. Raises ValueError when they contradict each other."""
     if a is None or a == b:
         return b
     if b is None:
@@ -192,7 +192,7 @@ _DIM_TEXT = re.compile(r"[+-]?\d{1,4300}L?")  # Python's int reads no more digit
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Integers from MXNet's tuple grammar: `(2, 3)`, `[2,3,]`, `(3L,)`, a bare `5`, `()`.
+    """Return integers from MXNet's tuple grammar: `(2, 3)`, `[2,3,]`, `(3L,)`, a bare `5`, `()`.
 
     Raises ValueError for anything else. Never evaluates the text.
     """
@@ -217,7 +217,7 @@ def _brief(text: str) -> str:
 
 
 def format_shape(shape: Shape | None) -> str:
-    """A shape for people: `(2, ?, 3)`, or `unknown`."""
+    """Return a shape for people: `(2, ?, 3)`, or `unknown`."""
     if shape is None:
         return "unknown"
     dims = ", ".join("?" if d is None else str(d) for d in shape)

@@ -25,15 +25,15 @@ class Uses:
                 self._add(source, index)
 
     def count(self, node: Node) -> int:
-        """How many nodes and heads read a node's outputs, or wait for it."""
+        """Return how many nodes and heads read a node's outputs, or wait for it."""
         return self._of_node.get(node, 0)
 
     def only(self, node: Node, index: int) -> bool:
-        """Whether every reader of the node reads this output."""
+        """Return whether every reader of the node reads this output."""
         return self.count(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
 
     def knows(self, node: Node) -> bool:
-        """Whether the node is part of the graph as it is now."""
+        """Return whether the node is part of the graph as it is now."""
         return node in self._of_node
 
     def replace(self, node: Node, draft: Node, replacement: Node | NodeEntry) -> None:

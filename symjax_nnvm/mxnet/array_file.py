@@ -36,7 +36,7 @@ _CPU = (1, 0)
 
 
 class _Reader:
-    """A cursor over a file's bytes; an error says where."""
+    """Represents a cursor over a file's bytes; an error says where."""
 
     def __init__(self, data: memoryview, source: str):
         self.data = data
@@ -45,22 +45,22 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """The number of bytes after the cursor."""
+        """Return the number of bytes after the cursor."""
         return len(self.data) - self.at
 
     def fail(self, problem: str) -> ParamsFormatError:
-        """The error for a problem at the cursor."""
+        """Return the error for a problem at the cursor."""
         return ParamsFormatError(f"{self._source}: {problem}, at byte {self.at} of {len(self.data)}.")
 
     def take(self, size: int, what: str) -> memoryview:
-        """The next bytes. Raises ParamsFormatError when there are fewer."""
+        """Return the next bytes. Raises ParamsFormatError when there are fewer."""
         if size > self.left:
             raise self.fail(f"the file is truncated: {what} takes {size} bytes, {self.left} are left")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def numbers(self, form: str, what: str) -> tuple[Any, ...]:
-        """The next little-endian numbers, in struct's letters."""
+        """Return the next little-endian numbers, in struct's letters."""
         form = f"<{form}"
         return struct.unpack(form, self.take(struct.calcsize(form), what))
 
@@ -69,7 +69,7 @@ class _Reader:
         return self.numbers(form, what)[0]
 
     def dims(self, count: int, letter: str, what: str) -> tuple[int, ...]:
-        """The next `count` dimensions, none negative."""
+        """Return the next `count` dimensions, none negative."""
         self.check_rank(count, what)
         dims = self.numbers(f"{count}{letter}", what) if count else ()
         self.check_shape(dims, what)
@@ -86,14 +86,14 @@ class _Reader:
             raise self.fail(f"{what} {problem}")
 
     def dtype(self, what: str) -> np.dtype:
-        """The next dtype number as a NumPy dtype, little-endian."""
+        """Return the next dtype number as a NumPy dtype, little-endian."""
         code = self.number("i", what)
         if code not in DTYPE_CODES.values():
             raise self.fail(f"{what} is {code}, expected one of {sorted(DTYPE_CODES.values())}")
         return _dtype(code)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
-        """A view of the next elements."""
+        """Return a view of the next elements."""
         start = self.at
         self.take(prod(shape) * dtype.itemsize, what)
         if dtype == np.bool_:
@@ -121,13 +121,13 @@ def _dtype(code: int) -> np.dtype:
 
 
 def is_list_file(head: bytes, size: int) -> bool:
-    """Whether a file that begins like this is one of MXNet's array files."""
+    """Return whether a file that begins like this is one of MXNet's array files."""
     return len(head) >= 8 and struct.unpack("<Q", head[:8])[0] == LIST_MAGIC
 
 
 def read_list_file(file: BinaryIO) -> Arrays:
-    """The arrays of an open file, which is mapped. Headers are far apart: the system should not read ahead of them,
-    only of arrays. Raises ParamsFormatError, FileError."""
+    """Return the arrays of an open file, which is mapped. Headers are far apart: the system should not read ahead of
+    them, only of arrays. Raises ParamsFormatError, FileError."""
     data = map_file(file)
     if hasattr(mmap, "MADV_RANDOM"):
         data.madvise(mmap.MADV_RANDOM)
@@ -138,7 +138,7 @@ def read_list_file(file: BinaryIO) -> Arrays:
 
 
 def read_list(data: Any, source: str = "array file") -> Arrays:
-    """The arrays of a file's bytes: a dict when they have names, else a list. The last of arrays of one name counts.
+    """Return the arrays of a file's bytes: a dict when they have names, else a list. The last of a name counts.
 
     data: anything with the buffer protocol; dense arrays are views of it. Raises ParamsFormatError.
     """
@@ -158,7 +158,7 @@ def read_list(data: Any, source: str = "array file") -> Arrays:
 
 
 def read_record(data: bytes, source: str = "array") -> Array:
-    """The one array that these bytes are, as MXNet pickles it. Raises ParamsFormatError."""
+    """Return the one array that these bytes are, as MXNet pickles it. Raises ParamsFormatError."""
     reader = _Reader(memoryview(data), source)
     array = _read_record(reader, "the array")
     if array is None:
@@ -287,7 +287,7 @@ _SAVED = {name: code for name, code in DTYPE_CODES.items() if not 8 <= code <= 1
 
 
 def _header(value: Any, what: str, numpy_shapes: bool) -> tuple[bytes, list[np.ndarray]]:
-    """A record's header, and the arrays whose bytes follow it."""
+    """Return a record's header, and the arrays whose bytes follow it."""
     version = V3 if numpy_shapes else V2
     if isinstance(value, SparseArray):
         auxiliary = [value.indices] if isinstance(value, RowSparseArray) else [value.indptr, value.indices]  # type: ignore[attr-defined]
@@ -321,7 +321,7 @@ def _stored(value: Any, what: str) -> np.ndarray:
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
-    """An array to be written: C-contiguous and little-endian, as bytes: bfloat16 has no buffer protocol of its own."""
+    """Return an array to be written: C-contiguous and little-endian, as bytes: bfloat16 has no buffer protocol."""
     array = np.ascontiguousarray(array)
     if array.dtype.name == "bfloat16":
         return array.view(np.uint16)

@@ -8,7 +8,7 @@ from symjax_nnvm.errors import MissingExtraError
 
 
 def bfloat16() -> np.dtype:
-    """`ml_dtypes.bfloat16` as a NumPy dtype. Raises MissingExtraError where ml_dtypes is not installed."""
+    """Return `ml_dtypes.bfloat16` as a NumPy dtype. Raises MissingExtraError where ml_dtypes is not installed."""
     try:
         import ml_dtypes
     except ImportError as error:

@@ -9,8 +9,8 @@ from symjax_nnvm.mxnet.sparse import MAX_DENSE_BYTES
 
 
 def booleans(raw: np.ndarray) -> np.ndarray:
-    """The truth of bytes, uint8 of any shape. Raises ParamsFormatError for more of them than fit into memory: a file
-    of a few bytes on the disk may be as long as it likes."""
+    """Return the truth of bytes, uint8 of any shape. Raises ParamsFormatError for more of them than fit into memory: a
+    file of a few bytes on the disk may be as long as it likes."""
     if raw.nbytes <= MAX_DENSE_BYTES:
         try:
             return np.asarray(raw != 0)

@@ -16,8 +16,8 @@ _MAX_EPOCH = 10**9
 
 
 def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
-    """(prefix, epoch) of what stands for a model: its prefix, its symbol file or its file of parameters, which alone
-    says an epoch. A prefix that has a symbol file stays what it is, however it ends."""
+    """Return (prefix, epoch) of what stands for a model: its prefix, its symbol file or its file of parameters, which
+    alone says an epoch. A prefix that has a symbol file stays what it is, however it ends."""
     try:
         text = os.fsdecode(path)
     except TypeError:
@@ -34,7 +34,7 @@ def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
 
 
 def as_epoch(epoch: object) -> int:
-    """The number of an epoch given as an integer or as text, `3` or `"0003"`. Raises ParamsFormatError."""
+    """Return the number of an epoch given as an integer or as text, `3` or `"0003"`. Raises ParamsFormatError."""
     try:
         number = int(epoch) if isinstance(epoch, str) else operator.index(epoch)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -49,7 +49,7 @@ def as_epoch(epoch: object) -> int:
 
 
 def epochs(prefix: str | os.PathLike[str]) -> dict[int, Path]:
-    """Epoch → file of parameters, of those that exist of a prefix, in ascending order."""
+    """Map epoch → file of parameters, of those that exist of a prefix, in ascending order."""
     path = Path(prefix)
     if not path.name or not path.parent.is_dir():
         return {}
@@ -62,7 +62,7 @@ def epochs(prefix: str | os.PathLike[str]) -> dict[int, Path]:
 
 
 def symbol_path(prefix: str) -> Path:
-    """The symbol file of a prefix. Raises ModelNotFoundError, which says what models there are."""
+    """Return the symbol file of a prefix. Raises ModelNotFoundError, which says what models there are."""
     path = Path(prefix + SYMBOL_SUFFIX)
     if not path.exists():
         folder = Path(prefix)
@@ -74,7 +74,7 @@ def symbol_path(prefix: str) -> Path:
 
 
 def params_path(prefix: str, epoch: int) -> Path:
-    """The file of parameters of an epoch. Raises ModelNotFoundError, which says what epochs there are."""
+    """Return the file of parameters of an epoch. Raises ModelNotFoundError, which says what epochs there are."""
     path = Path(f"{prefix}-{epoch:04d}.params")
     if not path.exists():
         existing = epochs(prefix)

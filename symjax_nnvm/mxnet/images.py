@@ -15,7 +15,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def opencv() -> Any:
-    """The module of OpenCV. Raises MissingExtraError."""
+    """Return the module of OpenCV. Raises MissingExtraError."""
     try:
         import cv2
     except ImportError:
@@ -71,7 +71,7 @@ def decode_image(
 
 
 def decode_bgr(data: bytes, channels: int, where: str) -> np.ndarray:
-    """The image as OpenCV has it: uint8 (height, width, channels), blue, green, red."""
+    """Return the image as OpenCV has it: uint8 (height, width, channels), blue, green, red."""
     cv2 = opencv()
     flags = {1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR, 4: cv2.IMREAD_UNCHANGED}
     try:
@@ -87,7 +87,7 @@ def decode_bgr(data: bytes, channels: int, where: str) -> np.ndarray:
 
 
 def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -> np.ndarray:
-    """An image as `cv2.imdecode(data, flag)` gives it: uint8 in blue, green, red, and of grey (height, width).
+    """Return an image as `cv2.imdecode(data, flag)` gives it: uint8 in blue, green, red, and of grey (height, width).
 
     flag: 0 for grey, a positive number for 3 channels, a negative one for the file's own channels. turned: whether it
     is turned as its EXIF orientation says, unless flag is negative. Raises RecordFormatError, MissingExtraError.
@@ -107,9 +107,9 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
         with image.open(io.BytesIO(data)) as opened:
             if flag == 0:
                 opened.draft("L", opened.size)  # a JPEG's own grey, which OpenCV takes
-            found = operations.exif_transpose(opened) if turned and flag >= 0 else opened
+            upright = operations.exif_transpose(opened) if turned and flag >= 0 else opened
             own = {"1": "L", "L": "L", "RGBA": "RGBA", "LA": "RGBA"}.get(opened.mode, "RGB")
-            pixels = np.asarray(found.convert("L" if flag == 0 else "RGB" if flag > 0 else own))
+            pixels = np.asarray(upright.convert("L" if flag == 0 else "RGB" if flag > 0 else own))
     except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
         raise _undecodable(where, data, str(error)) from None
     return pixels if pixels.ndim == 2 else np.ascontiguousarray(swap_red_and_blue(pixels))
@@ -141,7 +141,7 @@ def encode_image(image: np.ndarray, format: str = ".jpg", quality: int = 95, dec
 
 
 def swap_red_and_blue(image: np.ndarray) -> np.ndarray:
-    """An image (height, width, 1, 3 or 4) with red and blue exchanged; alpha stays the last."""
+    """Return an image (height, width, 1, 3 or 4) with red and blue exchanged; alpha stays the last."""
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[image.shape[2]]
     return image[..., order]
 

@@ -30,7 +30,7 @@ _LISTED = 8
 
 @dataclass(frozen=True)
 class Misshaped:
-    """An array that has a variable's name and not its shape."""
+    """Reports an array that has a variable's name and not its shape."""
 
     name: str
     source: str
@@ -45,7 +45,7 @@ class Misshaped:
 
 @dataclass(frozen=True)
 class Ambiguous:
-    """Blocks of a file that could belong to any of several layers of the symbol.
+    """Holds blocks of a file that could belong to any of several layers of the symbol.
 
     roles: of the arrays that each has, such as `weight` and `bias`. names, sources: the layers' variables, the blocks'
     arrays.
@@ -145,7 +145,7 @@ def match_params(
 
 @dataclass
 class _Search:
-    """One search. pairs: name in the symbol → name in the file. left: names of the file that have no place yet."""
+    """Is one search. pairs: name in the symbol → name in the file. left: names of the file that have no place yet."""
 
     symbol: Symbol
     params: Mapping[str, Any]
@@ -170,7 +170,7 @@ class _Search:
         self.pairs[name] = self.left.pop(bare)
 
     def wanted(self) -> dict[str, Shape | None]:
-        """Variables that have no array yet, with what is known of their shapes, in the order of the graph."""
+        """Return variables that have no array yet, with what is known of their shapes, in the order of the graph."""
         return {name: shape for name, shape in self.expected.items() if name not in self.pairs}
 
     def by_name(self) -> None:
@@ -197,7 +197,7 @@ class _Search:
                 return
 
     def by_structure(self) -> None:
-        """Structural names, by roles, shapes and order."""
+        """Match structural names, by roles, shapes and order."""
         stored = file_layers({bare: np.shape(self.params[source]) for bare, source in self.left.items()})
         roles = frozenset(role for layer in stored for role in layer.members)
         pairs, groups = match_layers(symbol_layers(self.wanted(), self.uses, roles), stored)
@@ -210,7 +210,7 @@ class _Search:
             self.ambiguous.append(Ambiguous(blocks, names, tuple(layers[0].members), _members(candidates), sources))
 
     def result(self) -> ParamsMatch:
-        """The matches and all problems found."""
+        """Return the matches and all problems found."""
         args: dict[str, Any] = {}
         aux: dict[str, Any] = {}
         misshaped: list[Misshaped] = []
@@ -241,13 +241,13 @@ class _Search:
         )
 
     def _parameters(self) -> set[str]:
-        """The arguments that should have an array."""
+        """Return the arguments that should have an array."""
         if self.given:
             return set(self.arguments) - {node.name for node in label_variables(self.symbol)}
         return {node.name for node in learned_variables(self.symbol)}
 
     def _conflict(self, arrays: Mapping[str, Any]) -> str:
-        """The message of inference over all shapes together; empty without a contradiction."""
+        """Return the message of inference over all shapes together; empty without a contradiction."""
         shapes = {name: np.shape(array) for name, array in arrays.items()}
         # A scalar's shape means an unknown one to inference.
         try:
@@ -262,7 +262,7 @@ def _members(layers: Layers) -> tuple[str, ...]:
 
 
 def _uses(symbol: Symbol) -> dict[str, tuple[str, str]]:
-    """Variable → (operator node, input) of its first reader."""
+    """Map variable → (operator node, input) of its first reader."""
     uses: dict[str, tuple[str, str]] = {}
     for node in post_order(symbol.outputs):
         if node.op is not None and any(entry.node.is_variable for entry in node.inputs):
@@ -284,7 +284,7 @@ def _bare_names(params: Mapping[str, Any], states: set[str]) -> dict[str, str]:
 
 
 def _common_prefix(names: Sequence[str]) -> int:
-    """The length of what all names begin with, up to a full word."""
+    """Return the length of what all names begin with, up to a full word."""
     if not names:
         return 0
     low, high = min(names), max(names)

@@ -25,27 +25,27 @@ _OF_EPOCH = re.compile(r"(?P<prefix>.+)-(?P<epoch>[0-9]{4,})")  # a file of para
 
 
 class OutputError(NNVMError, ValueError):
-    """A file that must not be written."""
+    """Reports a file that must not be written."""
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model. params_path: None when there is none."""
+    """Holds the files of a model. params_path: None when there is none."""
 
     symbol_path: Path
     params_path: Path | None
 
     @property
     def source(self) -> Path | Symbol:
-        """The file that a check looks at, of which it tells more than of what is read from it."""
+        """Return the file that a check looks at, of which it tells more than of what is read from it."""
         return self.symbol_path
 
     def symbol(self) -> Symbol:
-        """The network. Raises JSONFormatError, OSError."""
+        """Return the network. Raises JSONFormatError, OSError."""
         return load(self.symbol_path)
 
     def load(self) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
-        """(symbol, arguments, auxiliary states); no arrays without a file. Raises and warns as `load_model`."""
+        """Return (symbol, arguments, auxiliary states); no arrays without a file. Raises and warns as `load_model`."""
         return (self.symbol(), {}, {}) if self.params_path is None else load_model(self.symbol_path, self.params_path)
 
     def keep(self, *targets: Path) -> None:
@@ -56,11 +56,11 @@ class ModelFiles:
                     raise OutputError(f"{target} is part of the model that is read: write to another name.")
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""
+        """Return the arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""
         return {} if self.params_path is None else named_arrays(self.params_path)
 
     def params(self, symbol: Symbol, *, complete: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arguments, auxiliary states) by the network's names, not the file's; empty without a file.
+        """Return (arguments, auxiliary states) by the network's names, not the file's; empty without a file.
 
         complete: raise when a parameter is missing or misshaped, and leave out what the network has no use for; else
         arrays that do not fit keep the names they have. Raises ParamsMismatchError, ParamsFormatError, OSError.
@@ -79,7 +79,7 @@ class ModelFiles:
 
 
 def find_model(model: str, params: Path | None = None, epoch: int | None = None) -> ModelFiles:
-    """The files of a model. Raises ModelNotFoundError, which lists the files sought and those that exist."""
+    """Return the files of a model. Raises ModelNotFoundError, which lists the files sought and those that exist."""
     path = Path(model)
     if path.is_file() and path.name.lower().endswith(array_suffixes(named=True)):
         prefix, _ = prefix_of(path)
@@ -115,7 +115,7 @@ def _prefix_of_symbol(path: Path) -> Path:
 
 
 def _params_of(prefix: Path, epoch: int | None) -> Path | None:
-    """The parameters of an epoch, default the highest; files without a number come last."""
+    """Return the parameters of an epoch, default the highest; files without a number come last."""
     if epoch is not None:
         return params_path(str(prefix), epoch)
     numbered = epochs(prefix)

@@ -34,17 +34,17 @@ _DIM = re.compile(r"\d{1,19}L?")
 
 
 def is_npy(head: bytes, size: int) -> bool:
-    """Whether a file that begins like this is a `.npy` file."""
+    """Return whether a file that begins like this is a `.npy` file."""
     return head.startswith(_MAGIC)
 
 
 def read_npy_file(file: BinaryIO) -> list[np.ndarray]:
-    """The array of an open file, which is mapped. Raises ParamsFormatError, FileError."""
+    """Return the array of an open file, which is mapped. Raises ParamsFormatError, FileError."""
     return [read_npy(map_file(file), file.name)]
 
 
 def read_npy(data: Bytes, what: str) -> np.ndarray:
-    """The array of a `.npy` file's bytes, a view of them but for booleans. Raises ParamsFormatError."""
+    """Return the array of a `.npy` file's bytes, a view of them but for booleans. Raises ParamsFormatError."""
     header, start = _header(data, what)
     dtype, shape, fortran_order = _parse(header, what)
     size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
@@ -57,7 +57,7 @@ def read_npy(data: Bytes, what: str) -> np.ndarray:
 
 
 def _header(data: Bytes, what: str) -> tuple[str, int]:
-    """The header's text, and where the data begin."""
+    """Return the header's text, and where the data begin."""
     version = data[len(_MAGIC)] if len(data) > 12 else 0
     if data[: len(_MAGIC)] != _MAGIC or version not in (1, 2, 3):
         raise ParamsFormatError(f"{what} is no .npy array: it begins with {bytes(data[:8])!r}.")
@@ -70,7 +70,7 @@ def _header(data: Bytes, what: str) -> tuple[str, int]:
 
 
 def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
-    """dtype, shape, whether the first axis is the fastest."""
+    """Return dtype, shape, whether the first axis is the fastest."""
 
     def refuse(problem: str) -> ParamsFormatError:
         return ParamsFormatError(f"{what} is no .npy array that can be read: {problem} in {header.strip()[:200]!r}.")

@@ -39,8 +39,8 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
 
 
 def named_arrays(path: str | os.PathLike[str], whose: str = "a model") -> dict[str, Any]:
-    """The arrays of a file of any kind by its own names, `arg:` and `aux:` included. Raises as `load_arrays` does, and
-    ParamsFormatError for arrays without names."""
+    """Return the arrays of a file of any kind by its own names, `arg:` and `aux:` included. Raises as `load_arrays`
+    does, and ParamsFormatError for arrays without names."""
     arrays = load_arrays(path)
     if isinstance(arrays, dict):
         return arrays
@@ -97,7 +97,7 @@ def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux:
 
 
 def _read(row: FileFormat, file: BinaryIO) -> Any:
-    """The arrays of an open file of a kind. Raises ParamsFormatError, FileError, MissingExtraError, OSError."""
+    """Return the arrays of an open file of a kind. Raises ParamsFormatError, FileError, MissingExtraError, OSError."""
     file.seek(0)
     try:
         return row.read(file)
@@ -108,7 +108,7 @@ def _read(row: FileFormat, file: BinaryIO) -> Any:
 
 
 def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
-    """The error for a file that is no array file, which says what it is instead."""
+    """Return the error for a file that is no array file, which says what it is instead."""
     if size == 0:
         return ParamsFormatError(f"{path} is empty.")
     kind = guess_file_type(head, size)

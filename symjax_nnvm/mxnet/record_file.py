@@ -45,9 +45,9 @@ class RecordFile:
         """Where the index is; None where it was made and could not be written."""
         is_there = os.path.lexists(beside)
         read = whole_index if whole and index is None else read_index
-        found = read(beside, self.source) if is_there else None
-        if found is not None:
-            self.keys, self.offsets = found
+        entries = read(beside, self.source) if is_there else None
+        if entries is not None:
+            self.keys, self.offsets = entries
         else:
             self.offsets = make_index(self.source, progress)
             self.keys = np.arange(len(self.offsets))
@@ -60,7 +60,7 @@ class RecordFile:
         return Path(self.source.path)
 
     def __len__(self) -> int:
-        """The number of records."""
+        """Return the number of records."""
         return len(self.offsets)
 
     @overload
@@ -68,7 +68,7 @@ class RecordFile:
     @overload
     def __getitem__(self, i: int | np.integer) -> bytes: ...
     def __getitem__(self, i: int | np.integer | slice) -> bytes | RecordFile:
-        """The bytes of record i; of a slice, a RecordFile of those records. Raises IndexError past the end."""
+        """Return the bytes of record i; of a slice, a RecordFile of those records. Raises IndexError past the end."""
         return self.select(i) if isinstance(i, slice) else read_record(self.source, self._offset(i))
 
     def __iter__(self) -> Iterator[bytes]:

@@ -25,17 +25,17 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 
 
 def index_beside(path: StrPath) -> Path:
-    """The path at which MXNet puts the index of a record file."""
+    """Return the path at which MXNet puts the index of a record file."""
     return Path(os.path.splitext(path)[0] + ".idx")
 
 
 def index_line(key: int, offset: int) -> bytes:
-    """One line of an index, as MXNet writes it."""
+    """Return one line of an index, as MXNet writes it."""
     return b"%d\t%d\n" % (key, offset)
 
 
 def read_index(path: StrPath, file: PositionedFile) -> tuple[np.ndarray, np.ndarray]:
-    """The keys (n,) and the bytes (n,) at which their records begin, int64, in the index's order.
+    """Return the keys (n,) and the bytes (n,) at which their records begin, int64, in the index's order.
 
     Raises RecordFormatError for what is no index of this file, FileError, OSError.
     """
@@ -77,7 +77,7 @@ def _numbers(line: bytes, path: StrPath, i: int) -> tuple[int, int]:
 
 
 def make_index(file: PositionedFile, progress: bool = True) -> np.ndarray:
-    """The byte at which each record of a file begins (n,), int64, by the heads of all. Raises RecordFormatError."""
+    """Return the byte at which each record of a file begins, int64 (n,), by all heads. Raises RecordFormatError."""
     offsets: list[int] = []
     at, size = 0, file.size
     with bar(f"reading {Path(file.path).name}", size, progress) as advance:
@@ -89,7 +89,7 @@ def make_index(file: PositionedFile, progress: bool = True) -> np.ndarray:
 
 
 def whole_index(path: StrPath, file: PositionedFile) -> tuple[np.ndarray, np.ndarray] | None:
-    """What `read_index` gives, where the index is one of this file from its first record to its last; else None.
+    """Return what `read_index` gives, where the index is one of this file from its first record to its last; else None.
 
     Raises FileError, OSError.
     """

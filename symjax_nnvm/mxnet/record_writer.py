@@ -43,7 +43,7 @@ class RecordWriter:
         stack.__exit__(*error)  # pyright: ignore[reportArgumentType]
 
     def __len__(self) -> int:
-        """The number of records written so far."""
+        """Return the number of records written so far."""
         return self._count
 
     def write(self, record: bytes, key: int | None = None) -> int:

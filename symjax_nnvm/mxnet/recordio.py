@@ -45,7 +45,7 @@ class IRHeader(NamedTuple):
 
 
 def frame(data: bytes) -> bytes:
-    """The bytes of a record in a file. Raises RecordFormatError for one that is too large."""
+    """Return the bytes of a record in a file. Raises RecordFormatError for one that is too large."""
     if len(data) > MAX_RECORD:
         fix = "Split it into several records."
         raise RecordFormatError(
@@ -69,7 +69,7 @@ def _split(data: bytes) -> Iterator[bytes]:
 
 
 def read_record(file: PositionedFile, offset: int) -> bytes:
-    """The record that begins at a byte of a file. Raises RecordFormatError, OSError."""
+    """Return the record that begins at a byte of a file. Raises RecordFormatError, OSError."""
     pieces = bytearray()
     for flag, start, length in _parts(file, offset):
         if flag in (_MIDDLE, _LAST):
@@ -84,7 +84,7 @@ def read_record(file: PositionedFile, offset: int) -> bytes:
 
 
 def end_of_record(file: PositionedFile, offset: int) -> int:
-    """The byte at which the next record begins; all parts end within the file. Raises RecordFormatError, OSError."""
+    """Return the byte at which the next record begins; all parts are in the file. Raises RecordFormatError, OSError."""
     end = offset
     for _, start, length in _parts(file, offset):
         end = _aligned(start + length)
@@ -92,7 +92,7 @@ def end_of_record(file: PositionedFile, offset: int) -> int:
 
 
 def _parts(file: PositionedFile, offset: int) -> Iterator[tuple[int, int, int]]:
-    """(flag, where its data begin, their length) of each part of a record."""
+    """Yield (flag, where its data begin, their length) of each part of a record."""
     size, at, total = file.size, offset, 0
     allowed = (_WHOLE, _FIRST)
     while True:

@@ -42,7 +42,7 @@ _CODES = {np.dtype(form).name: code for code, form in _DTYPES.items()} | {"bfloa
 
 
 def is_safetensors(head: bytes, size: int) -> bool:
-    """Whether a file of a size that begins like this is a safetensors file: a JSON header after its length."""
+    """Return whether a file of a size that begins like this is a safetensors file: a JSON header after its length."""
     return len(head) >= 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 
@@ -90,8 +90,8 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
 
 
 def read_safetensors(file: BinaryIO) -> Params:
-    """The arrays of an open file, views of the mapped one, under `arg:` and `aux:` where its metadata tells which are
-    states, else under the file's names.
+    """Return the arrays of an open file, views of the mapped one, under `arg:` and `aux:` where its metadata tells
+    which are states, else under the file's names.
 
     Raises ModuleNotFoundError without the library, ParamsFormatError for a malformed file, FileError.
     """

@@ -23,14 +23,14 @@ _DIGITS = "0123456789"
 
 @dataclass(frozen=True)
 class Layer:
-    """Arrays that belong together. members: role → name. shapes: role → the shape as far as it is known."""
+    """Holds arrays that belong together. members: role → name. shapes: role → the shape as far as it is known."""
 
     name: str
     members: dict[str, str]
     shapes: dict[str, Shape | None]
 
     def fits(self, other: Layer) -> bool:
-        """Whether both have the same roles, in shapes that do not contradict each other."""
+        """Return whether both have the same roles, in shapes that do not contradict each other."""
         return self.members.keys() == other.members.keys() and all(
             compatible(shape, other.shapes[role]) for role, shape in self.shapes.items()
         )
@@ -40,14 +40,14 @@ Layers = list[Layer]
 
 
 def compatible(a: Shape | None, b: Shape | None) -> bool:
-    """Whether two partly known shapes can be one."""
+    """Return whether two partly known shapes can be one."""
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
 
 
 def file_layers(shapes: Mapping[str, Shape]) -> Layers:
-    """The layers of structural names, in order: what comes before the last dot, and the role after it."""
+    """Return the layers of structural names, in order: what comes before the last dot, and the role after it."""
     layers: dict[str, Layer] = {}
     for name, shape in shapes.items():
         block, _, role = name.rpartition(".")
@@ -58,8 +58,8 @@ def file_layers(shapes: Mapping[str, Shape]) -> Layers:
 def symbol_layers(
     shapes: Mapping[str, Shape | None], uses: Mapping[str, tuple[str, str]], roles: frozenset[str]
 ) -> Layers:
-    """The layers of a symbol's variables, in the order in which they run; variables without one of the roles are left
-    out.
+    """Return the layers of a symbol's variables, in the order in which they run; variables without one of the roles are
+    left out.
 
     A variable's role is the end of its name, else the name of the operator's input that it is. uses: variable →
     (operator node, input). roles: those of the file.
@@ -76,7 +76,7 @@ def symbol_layers(
 
 
 def match_layers(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
-    """(pairs of layers, groups that cannot be told apart), of the symbol's layers and the file's."""
+    """Return (pairs of layers, groups that cannot be told apart), of the symbol's layers and the file's."""
     created = _by_creation(wanted)
     orders = [order for order in (wanted, created) if _all_fit(order, stored)]
     if not orders:
@@ -102,7 +102,7 @@ def _role(name: str) -> str:
 
 
 def _split(name: str, roles: frozenset[str], depth: int) -> tuple[str, str | None]:
-    """(stem, role): the longest end of the name that is a role, of at most `depth` words."""
+    """Return (stem, role): the longest end of the name that is a role, of at most `depth` words."""
     words = name.rsplit("_", depth)
     for i in range(len(words)):
         role = _role("_".join(words[i:]))
@@ -116,7 +116,7 @@ def _all_fit(wanted: Layers, stored: Layers) -> bool:
 
 
 def _by_creation(layers: Layers) -> Layers:
-    """The layers, where those whose names differ in the last number alone stand in the order of these numbers."""
+    """Give the layers, where those whose names differ in the last number alone stand in the order of these numbers."""
     places: dict[str, list[int]] = {}
     for i, layer in enumerate(layers):
         places.setdefault(layer.name.rstrip(_DIGITS), []).append(i)
@@ -134,7 +134,7 @@ def _number(digits: str) -> tuple[int, str]:
 
 
 def _match_unique(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
-    """Pairs of which each fits the other alone; the rest in groups of layers of the same roles and shapes."""
+    """Return pairs of which each fits the other alone; the rest in groups of layers of the same roles and shapes."""
     by_roles: dict[frozenset[str], Layers] = {}
     for layer in wanted:
         by_roles.setdefault(frozenset(layer.members), []).append(layer)

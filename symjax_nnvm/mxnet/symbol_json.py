@@ -25,7 +25,7 @@ _MAX_COPIES = 256  # attributes per node, on the whole, that are copied to input
 
 
 def load_symbol_json(text: str, report: Report | None = None) -> Graph:
-    """The graph of a symbol file of any generation, upgraded and checked.
+    """Return the graph of a symbol file of any generation, upgraded and checked.
 
     report: is told of nodes that cannot be used. Without it they raise JSONFormatError, as malformed files always do.
     """
@@ -48,7 +48,7 @@ def load_symbol_json(text: str, report: Report | None = None) -> Graph:
 
 @register_pass("LoadLegacyJSON", requires=("json",), change_graph=True)
 def _load_legacy_json_pass(graph: Graph) -> Graph:
-    """The graph that attribute `json` describes, of any MXNet version, as MXNet 1.9.1 understands it."""
+    """Return the graph that attribute `json` describes, of any MXNet version, as MXNet 1.9.1 understands it."""
     loaded = load_symbol_json(graph.attrs["json"])
     return graph.derive(loaded.outputs, loaded.attrs)
 
@@ -77,7 +77,7 @@ def _hide_keys(nodes: Sequence[Node], report: Report | None) -> None:
 
 
 def _add_missing_inputs(nodes: Sequence[Node], report: Report | None) -> None:
-    """Trailing inputs that old files leave out, auxiliary states above all, become variables."""
+    """Add variables for trailing inputs that old files leave out, auxiliary states above all."""
     copies = 0
     for node in nodes:
         if node.op is None or not _parse(node, report):
@@ -111,7 +111,7 @@ def _reduce_everything(nodes: Sequence[Node]) -> None:
 
 
 def _input_names(node: Node) -> Sequence[str]:
-    """Names of all inputs that a parsed operator node should have; none where its operator does not name them."""
+    """Give names of all inputs that a parsed operator node should have; none where its operator does not name them."""
     if node.op is None or node.op not in FListInputNames:
         return ()
     required = node.num_inputs()

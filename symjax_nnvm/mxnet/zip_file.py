@@ -27,12 +27,12 @@ _PIECE = 1 << 20
 
 
 def is_zip(head: bytes, size: int) -> bool:
-    """Whether a file that begins like this is a zip file."""
+    """Return whether a file that begins like this is a zip file."""
     return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
 def read_zip(file: BinaryIO) -> Arrays:
-    """The arrays of an open zip file: a dict by name, or a list where they are only numbered, as `numpy.savez` does.
+    """Return the arrays of an open zip file: a dict by name, or a list where they are numbered, as `numpy.savez` does.
 
     Raises ParamsFormatError.
     """
@@ -73,7 +73,7 @@ _ZIP_ERRORS = (NotImplementedError, RuntimeError, struct.error, OverflowError, I
 
 
 class _Bounded:
-    """A file that refuses to read a large piece at once: `zipfile` trusts its directory. All else is read by pieces."""
+    """Is a file that refuses to read a large piece at once: `zipfile` trusts its directory. It reads by pieces."""
 
     def __init__(self, file: BinaryIO, size: int):
         self._file = file

@@ -43,19 +43,19 @@ class Names:
 
     @property
     def count(self) -> int:
-        """Under how many assignments of numbers to names shapes are known."""
+        """Return under how many assignments of numbers to names shapes are known."""
         return len(self.inputs[0].shapes or ()) if self.inputs else 1
 
     def unique(self, name: str) -> str:
-        """The name for a tensor, or one like it that none has."""
+        """Return the name for a tensor, or one like it that none has."""
         return unique(name, self._taken)
 
     def unique_node(self, name: str) -> str:
-        """The name for a node, or one like it that none has."""
+        """Return the name for a node, or one like it that none has."""
         return unique(name, self._nodes)
 
     def constant(self, value: np.ndarray, name: str) -> Tensor:
-        """A constant; the same one for values that are equal, if they are small."""
+        """Return a constant; the same one for values that are equal, if they are small."""
         key = (value.dtype.name, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
         tensor = None if key is None else self._constants.get(key)
         if tensor is None:

@@ -39,7 +39,7 @@ class Dimensions:
     names: Mapping[Sizes, str]
 
     def shown(self, tensor: Tensor) -> list[int | str | None] | None:
-        """A shape for a file: numbers, names, None for a size without a name; None for an unknown shape."""
+        """Return a shape for a file: numbers, names, None for a size without a name; None for an unknown shape."""
         if tensor.shapes is None:
             return None
         numbers = [fixed(sizes) for sizes in tensor.sizes]
@@ -50,7 +50,7 @@ class Dimensions:
 
 
 def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]) -> Dimensions:
-    """The inputs' shapes for several numbers in the place of each name.
+    """Return the inputs' shapes for several numbers in the place of each name.
 
     shapes: of the inputs. known: of the parameters. Raises OnnxError where a graph takes one number alone in the place
     of a name, InferenceError where it takes none, SymbolTypeError for what is no shape.
@@ -82,7 +82,7 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
 def _assignments(
     shapes: Mapping[str, NamedShape], known: Mapping[str, Shape], pairs: Mapping[str, tuple[int, int]]
 ) -> Dimensions:
-    """The first number of each name, then the second of some of them in each assignment."""
+    """Return the first number of each name, then the second of some of them in each assignment."""
     places = dict(zip(pairs, second_numbers(len(pairs)), strict=True))
     count = max((max(each) for each in places.values()), default=-1) + 2
     columns = {
@@ -100,9 +100,9 @@ def _assignments(
 
 
 def second_numbers(count: int) -> list[tuple[int, ...]]:
-    """The assignments, after a first one in which none has, in which each of several names has its second number: one
-    for each of a few names. Of many, as many for each and the same for no two: the assignments grow with the logarithm
-    of the names, and what follows from two names never looks like a third."""
+    """Return the assignments, after a first one in which none has, in which each of several names has its second
+    number: one for each of a few names. Of many, as many for each and the same for no two: the assignments grow with
+    the logarithm of the names, and what follows from two names never looks like a third."""
     if count <= _ONE_BY_ONE:
         return [(i,) for i in range(count)]
     rows = next(n for n in itertools.count(1) if math.comb(n, n // 2) >= count)
@@ -112,8 +112,8 @@ def second_numbers(count: int) -> list[tuple[int, ...]]:
 def _sizes_that_fit(
     symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]
 ) -> dict[str, int | None]:
-    """The number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError where it
-    leaves none, as shapes do that fit for no value of the names."""
+    """Return the number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError
+    where it leaves none, as shapes do that fit for no value of the names."""
     open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
     graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
     index = graph.indexed_graph()
@@ -127,7 +127,7 @@ def _sizes_that_fit(
 
 
 def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:
-    """Which nodes spell out a size where a name should stand."""
+    """Return the error that says which nodes spell out a size where a name should stand."""
     taken = plain_list([f"{name!r} is {number}" for name, number in fitting.items() if number is not None])
     places = [place for place in hard_coded_batch(symbol) if place.op is not None]
     written = f", which stands in {plain_list(places)}" if places else ""

@@ -93,7 +93,7 @@ def to_onnx(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A network of which all is known that its forms ask. variables: a weight or an input for each name."""
+    """Describes a network of which all is known that its forms ask. variables: a weight or an input for each name."""
 
     net: Symbol
     variables: Mapping[str, Tensor]
@@ -110,7 +110,7 @@ class _Prepared:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """The variables that are no weights."""
+        """Return the variables that are no weights."""
         return [tensor for tensor in self.variables.values() if tensor.value is None]
 
 
@@ -144,7 +144,7 @@ def refusals(
 
 
 def _model(prepared: _Prepared) -> onnx.ModelProto:
-    """The model of a network."""
+    """Return the model of a network."""
     g = builder(prepared.opset)
     model = prepared.write(g)
     outputs: list[Tensor] = []
@@ -181,7 +181,7 @@ def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> N
 
 
 def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool) -> dict[str, DType]:
-    """The dtype of each variable. With float16 that of floating-point ones follows from their readers."""
+    """Return the dtype of each variable. With float16 that of floating-point ones follows from their readers."""
     known = {name: dtype_name(array.dtype) for name, array in arrays.items()}
     known |= {name: dtype_name(dtype) for name, dtype in given.items()}
     graph = Graph(net.outputs)
@@ -206,7 +206,7 @@ def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
 
 
 def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
-    """A tensor for each variable. Raises SymbolValueError for an input whose shape is not given."""
+    """Return a tensor for each variable. Raises SymbolValueError for an input whose shape is not given."""
     inferred = [_of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments]
     tensors: dict[str, Tensor] = {}
     for name, dtype in dtypes.items():
@@ -223,5 +223,5 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
 
 
 def _values(graph: Graph, constants: Arrays) -> list[np.ndarray]:
-    """The values of a graph of constants, computed by ONNX' own reference implementation."""
+    """Return the values of a graph of constants, computed by ONNX' own reference implementation."""
     return evaluate(_model(_prepare(Symbol(graph.outputs), constants, {}, {})))

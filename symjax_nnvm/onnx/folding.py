@@ -16,7 +16,7 @@ Evaluate = Callable[[Graph, Mapping[str, Any]], list[np.ndarray]]
 
 
 def folded(net: Symbol, arrays: Mapping[str, Any], evaluate: Evaluate) -> tuple[Symbol, dict[str, Any]]:
-    """The network without batch normalisation where weights can do its work, and its arrays."""
+    """Return the network without batch normalisation where weights can do its work, and its arrays."""
     plan = Pipeline(net.outputs).plan(Options(constants=frozenset(arrays)))
     arrays = dict(arrays)
     if plan.precompute is not None:

@@ -21,7 +21,7 @@ Form = Callable[..., Tensor | Sequence[Tensor]]
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """How an operator is written, or why it is not.
+    """Tells how an operator is written, or why it is not.
 
     form: None where there is none, for `reason`; `fix` says what to do instead. opset: the lowest version of ONNX'
     operators that has what the form writes.
@@ -62,12 +62,12 @@ def _without_params(form: Callable[..., Tensor]) -> Form:
 
 
 def direct(kind: str) -> Callable[..., Tensor]:
-    """The form of what an ONNX operator without attributes computes, of the same inputs."""
+    """Return the form of what an ONNX operator without attributes computes, of the same inputs."""
     return lambda g, *inputs: g.op(kind, *inputs)
 
 
 def identity(g: Builder, p: Any, data: Tensor, *others: Tensor) -> Tensor:
-    """The form of what hands on its first input."""
+    """Return the form of what hands on its first input."""
     return data
 
 

@@ -16,7 +16,7 @@ SUFFIX = ".onnx"
 
 @dataclass(frozen=True)
 class OnnxFile(ModelFiles):
-    """A model in one file, which is read once. params_path: the file itself, unless other parameters are given."""
+    """Is a model in one file, which is read once. params_path: the file itself, unless other parameters are given."""
 
     @cached_property
     def _network(self) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
@@ -24,19 +24,19 @@ class OnnxFile(ModelFiles):
 
     @property
     def source(self) -> Symbol:
-        """The graph that a check examines. Raises as `from_onnx`."""
+        """Return the graph that a check examines. Raises as `from_onnx`."""
         return self.symbol()
 
     def symbol(self) -> Symbol:
-        """The network. Raises as `from_onnx`."""
+        """Return the network. Raises as `from_onnx`."""
         return self._network[0]
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays by the network's names. Raises as `from_onnx`; of another file, as of MXNet's files."""
+        """Return the arrays by the network's names. Raises as `from_onnx`; of another file, as of MXNet's files."""
         return super().arrays() if self.params_path != self.symbol_path else self._network[1] | self._network[2]
 
     def load(self) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
-        """(symbol, arguments, auxiliary states). Raises as `from_onnx`, ParamsMismatchError."""
+        """Return (symbol, arguments, auxiliary states). Raises as `from_onnx`, ParamsMismatchError."""
         return self.symbol(), *self.params(self.symbol(), complete=True)
 
 

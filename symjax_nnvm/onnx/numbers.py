@@ -14,7 +14,7 @@ _NARROW = frozenset({"int8", "uint8", "int16", "bool"})
 
 
 def narrow(dtype: DType) -> bool:
-    """Whether runtimes have no arithmetic of a dtype: few have any of less than 32 bits."""
+    """Return whether runtimes have no arithmetic of a dtype: few have any of less than 32 bits."""
     return dtype in _NARROW
 
 
@@ -35,7 +35,7 @@ def in_float(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Te
 
 
 def wide(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """A function made of several steps, each of which would lose digits in half precision."""
+    """Return a function made of several steps, each of which would lose digits in half precision."""
     dtype = inputs[0].dtype
     if dtype not in ("float16", "bfloat16"):
         return function(*inputs)
@@ -43,14 +43,14 @@ def wide(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor
 
 
 def truth(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """A function with a truth value, as 1 and 0 of the dtype of its first input."""
+    """Return a function with a truth value, as 1 and 0 of the dtype of its first input."""
     dtype = inputs[0].dtype
     wide = [g.cast(x, "int32") for x in inputs] if narrow(dtype) else inputs
     return g.cast(function(*wide), dtype)
 
 
 def whole(number: float, dtype: DType) -> np.ndarray:
-    """A number in a dtype: of an integer one its whole part, wrapped around to the range as C does."""
+    """Return a number in a dtype: of an integer one its whole part, wrapped around to the range as C does."""
     if is_float(dtype):
         return np.asarray(number)
     bits = np.iinfo(dtype).bits

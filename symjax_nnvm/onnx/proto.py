@@ -31,7 +31,7 @@ _OF_DTYPES = frozenset({"to", "dtype"})
 
 
 def import_onnx() -> Any:
-    """The module `onnx`. Raises MissingExtraError, which says how it is installed."""
+    """Return the module `onnx`. Raises MissingExtraError, which says how it is installed."""
     try:
         import onnx
     except ImportError as error:
@@ -47,7 +47,7 @@ def model_proto(
     opset: int,
     name: str,
 ) -> onnx.ModelProto:
-    """The message of a whole network, checked by ONNX itself. Raises MissingExtraError."""
+    """Return the message of a whole network, checked by ONNX itself. Raises MissingExtraError."""
     onnx = import_onnx()
     helper = onnx.helper
     constants = {id(tensor): tensor for tensor in _read(nodes) if tensor.value is not None}
@@ -68,7 +68,7 @@ def model_proto(
 
 
 def evaluate(model: onnx.ModelProto) -> list[np.ndarray]:
-    """The outputs of a model without inputs, by ONNX' own reference implementation: NumPy, and not fast."""
+    """Return the outputs of a model without inputs, by ONNX' own reference implementation: NumPy, and not fast."""
     from onnx.reference import ReferenceEvaluator
 
     outputs: Any = ReferenceEvaluator(model).run(None, {})
@@ -76,7 +76,7 @@ def evaluate(model: onnx.ModelProto) -> list[np.ndarray]:
 
 
 def weight_bytes(model: onnx.ModelProto) -> int:
-    """How many bytes the model's constants take."""
+    """Return how many bytes the model's constants take."""
     return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
@@ -109,12 +109,12 @@ def signature_of(info: onnx.ValueInfoProto) -> str:
 
 
 def _read(nodes: Iterable[OnnxNode]) -> Iterator[Tensor]:
-    """The tensors that nodes read, those of bodies, too."""
+    """Yield the tensors that nodes read, those of bodies, too."""
     return (tensor for node in _all(nodes) for tensor in node.inputs if tensor is not None)
 
 
 def _all(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
-    """Nodes, and those of bodies."""
+    """Yield nodes, and those of bodies."""
     for node in nodes:
         yield node
         for value in node.attrs.values():
@@ -154,7 +154,7 @@ def _attribute(onnx: Any, key: str, value: Any) -> Any:
 
 
 def _body_info(onnx: Any, tensor: Tensor) -> onnx.ValueInfoProto:
-    """A tensor of a body: its dtype and, where they are numbers, its sizes."""
+    """Return a tensor of a body: its dtype and, where they are numbers, its sizes."""
     shape = list(tensor.shape) if tensor.shapes is not None else None
     return onnx.helper.make_tensor_value_info(tensor.name, _dtype(onnx, tensor.dtype), shape)
 

@@ -20,7 +20,7 @@ Sizes = tuple[int | None, ...]
 
 
 class Tensor:
-    """A value of the graph.
+    """Represents a value of the graph.
 
     name: in the file. dtype: its name. shapes: its shape under each assignment, None where only run time knows even
     how many axes there are. value: of a constant, its array.
@@ -36,23 +36,23 @@ class Tensor:
 
     @property
     def sizes(self) -> tuple[Sizes, ...]:
-        """Each dimension under every assignment. The rank must be known."""
+        """Return each dimension under every assignment. The rank must be known."""
         assert self.shapes is not None, f"the shape of {self.name} is unknown"
         return tuple(zip(*self.shapes, strict=True))
 
     @property
     def shape(self) -> Shape:
-        """The dimensions that are numbers; None for those that run time decides."""
+        """Return the dimensions that are numbers; None for those that run time decides."""
         return tuple(fixed(sizes) for sizes in self.sizes)
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """Return how many axes it has."""
         return len(self.sizes)
 
     @property
     def is_static(self) -> bool:
-        """Whether every dimension is a number."""
+        """Return whether every dimension is a number."""
         return self.shapes is not None and is_known(self.shape)
 
     def __repr__(self) -> str:
@@ -60,13 +60,13 @@ class Tensor:
 
 
 def fixed(sizes: Sizes) -> int | None:
-    """A dimension that is the same under every assignment; None for any other."""
+    """Return a dimension that is the same under every assignment; None for any other."""
     return sizes[0] if len(set(sizes)) == 1 else None
 
 
 @dataclass
 class OnnxNode:
-    """One ONNX node: its operator, inputs (None where one is left out), outputs, attributes (a `Body` may be one)."""
+    """Represents one ONNX node: its operator, inputs (None: left out), outputs, attributes (a `Body` may be one)."""
 
     kind: str
     inputs: list[Tensor | None]
@@ -77,7 +77,7 @@ class OnnxNode:
 
 @dataclass
 class Body:
-    """A graph inside a node: of Loop, Scan or If. It sees the tensors of the graph around it."""
+    """Represents a graph inside a node: of Loop, Scan or If. It sees the tensors of the graph around it."""
 
     name: str
     nodes: list[OnnxNode]
@@ -86,13 +86,13 @@ class Body:
 
 
 def numpy_dtype(dtype: DType) -> np.dtype:
-    """The NumPy dtype of a name, `bfloat16` included. Raises MissingExtraError."""
+    """Return the NumPy dtype of a name, `bfloat16` included. Raises MissingExtraError."""
     return bfloat16() if dtype == "bfloat16" else np.dtype(dtype)
 
 
 def unique(name: str, taken: dict[str, int]) -> str:
-    """The name, or one like it that is not taken; it is taken then. taken: names, and the last number that was put
-    behind each, so that many of one name take no longer than as many different ones."""
+    """Return the name, or one like it that is not taken; it is taken then. taken: names, and the last number that was
+    put behind each, so that many of one name take no longer than as many different ones."""
     candidate, number = name, taken.get(name, 0)
     while candidate in taken:
         number += 1

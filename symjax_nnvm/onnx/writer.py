@@ -20,7 +20,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def builder(opset: int) -> Builder:
-    """A builder of a new file."""
+    """Return a builder of a new file."""
     return Builder(Names(opset), write)
 
 
@@ -40,7 +40,7 @@ def form_of(op: Op | None) -> OnnxForm:
 
 
 def needed_opset(outputs: Sequence[NodeEntry]) -> int:
-    """The lowest version of ONNX' operators that has what a network's nodes are written with, in subgraphs, too."""
+    """Return the lowest version of ONNX' operators that has what a network's nodes, in subgraphs too, need."""
     nodes = post_order(outputs)
     inner = (needed_opset(graph.outputs) for node in nodes for graph in node.attrs.subgraphs)
     return max((*(form_of(node.op).opset for node in nodes), *inner), default=0)
@@ -94,7 +94,7 @@ def _hidden(node: Node, i: int) -> NoReturn:
 
 
 def _attempt(g: Builder) -> Sequence[Tensor]:
-    """The outputs of one node; of one that cannot be written, where refusals are collected, as they are inferred."""
+    """Return the outputs of one node; as inferred where it cannot be written and refusals are collected."""
     if g.names.refused is None:
         return _of_node(g)
     try:

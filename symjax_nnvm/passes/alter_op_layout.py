@@ -25,7 +25,7 @@ from symjax_nnvm.ir.rules.layout import ChannelsLast
 
 @register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)
 def alter_op_layout(graph: Graph) -> Graph:
-    """The graph with channels last where that order spreads; itself where it holds no operator that is faster so."""
+    """Return the graph with channels last where that order spreads; itself where no operator is faster so."""
     nodes = graph.nodes()
     if not any(node.attrs.op in FAlterOpLayout for node in nodes):
         return graph
@@ -37,7 +37,7 @@ def alter_op_layout(graph: Graph) -> Graph:
 
 
 class _Orders:
-    """The new form of every node, and the entries that exist with channels last.
+    """Holds the new form of every node, and the entries that exist with channels last.
 
     staying: nodes that are not altered.
     """
@@ -51,7 +51,7 @@ class _Orders:
         self._firsts: dict[NodeEntry, NodeEntry] = {}
 
     def first(self, entry: NodeEntry) -> NodeEntry:
-        """The entry in its own order."""
+        """Return the entry in its own order."""
         if entry not in self._last or entry in self._firsts:
             return self._firsts.get(entry) or entry._replace(node=self._nodes.get(entry.node, entry.node))
         data, order, _ = self._last[entry]
@@ -61,7 +61,7 @@ class _Orders:
         return transposed
 
     def last(self, entry: NodeEntry, order: ChannelsLast, region: int) -> NodeEntry:
-        """The entry with channels last, for a reader in a region, which it now belongs to."""
+        """Return the entry with channels last, for a reader in a region, which it now belongs to."""
         transposed = self._last.get(entry)
         if transposed is None:
             data = self._firsts[entry] = self.first(entry)
@@ -78,7 +78,7 @@ class _Orders:
         return self
 
     def not_worth(self) -> set[Node]:
-        """Altered nodes that are alone in their regions, and had better stay."""
+        """Return altered nodes that are alone in their regions, and had better stay."""
         altered = [(node, self._regions.find(region)) for node, region in self._altered]
         count = Counter(region for _, region in altered)
         alone = (node for node, region in altered if count[region] == 1)
@@ -152,7 +152,7 @@ class _Orders:
 
     @cached_property
     def _shapes(self) -> Callable[[NodeEntry], tuple[int | None, ...] | None]:
-        """The shapes that are known without those of data."""
+        """Return the shapes that are known without those of data."""
         try:
             inferred = apply_pass(self._graph.derive(attrs={"shape_attr_key": "__shape__"}), "MXInferShape")
         except InferenceError:  # told where the arrays' shapes are known
@@ -168,12 +168,12 @@ class _Regions:
         self._parents: list[int] = []
 
     def new(self) -> int:
-        """The number of one more region."""
+        """Return the number of one more region."""
         self._parents.append(len(self._parents))
         return self._parents[-1]
 
     def find(self, region: int) -> int:
-        """The number that names a region."""
+        """Return the number that names a region."""
         parents = self._parents
         while parents[region] != region:
             parents[region] = region = parents[parents[region]]

@@ -24,8 +24,8 @@ UNCHOSEN = "xla"
 
 
 def choose_algorithm(graph: G, backend: Backend, known: Known) -> G:
-    """The graph with an attribute "algorithm": the name of an algorithm by node, of the nodes whose operators have
-    FAlgorithm and whose shapes are known; those of subgraphs included.
+    """Return the graph with an attribute "algorithm": the name of an algorithm by node, of the nodes whose operators
+    have FAlgorithm and whose shapes are known; those of subgraphs included.
 
     Where shapes are not known yet, or contradict each other, lowering asks `algorithm_of` when it knows them. Linear.
     """
@@ -40,7 +40,7 @@ def choose_algorithm(graph: G, backend: Backend, known: Known) -> G:
 def nodes_with_shapes(
     graph: Graph, known: Known, operators: Container[Op]
 ) -> Iterator[tuple[Node, list[Shape | None], DType]]:
-    """The nodes of some operators, with the shapes of their inputs and the dtype of the first; those of
+    """Yield the nodes of some operators, with the shapes of their inputs and the dtype of the first; those of
     subgraphs after those of the graph that holds them. Of a graph whose shapes contradict each other none."""
     todo: list[tuple[Graph, Known]] = [(graph, known)]
 
@@ -71,13 +71,13 @@ def _inferred(graph: Graph, known: Known) -> tuple[Sequence[Shape | None], Seque
 
 
 def are_known(shapes: Iterable[Shape | None]) -> bool:
-    """Whether every size of every shape is known."""
+    """Return whether every size of every shape is known."""
     return all(shape is not None and None not in shape for shape in shapes)
 
 
 def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, backend: Backend) -> str | None:
-    """The algorithm of a node with inputs of these shapes, the first of this dtype; None where none is chosen, or the
-    shapes are not all known."""
+    """Return the algorithm of a node with inputs of these shapes, the first of this dtype; None where none is chosen,
+    or the shapes are not all known."""
     if not are_known(shapes) or node.op not in FAlgorithm:
         return None
     sizes = [tuple(size for size in shape or () if size is not None) for shape in shapes]

@@ -23,7 +23,7 @@ _DEEPEST = 16
 
 
 def fold_scale_axis(graph: G, constants: Collection[str]) -> G:
-    """The graph with each `_scale_shift` folded into the weights and biases before it, or else after it.
+    """Return the graph with each `_scale_shift` folded into the weights and biases before it, or else after it.
 
     Operators' attributes say how: FScaled and, of those between, FScaledParts; FScaledData. A result is folded if it
     has one reader, and weight, bias, scale and shift depend on variables of these names alone: arithmetic on weights is
@@ -37,21 +37,21 @@ def fold_scale_axis(graph: G, constants: Collection[str]) -> G:
 
 @register_pass("FoldScaleAxis", requires=("constants",), op_attrs=("FScaled",), change_graph=True)
 def _fold(graph: Graph) -> Graph:
-    """Scales and shifts folded into weights; see `fold_scale_axis`."""
+    """Fold scales and shifts into weights; see `fold_scale_axis`."""
     attrs = dict(graph.attrs)
     folding = _Folding(graph, Constants(graph, attrs.pop("constants")))
     return graph.derive(rewrite(graph.outputs, folding.rule, order=graph.nodes()).outputs, attrs)
 
 
 class _Folding:
-    """The rewriting rule that folds scales into weights."""
+    """Is the rewriting rule that folds scales into weights."""
 
     def __init__(self, graph: Graph, constants: Constants):
         self._constants, self._uses = constants, Uses(graph.outputs)
         self._shapes: dict[NodeEntry, Shape | None] = {}
 
     def rule(self, node: Node, draft: Node) -> Node | NodeEntry | None:
-        """The node that replaces a scale, or a product of scaled data; None: it stays."""
+        """Return the node that replaces a scale, or a product of scaled data; None: it stays."""
         replacement = None
         if _scales(draft):
             data, scale, shift = draft.inputs
@@ -62,7 +62,7 @@ class _Folding:
         return replacement
 
     def _before(self, entry: NodeEntry, scale: NodeEntry, shift: NodeEntry, axis: int, depth: int = 0) -> Node | None:
-        """The node of an entry that is scaled and shifted already; None where it cannot be."""
+        """Return the node of an entry that is scaled and shifted already; None where it cannot be."""
         node = entry.node
         if self._uses.count(node) != 1 or entry.index or node.control_deps or depth > _DEEPEST:
             return None
@@ -80,7 +80,7 @@ class _Folding:
         return Node(node.attrs.copy(), inputs) if inputs else None
 
     def _after(self, node: Node) -> Node | None:
-        """The product with its data as they were before they were scaled; None where it cannot be."""
+        """Return the product with its data as they were before they were scaled; None where it cannot be."""
         scaled = node.inputs[0].node
         data, scale, shift = scaled.inputs
         if self._uses.count(scaled) != 1 or scaled.control_deps or node.control_deps:
@@ -93,7 +93,8 @@ class _Folding:
         return folded
 
     def _shape(self, entry: NodeEntry, depth: int = 0) -> Shape | None:
-        """The shape of a result as far as operators alone tell it: convolutions give channels, others hand them on."""
+        """Return the shape of a result as far as operators alone tell it: convolutions give channels, others hand them
+        on."""
         node = entry.node
         if entry not in self._shapes and node.op in FInferShape and depth <= _DEEPEST:
             through = node.op in FScaledParts

@@ -21,8 +21,8 @@ G = TypeVar("G", bound=Graph)
 
 
 def fuse_convolution(graph: G) -> G:
-    """The graph with sums and activations fused into the products before them, where nothing else reads a product's
-    result; the same graph where there are none. Linear; reads no shapes."""
+    """Return the graph with sums and activations fused into the products before them, where nothing else reads a
+    product's result; the same graph where there are none. Linear; reads no shapes."""
     if not any(node.op in FFuse for node in graph.nodes()):
         return graph
     return apply_pass(graph, "FuseConvolution")
@@ -30,7 +30,7 @@ def fuse_convolution(graph: G) -> G:
 
 @register_pass("FuseConvolution", op_attrs=("FFuse", "TAdds", "FActivation"), change_graph=True)
 def _fuse(graph: Graph) -> Graph:
-    """Sums and activations done by the products before them; see `fuse_convolution`."""
+    """Fuse sums and activations into the products before them; see `fuse_convolution`."""
     uses = Uses(graph.outputs)
 
     def rule(node: Node, draft: Node) -> Node | None:
@@ -42,7 +42,7 @@ def _fuse(graph: Graph) -> Graph:
 
 
 def _fused(node: Node, uses: Uses) -> Node | None:
-    """The node that replaces a sum or an activation after a convolution; None: it stays."""
+    """Return the node that replaces a sum or an activation after a convolution; None: it stays."""
     if node.control_deps:
         return None
     if node.op in TAdds:

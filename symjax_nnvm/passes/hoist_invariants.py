@@ -26,7 +26,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
-    """The graph, which computes itself all values that subgraphs compute from their invariant inputs alone.
+    """Return the graph, which computes itself all values that subgraphs compute from their invariant inputs alone.
 
     constants: names of variables that have no gradient; what depends on them alone goes before the operator always. Of
     other values a branch keeps all, as it may not run. A loop may make no step, where the gradient of a value before it
@@ -64,12 +64,12 @@ def _hoist(graph: Graph) -> Graph:
 
 
 def _has_finite_derivatives(node: Node) -> bool:
-    """Whether the derivatives are finite at all finite inputs: of operators that half precision does not harm, too."""
+    """Return whether the derivatives are finite at all finite inputs: also where half precision does no harm."""
     return TSameValues.get(node.op, False) or TPrecision.get(node.op, "float32") != "float32"
 
 
 def _hoisted(node: Node, number: int, feeds: dict[int, int], allowed: Callable[[Node], bool] | None = None) -> Node:
-    """The node with new inputs for the values that its subgraph of this number computes from these variables alone.
+    """Return the node with new inputs for the values that its subgraph `number` computes from these variables alone.
 
     feeds: variable → the input that it has the value of. allowed: as in `cut_constants`.
     """

@@ -14,7 +14,7 @@ from symjax_nnvm.ir.traverse import post_order
 
 
 class _Access(NamedTuple):
-    """One use of a variable: by which node, as which input, of which version, and whether it writes."""
+    """Represents one use of a variable: by which node, as which input, of which version, and whether it writes."""
 
     version: int
     is_read: bool  # before `node`, so that a version's write sorts before its reads
@@ -62,7 +62,7 @@ def order_mutation(graph: Graph) -> Graph:
 
 
 def _dependencies(nodes: list[Node], tracked: set[Node]) -> dict[tuple[Node, int], list[Node]]:
-    """(node, input number) → the nodes that this use of a tracked variable has to wait for."""
+    """Map (node, input number) → the nodes that this use of a tracked variable has to wait for."""
     histories: dict[Node, list[_Access]] = {variable: [] for variable in tracked}
     for order, node in enumerate(nodes):
         mutates = FMutateInputs.get(node.op)

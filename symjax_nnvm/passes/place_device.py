@@ -97,7 +97,7 @@ def _spread(index: IndexedGraph, placed: list[int], group_attr_key: str, assign_
 
 
 class _Transfers:
-    """The rewriting rule: copy nodes where data crosses devices. device_of: the device of each new node."""
+    """Is the rewriting rule: copy nodes where data crosses devices. device_of: the device of each new node."""
 
     def __init__(self, index: IndexedGraph, placed: Sequence[int], copy_op: Op):
         self.index = index
@@ -108,7 +108,7 @@ class _Transfers:
         self.transfers: dict[tuple[NodeEntry, int], Node] = {}
 
     def insert(self, node: Node, draft: Node) -> Node:
-        """The node, or a copy that reads copies of entries on other devices."""
+        """Return the node, or a copy that reads copies of entries on other devices."""
         nid = self.index.node_id(node)
         self._check_mutation(nid)
         target = self.placed[nid]
@@ -120,7 +120,7 @@ class _Transfers:
         return draft
 
     def _local(self, entry: NodeEntry, target: int) -> NodeEntry:
-        """The entry on a device."""
+        """Return the entry on a device."""
         if self.device_of[entry.node] == target:
             return entry
         transfer = self.transfers.get((entry, target))

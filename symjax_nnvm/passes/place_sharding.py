@@ -19,8 +19,8 @@ G = TypeVar("G", bound=Graph)
 
 
 def place_sharding(graph: G, mesh_axis_names: Sequence[str]) -> G:
-    """The graph, in which what reads a variable or a visible output of a node that has the attribute `__sharding__`
-    reads it through a `_sharding_constraint` of the same name; itself where no node has it.
+    """Return the graph, in which what reads a variable or a visible output of a node that has the attribute
+    `__sharding__` reads it through a `_sharding_constraint` of the same name; itself where no node has it.
 
     The constraint is its own adjoint, so gradients that are appended afterwards are split like what they are gradients
     of. States are read as they are where an operator writes them. mesh_axis_names: of the mesh.
@@ -65,7 +65,7 @@ def _place(graph: Graph) -> Graph:
 
 
 def declared_text(node: Node, names: Sequence[str]) -> str:
-    """A node's attribute `__sharding__`, which refers to axes of these names. Raises PassError."""
+    """Return a node's attribute `__sharding__`, which refers to axes of these names. Raises PassError."""
     text = node.attrs.dict[SHARDING]
     try:
         used = split_over(mesh_axes(text))

@@ -104,7 +104,8 @@ def plan_memory(
 
 
 def count_references(index: IndexedGraph) -> list[int]:
-    """Per entry: uses by operators, less those that only look at its shape (FIgnoreInputs), plus uses as a head."""
+    """Count for each entry the uses by operators, less those that only look at its shape (FIgnoreInputs), plus uses as
+    a head."""
     counts = [0] * index.num_node_entries
     for node in index.nodes:
         if node.source.is_variable:
@@ -138,7 +139,7 @@ def _ignored(node: IndexedNode) -> frozenset[int]:
 
 
 def _inplace_pairs(node: IndexedNode) -> list[tuple[tuple[int, int], bool]]:
-    """((input, output), identity) of each pair the operator allows to share memory."""
+    """Return ((input, output), identity) of each pair the operator allows to share memory."""
     option = FInplaceOption.get(node.source.op)
     if option is None:
         return []
@@ -159,7 +160,7 @@ def _inplace_pairs(node: IndexedNode) -> list[tuple[tuple[int, int], bool]]:
 
 @dataclass(slots=True)
 class _Block:
-    """A block of memory; it grows when a larger request takes it over."""
+    """Represents a block of memory; it grows when a larger request takes it over."""
 
     device: int
     bytes: int
@@ -167,7 +168,7 @@ class _Block:
 
 
 class _Allocator:
-    """Blocks by storage id, and the free ones by device and size."""
+    """Holds blocks by storage id, and the free ones by device and size."""
 
     def __init__(self, match_range: int):
         self.match_range = match_range
@@ -177,11 +178,11 @@ class _Allocator:
 
     @property
     def total_bytes(self) -> int:
-        """The size of all blocks in bytes."""
+        """Return the size of all blocks in bytes."""
         return sum(block.bytes for block in self.blocks)
 
     def request(self, device: int, size: int) -> int:
-        """The smallest free block that is large enough, else the largest that is not, else a new one."""
+        """Return the smallest free block that is large enough, else the largest that is not, else a new one."""
         sizes = self._free_sizes.setdefault(device, [])
         if self.match_range:
             at = bisect_left(sizes, size)
@@ -212,7 +213,7 @@ class _Allocator:
 
 
 class _Planner:
-    """One plan: the state that grows node by node."""
+    """Represents one plan: the state that grows node by node."""
 
     def __init__(
         self,
@@ -266,7 +267,7 @@ class _Planner:
                 self.inplace_index[out] = i
 
     def _same_extent(self, node: IndexedNode, i: int, source: int, out: int) -> bool:
-        """Whether two entries have as many elements of the same width."""
+        """Return whether two entries have as many elements of the same width."""
         if self.sizes[source] is None or self.sizes[source] != self.sizes[out]:
             return False
         a, b = self.dtypes[source], self.dtypes[out]

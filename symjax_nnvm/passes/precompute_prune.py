@@ -31,7 +31,7 @@ G = TypeVar("G", bound=Graph)
 
 
 class Constants:
-    """The set of a graph's nodes that depend on variables of some names alone, or on none at all.
+    """Holds the set of a graph's nodes that depend on variables of some names alone, or on none at all.
 
     Not in the set: nodes that draw random numbers, write states, have effects or a shape that depends on values; arrays
     made of nothing whose shape or dtype their readers decide; variables that some node of the graph writes; operators
@@ -75,14 +75,14 @@ def _is_pure(node: Node) -> bool:
 
 
 def _is_decided(node: Node) -> bool:
-    """Whether an array that is made of nothing has its shape and dtype of itself."""
+    """Return whether an array that is made of nothing has its shape and dtype of itself."""
     shapes, dtypes = infer_locally(FInferShape, node, []), infer_locally(FInferType, node, [])
     return all(shape is not None and is_known(shape) for shape in shapes) and None not in dtypes
 
 
 def infer_locally(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any]) -> list[Any]:
-    """The outputs' shapes or dtypes that an operator's rule infers from these inputs alone. A contradiction is no error
-    here: inference over the whole graph reports it."""
+    """Return the outputs' shapes or dtypes that an operator's rule infers from these inputs alone. A contradiction is
+    no error here: inference over the whole graph reports it."""
     outputs: list[Any] = [None] * node.num_outputs()
     with suppress(NNVMError, ValueError, OverflowError):
         if node.op in rules:
@@ -91,7 +91,7 @@ def infer_locally(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any
 
 
 def precompute_prune(graph: G, constants: Collection[str]) -> G:
-    """The graph with new variables in place of values that depend on variables of these names alone.
+    """Return the graph with new variables in place of values that depend on variables of these names alone.
 
     Result: graph attribute `precompute`, the graph of the new variables' values, whose attribute `names` are their
     names, in its outputs' order; without such values the graph is returned as it is. A value much larger than its
@@ -112,7 +112,7 @@ def _prune(graph: Graph) -> Graph:
 
 
 class Cut(NamedTuple):
-    """A graph cut in two: outputs that read variables in place of constant values, and these variables' values."""
+    """Is a graph cut in two: outputs that read variables in place of constant values, and these variables' values."""
 
     outputs: list[NodeEntry]
     variables: list[Node]
@@ -140,7 +140,7 @@ def cut_constants(graph: Graph, names: Collection[str], allowed: Callable[[Node]
 
 
 def _border(graph: Graph, constants: Constants) -> Iterator[NodeEntry]:
-    """The constant entries, variables excepted, that the rest of the graph reads, or that make what it does."""
+    """Yield the constant entries, variables excepted, that the rest of the graph reads, or that make what it does."""
     read = [entry for node in graph.nodes() if node not in constants for entry in node.inputs]
     pending = [*reversed(graph.outputs), *reversed(read)]
     seen: set[Node] = set()  # made again inside
@@ -157,7 +157,7 @@ def _border(graph: Graph, constants: Constants) -> Iterator[NodeEntry]:
 
 
 def _named(entries: Iterable[NodeEntry], taken: set[str]) -> Iterator[tuple[NodeEntry, str]]:
-    """The entries with names that are not taken."""
+    """Yield the entries with names that are not taken."""
     for entry in entries:
         name = stem = entry.node.name or "constant"
         number = 0

@@ -16,7 +16,7 @@ _SEPARATOR = ",\n      "
 
 
 def print_ir(graph: Graph, *, join_entry_attrs: Sequence[str] = (), join_node_attrs: Sequence[str] = ()) -> str:
-    """The graph as text, in the layout of NNVM's PrintGraphIR.
+    """Return the graph as text, in the layout of NNVM's PrintGraphIR.
 
     join_entry_attrs: graph attributes with one value per entry, such as `shape`, to print beside each node.
     join_node_attrs: graph attributes with one value per node, such as `device`; NNVM looks these up by entry number,
@@ -47,7 +47,7 @@ def print_ir(graph: Graph, *, join_entry_attrs: Sequence[str] = (), join_node_at
 
 @register_pass("PrintGraphIR", provides=("graphir",))
 def _print_ir_pass(graph: Graph) -> Graph:
-    """An empty graph whose attribute `graphir` is the text; `join_entry_attrs` and `join_node_attrs` are consumed."""
+    """Return an empty graph whose `graphir` is the text; `join_entry_attrs` and `join_node_attrs` are consumed."""
     attrs = dict(graph.attrs)
     entry_keys = _key_list(attrs.pop("join_entry_attrs", ()), "join_entry_attrs")
     node_keys = _key_list(attrs.pop("join_node_attrs", ()), "join_node_attrs")
@@ -56,7 +56,7 @@ def _print_ir_pass(graph: Graph) -> Graph:
 
 
 def _safe(line: str) -> str:
-    """A line whose names cannot begin another, but for the separator of many inputs."""
+    """Return a line whose names cannot begin another, but for the separator of many inputs."""
     return _SEPARATOR.join(map(printable, line.split(_SEPARATOR)))
 
 
@@ -94,7 +94,7 @@ def _node_join(graph: Graph, index: IndexedGraph, key: str) -> Callable[[int], s
 
 
 def _value_texts(graph: Graph, key: str, count: int, per: str) -> list[str]:
-    """The values of a graph attribute as text: shapes as `[2,3]`, dtypes as codes, as NNVM prints them."""
+    """Return the values of a graph attribute as text: shapes as `[2,3]`, dtypes as codes, as NNVM prints them."""
     if key not in graph.attrs:
         raise PassError(f"Cannot find {key} in graph attr", got=f"attributes {sorted(graph.attrs)}")
     match graph.attrs[key]:

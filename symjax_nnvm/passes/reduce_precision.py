@@ -28,7 +28,7 @@ def _reduce_precision_pass(graph: Graph) -> Graph:
 
 
 def precision_of(node: Node) -> Precision:
-    """How the node's operator runs, by its card."""
+    """Return how the node's operator runs, by its card."""
     return TPrecision.get(node.op, "float32")
 
 
@@ -38,7 +38,7 @@ def reduce_precision(
     dtypes: Mapping[str, DType] | None = None,
     precision: Callable[[Node], Precision] = precision_of,
 ) -> Graph:
-    """The graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
+    """Return the graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
     dtypes: of variables by name; float32 where neither this nor the variable itself says another. precision: how a
     node of an operator runs.
@@ -52,7 +52,7 @@ def reduce_precision(
 
 
 class _Casts:
-    """The rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
+    """Is the rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
 
     def __init__(
         self, graph: Graph, target: DType, dtypes: Mapping[str, DType], precision: Callable[[Node], Precision]
@@ -63,7 +63,7 @@ class _Casts:
         self._declared = variable_dtypes(graph, dtypes)
 
     def cast(self, entry: NodeEntry, dtype: DType) -> NodeEntry:
-        """The entry in another dtype, if it is float32 or of the target dtype; else as it is."""
+        """Return the entry in another dtype, if it is float32 or of the target dtype; else as it is."""
         now = self._dtypes[entry.node, entry.index]
         if now == dtype or now not in ("float32", self._target):
             return entry
@@ -75,7 +75,7 @@ class _Casts:
         return self._casts[key]
 
     def insert(self, node: Node, draft: Node) -> Node:
-        """The node, or a copy that reads casts."""
+        """Return the node, or a copy that reads casts."""
         if node.op is None:
             self._dtypes[node, 0] = self._declared.get(node, "float32")
             return node
@@ -97,7 +97,7 @@ class _Casts:
     def _typed(
         self, node: Node, inputs: list[NodeEntry], written: set[int], dtype: DType
     ) -> tuple[list[NodeEntry], list[DType | None]]:
-        """Inputs cast to a dtype, states excepted, and the dtypes of the outputs. Raises InferenceError."""
+        """Return inputs cast to a dtype, states excepted, and the dtypes of the outputs. Raises InferenceError."""
         inputs = [entry if i in written else self.cast(entry, dtype) for i, entry in enumerate(inputs)]
         outputs = self._outputs(node, inputs)
         if outputs is None:
@@ -106,7 +106,7 @@ class _Casts:
         return inputs, outputs
 
     def _outputs(self, node: Node, inputs: list[NodeEntry]) -> list[DType | None] | None:
-        """The dtypes of a node's outputs, by its type rule; None where the rule does not take these inputs."""
+        """Return the dtypes of a node's outputs, by its type rule; None where the rule does not take these inputs."""
         known = [self._dtypes[entry.node, entry.index] for entry in inputs]
         unknown: list[DType | None] = [None] * node.num_outputs()
         try:

@@ -21,7 +21,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def simplify_inference(graph: G) -> G:
-    """The graph in its form at inference; the same one where there is nothing to simplify.
+    """Return the graph in its form at inference; the same one where there is nothing to simplify.
 
     A node stays if anything reads another of its outputs than the first. States that nothing writes any more keep their
     values, and variables that nothing reads any more are not in the graph. Linear in nodes and edges; reads no shapes.
@@ -45,7 +45,7 @@ def _simplify(graph: Graph) -> Graph:
 
 
 def _plainer(node: Node, uses: Uses) -> NodeEntry | None:
-    """The entry that replaces a node, and waits for the same nodes; None where none does, or it cannot wait."""
+    """Return the entry that replaces a node, and waits for the same nodes; None where none does, or it cannot wait."""
     plainer = FInference[node.op](node) if node.op in FInference else None
     if plainer is None:
         return None

@@ -24,8 +24,8 @@ G = TypeVar("G", bound=Graph)
 
 @dataclass(frozen=True)
 class Known:
-    """Facts about a graph's variables, by name: which do not change between calls, shapes, dtypes. None: nothing is
-    known; dtypes are then float32 where nothing declares another."""
+    """Holds facts about a graph's variables, by name: which do not change between calls, shapes, dtypes. None: nothing
+    is known; dtypes are then float32 where nothing declares another."""
 
     constants: frozenset[str] | None = None
     shapes: tuple[tuple[str, Shape], ...] | None = None
@@ -33,12 +33,12 @@ class Known:
 
 
 def has_subgraphs(graph: Graph) -> bool:
-    """Whether a node of the graph runs a subgraph."""
+    """Return whether a node of the graph runs a subgraph."""
     return any(node.attrs.subgraphs for node in graph.nodes())
 
 
 def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]) -> G:
-    """The graph with `change` done to the subgraphs of its nodes, from what is known inside each.
+    """Return the graph with `change` done to the subgraphs of its nodes, from what is known inside each.
 
     A variable of a subgraph that has the value of a constant in every run is constant there. The change keeps the
     subgraph's outputs and the nodes that are its variables; it may leave variables unread. Nested subgraphs are the
@@ -66,7 +66,7 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
 
 
 class _Inside:
-    """Facts about the variables of subgraphs."""
+    """Holds facts about the variables of subgraphs."""
 
     def __init__(self, graph: Graph, known: Known):
         self._known = known
@@ -84,7 +84,7 @@ class _Inside:
             pass
 
     def facts(self, node: Node) -> Iterable[Known]:
-        """The facts about the variables of each subgraph of a node."""
+        """Return the facts about the variables of each subgraph of a node."""
         shapes = self._fed(SHAPES, node, self._shapes)
         dtypes = self._fed(DTYPES, node, self._dtypes)
         invariants = FSubgraphInvariants[node.op](node.attrs) if node.op in FSubgraphInvariants else None
@@ -103,7 +103,7 @@ class _Inside:
             yield Known(constants, sized, _by_name(names, dtypes[number], lambda dtype: dtype is not None))
 
     def _fed(self, quantity: Inference, node: Node, given_values: Sequence[Any] | None) -> list[Sequence[Any]]:
-        """The values of the variables of each subgraph; nothing where the operator does not say what feeds them."""
+        """Return the values of the variables of each subgraph; nothing where the operator does not say it."""
         if given_values is None or node.op not in FSubgraphRuns:
             return [() for _ in node.attrs.subgraphs]
         inputs = [given_values[self._index.entry_id(entry)] for entry in node.inputs]
@@ -113,7 +113,7 @@ class _Inside:
 def _by_name(
     names: Sequence[str], values: Sequence[Any], is_known: Callable[[Any], bool]
 ) -> tuple[tuple[str, Any], ...]:
-    """The values of the names that have exactly one, as pairs. is_known: whether a value is known."""
+    """Return the values of the names that have exactly one, as pairs. is_known: whether a value is known."""
     by_name: Mapping[str, set[Any]] = {}
     for name, value in zip(names, values, strict=False):
         if value is not None and is_known(value):

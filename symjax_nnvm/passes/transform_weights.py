@@ -30,7 +30,7 @@ def transform_weights(
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, DType] | None = None,
 ) -> G:
-    """The graph with algorithms that transform constant weights first; itself where there are none.
+    """Return the graph with algorithms that transform constant weights first; itself where there are none.
 
     constants: names of variables. shapes, dtypes: what is known of the variables by name; without any dtype float32 is
     meant. backend: what computes the graph. What contradicts itself is told where the graph is lowered: then

@@ -12,8 +12,8 @@ _CAST, _MULTICAST = Op.get("amp_cast"), Op.get("amp_multicast")
 
 
 def without_amp_casts(symbol: Symbol) -> Symbol:
-    """A network whose operators read what `amp_cast` and `amp_multicast` read. An output that is a cast stays one, and
-    bodies of loops keep theirs, as in MXNet. A network without such casts is given back as it is."""
+    """Return a network whose operators read what `amp_cast` and `amp_multicast` read. An output that is a cast stays
+    one, and bodies of loops keep theirs, as in MXNet. A network without such casts is given back as it is."""
     if not any(node.op in (_CAST, _MULTICAST) for node in post_order(symbol.outputs)):
         return symbol
 
@@ -25,7 +25,7 @@ def without_amp_casts(symbol: Symbol) -> Symbol:
 
 
 def _uncast(entry: NodeEntry) -> NodeEntry:
-    """What a cast reads, whose own inputs are uncast; any other entry as it is."""
+    """Return what a cast reads, whose own inputs are uncast; any other entry as it is."""
     if entry.node.op is _CAST:
         return entry.node.inputs[0]
     return entry.node.inputs[entry.index] if entry.node.op is _MULTICAST else entry

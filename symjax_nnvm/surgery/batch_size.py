@@ -125,7 +125,7 @@ def _contradiction(symbol: Symbol) -> InferenceError | None:
 
 
 def _places(symbol: Symbol) -> dict[Node, HardCodedBatch]:
-    """Node → the batch size written in it, for the graph and its subgraphs."""
+    """Map node → the batch size written in it, for the graph and its subgraphs."""
     places: dict[Node, HardCodedBatch] = {}
     graphs = [(symbol, "")]
     while graphs:
@@ -143,7 +143,7 @@ def _places(symbol: Symbol) -> dict[Node, HardCodedBatch]:
 
 
 def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
-    """Inputs that are no parameters and what they reach; constants and parameters repeated for each sample.
+    """Yield inputs that are no parameters and what they reach; constants and parameters repeated for each sample.
 
     Constants of size 1 that are broadcast anyway fit every batch.
     """

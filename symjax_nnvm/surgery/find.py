@@ -10,7 +10,7 @@ _HOW_TO_LIST = "symbol.get_internals().list_outputs() lists all outputs."
 
 
 def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
-    """The entry of an output's name (`fc7_output`), or all visible outputs of the node of that name (`fc7`).
+    """Return the entry of an output's name (`fc7_output`), or all visible outputs of the node of that name (`fc7`).
 
     Raises SymbolValueError when there is none, or when several outputs or nodes have the name.
     """

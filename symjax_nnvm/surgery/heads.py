@@ -67,7 +67,7 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
 
 
 def _uses(head: Symbol, trunk: Symbol) -> bool:
-    """Whether the data of any of the trunk's outputs reach an output of the head."""
+    """Return whether the data of any of the trunk's outputs reach an output of the head."""
     nodes = {entry.node for entry in trunk.outputs}
     return not nodes.isdisjoint(post_order(head.outputs))
 

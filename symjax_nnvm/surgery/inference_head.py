@@ -64,7 +64,7 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
 
 
 def _frontier(outputs: Sequence[NodeEntry], needing: set[Node]) -> list[str]:
-    """Names of the label-free outputs of operators that nodes which need a label read."""
+    """Return names of the label-free outputs of operators that nodes which need a label read."""
     entries = dict.fromkeys(
         entry
         for node in post_order(outputs)
@@ -80,7 +80,7 @@ def _is_hidden(key: str) -> bool:
 
 
 def _ranks(symbol: Symbol) -> Callable[[NodeEntry], int | None]:
-    """Entry → its number of axes, as far as the graph alone decides it."""
+    """Return entry → its number of axes, as far as the graph alone decides it."""
     try:
         graph = infer_shape(Graph(symbol.outputs))
     except InferenceError:  # which is told when the graph is run

@@ -39,7 +39,7 @@ def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Sym
 
 
 def frozen_batch_norms(symbol: Symbol, trained: Collection[str]) -> Symbol:
-    """The symbol with the statistics frozen of all batch norms whose gamma and beta are not trained.
+    """Return the symbol with the statistics frozen of all batch norms whose gamma and beta are not trained.
 
     Raises SymbolValueError when there are none.
     """

@@ -35,17 +35,17 @@ _KEEP_NAME = {"_rpower_scalar", *(right for _, right, left in BINARY_OPERATORS.v
 
 
 def is_scalar(value: object) -> bool:
-    """Whether a Python or NumPy number that arithmetic accepts (booleans are not)."""
+    """Return whether a Python or NumPy number that arithmetic accepts (booleans are not)."""
     return isinstance(value, (numbers.Number, np.number)) and not isinstance(value, (bool, np.bool_))
 
 
 def hint_of(op: str) -> str:
-    """The automatic-name hint of an arithmetic operator: `_plus`, `_mulscalar`, `_equal_scalar`, …."""
+    """Return the automatic-name hint of an arithmetic operator: `_plus`, `_mulscalar`, `_equal_scalar`, …."""
     return op if op in _KEEP_NAME else _HINTS.get(op) or op.replace("_scalar", "scalar")
 
 
 def _method(row: str, *, reflected: bool = False) -> Callable[[Any, object], Any]:
-    """The method of a row of the table. reflected: the symbol stands on the right.
+    """Return the method of a row of the table. reflected: the symbol stands on the right.
 
     It raises SymbolTypeError for an operand that is neither a symbol nor a number.
     """
@@ -69,7 +69,7 @@ def _from_either_side(row: str) -> tuple[Callable[[Any, object], Any], Callable[
 
 
 class Arithmetic:
-    """Python's operators; a symbol inherits them and says how an operator node is made."""
+    """Offers Python's operators; a symbol inherits them and says how an operator node is made."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class Arithmetic:
     """What combines with what, for the error."""
 
     def _scalar(self, value: object) -> str | None:
-        """The text of a number that combines with it; None for all else."""
+        """Return the text of a number that combines with it; None for all else."""
         return str(value) if is_scalar(value) else None
 
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Any:

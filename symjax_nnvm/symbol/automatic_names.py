@@ -13,7 +13,7 @@ _AUTOMATIC = re.compile(r"(.*\D)(0|[1-9]\d*)", re.DOTALL)
 
 
 def names_by_rank(symbol: Symbol) -> dict[str, str]:
-    """The variables that are called after a node with an automatic name → their names with the node's rank for its
+    """Map the variables that are called after a node with an automatic name → their names with the node's rank for its
     number.
 
     `fullyconnected7_weight` is `fullyconnected1_weight` where one node of the network has a smaller number after
@@ -42,13 +42,13 @@ def names_by_rank(symbol: Symbol) -> dict[str, str]:
 
 
 def _hints(node: Node) -> tuple[str, ...]:
-    """The beginnings of automatic names of an operator's nodes."""
+    """Return the beginnings of automatic names of an operator's nodes."""
     assert node.op is not None
     return tuple(name.lower() for name in (node.op.name, *node.op.aliases))
 
 
 def _every_node(symbol: Symbol) -> list[Node]:
-    """The nodes of a network, and those of the bodies of its loops and branches, each once."""
+    """Return the nodes of a network, and those of the bodies of its loops and branches, each once."""
     nodes: dict[Node, None] = {}
     pending = [symbol.outputs]
     while pending:

@@ -21,7 +21,7 @@ Heads = Sequence[NodeEntry]
 
 
 def is_atomic(outputs: Sequence[NodeEntry]) -> bool:
-    """Whether all outputs come from one node that has neither inputs nor control dependencies."""
+    """Return whether all outputs come from one node that has neither inputs nor control dependencies."""
     node = outputs[0].node
     return not node.inputs and not node.control_deps and all(entry.node is node for entry in outputs)
 

@@ -154,7 +154,7 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
 
 
 def _flatten(nested: Nested, what: str) -> tuple[list[Symbol], Any]:
-    """The symbols in order, and the nesting: 0 for a symbol, n for one of n outputs, a list for a list."""
+    """Return the symbols in order, and the nesting: 0 for a symbol, n for one of n outputs, a list for a list."""
     if isinstance(nested, Symbol):
         count = len(nested.outputs)
         return [Symbol([entry]) for entry in nested.outputs], count if count > 1 else 0
@@ -186,7 +186,7 @@ def _nest(symbols: Sequence[Symbol], nesting: Any) -> Nested:
 
 
 class _Body:
-    """A subgraph in the making. `with body:` marks the nodes made inside; `close` cuts them out.
+    """Represents a subgraph in the making. `with body:` marks the nodes made inside; `close` cuts them out.
 
     formals: fresh variables that stand for the given symbols. After `close`: symbol, the subgraph; variables, its
     inputs in order; outer, for each of them the outer entry that feeds it, None for a formal.
@@ -269,7 +269,7 @@ class _Body:
         self.outer = [outer_of[node] for node in self.variables]
 
     def position(self, i: int, what: str) -> int:
-        """The place of formal i among the variables. Raises UnusedInputError when the function did not use it."""
+        """Give the place of formal i among the variables. Raises UnusedInputError when the function did not use it."""
         node = self.formals[i].outputs[0].node
         if node not in self.variables:
             problem = f"The {what} must be used in the body of the loop, but {self._actuals[i].name!r} is not"
@@ -277,11 +277,11 @@ class _Body:
         return self.variables.index(node)
 
     def outer_entries(self, positions: Sequence[int]) -> list[NodeEntry]:
-        """The outer entries of some of the variables."""
+        """Return the outer entries of some of the variables."""
         return [entry for i in positions if (entry := self.outer[i]) is not None]
 
     def actual_entries(self) -> list[NodeEntry]:
-        """The entry that feeds each variable: the symbol that a formal stands for, or the outer entry."""
+        """Return the entry that feeds each variable: the symbol that a formal stands for, or the outer entry."""
         actual = {f.outputs[0].node: a.outputs[0] for f, a in zip(self.formals, self._actuals, strict=True)}
         return [
             actual[node] if outer is None else outer for node, outer in zip(self.variables, self.outer, strict=True)
@@ -289,8 +289,8 @@ class _Body:
 
 
 def _unite(*bodies: _Body) -> tuple[list[NodeEntry], list[list[int]]]:
-    """The inputs of all bodies, each once, and for each body the numbers of those that feed its variables. Variables of
-    one name are one input, as in MXNet: two branches may make the same one."""
+    """Return the inputs of all bodies, each once, and for each body the numbers of those that feed its variables.
+    Variables of one name are one input, as in MXNet: two branches may make the same one."""
     inputs: dict[NodeEntry | str, NodeEntry] = {}
     numbers: dict[NodeEntry | str, int] = {}
 

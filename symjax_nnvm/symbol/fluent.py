@@ -11,7 +11,7 @@ _Method = Callable[..., Any]
 
 
 def _method(function: str) -> _Method:
-    """A method that calls an operator function by its name."""
+    """Return a method that calls an operator function by its name."""
 
     def method(self: Fluent, *args: Any, **kwargs: Any) -> Any:
         return self._operator_function(function)(self, *args, **kwargs)
@@ -22,7 +22,7 @@ def _method(function: str) -> _Method:
 
 
 def _in_shape(function: str) -> _Method:
-    """A method as of `_method`, for functions whose method in MXNet takes an `inplace`, which symbols ignore."""
+    """Return a method as of `_method`, for functions whose method in MXNet takes an `inplace`, which symbols ignore."""
     call = _method(function)
 
     def method(self: Fluent, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
@@ -33,7 +33,7 @@ def _in_shape(function: str) -> _Method:
 
 
 def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
-    """A method of MXNet that symbols lack: it raises an error with the replacement."""
+    """Return a method of MXNet that symbols lack: it raises an error with the replacement."""
 
     def refuse(self: Fluent, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedForSymbol(f"{type(self).__name__}.{method}: {reason}")
@@ -57,7 +57,7 @@ _ELSEWHERE = {
 
 
 class Fluent:
-    """MXNet's fluent methods. A symbol inherits them; the module of operator functions gives them their functions."""
+    """Offers MXNet's fluent methods. A symbol inherits them; the module of functions gives them theirs."""
 
     __slots__ = ()
 

@@ -39,12 +39,12 @@ _HINTS = {"zeros": "_zeros", "ones": "_ones", "full": "_full", "arange": "_arang
 
 @cache
 def function_named(name: str) -> OperatorFunction:
-    """The function of a registered operator by one of its names. Raises OpNotRegisteredError."""
+    """Return the function of a registered operator by one of its names. Raises OpNotRegisteredError."""
     return operator_function(Op.get(name), name)
 
 
 def operator_function(op: Op, name: str) -> OperatorFunction:
-    """The function that creates nodes of an operator under one of its names.
+    """Return the function that creates nodes of an operator under one of its names.
 
     Raises what composing raises (ComposeError), ParamError for parameters, SymbolTypeError for arguments of the wrong
     kind.
@@ -124,7 +124,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
 
 
 def _param_text(key: str, value: object) -> str:
-    """The text of a parameter. A dtype may be spelled in any way that NumPy knows: `f2`, `<i4`, `half`."""
+    """Return the text of a parameter. A dtype may be spelled in any way that NumPy knows: `f2`, `<i4`, `half`."""
     if key == "dtype" and isinstance(value, str):
         try:
             return dtype_name(value)
@@ -134,7 +134,7 @@ def _param_text(key: str, value: object) -> str:
 
 
 def _not_a_symbol(argument: str, value: object) -> NotASymbolError:
-    """The error for a value in the place of a symbol, which says how to make one of it."""
+    """Return the error for a value in the place of a symbol, which says how to make one of it."""
     array = hasattr(value, "shape") and hasattr(value, "dtype")
     if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
         shown, way = f"a {type(value).__name__} of them", "Pass them one by one: op(*symbols)."
@@ -192,7 +192,7 @@ def _user_attributes(op: Op, params: dict[str, str], name: str | None) -> dict[s
 
 
 def scalar_function(name: str, lookup: Callable[[str], OperatorFunction]) -> OperatorFunction:
-    """A row of SCALAR_FUNCTIONS as a function of two operands, at least one of them a symbol."""
+    """Return a row of SCALAR_FUNCTIONS as a function of two operands, at least one of them a symbol."""
     symbols, right_scalar, left_scalar = SCALAR_FUNCTIONS[name]
 
     def function(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any:

@@ -26,7 +26,7 @@ def expect_arrays(value: object, what: str) -> None:
 
 
 def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]:
-    """Shapes as users write them, with 0 and -1 for unknown dimensions, as the passes take them.
+    """Return shapes as users write them, with 0 and -1 for unknown dimensions, as the passes take them.
 
     Raises SymbolTypeError, SymbolValueError.
     """
@@ -37,7 +37,7 @@ def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]
 
 
 def known_dtypes(dtypes: Mapping[str, Any]) -> dict[str, DType]:
-    """Dtypes by name, each given as a name, a NumPy dtype or type, or an MXNet code. Raises SymbolTypeError."""
+    """Return dtypes by name, each given as a name, a NumPy dtype or type, or an MXNet code. Raises SymbolTypeError."""
     if not isinstance(dtypes, Mapping):
         fix = "Name the input that it is the dtype of: {'data': 'float16'}."
         raise SymbolTypeError("Dtypes are given by name, a dict", got=_brief(dtypes), fix=fix)

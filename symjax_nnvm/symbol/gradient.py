@@ -10,7 +10,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
 
 
 def ones_for_heads(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
-    """A head gradient of ones for every output."""
+    """Return a head gradient of ones for every output."""
     named = zip(outputs, output_names(outputs), strict=True)
     return [apply("ones_like", entry, name=f"{name}_head_grad") for entry, name in named]
 
@@ -18,7 +18,7 @@ def ones_for_heads(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
 def wrt_entries(
     outputs: Sequence[NodeEntry], wrt: Sequence[str | Sequence[NodeEntry]], new_variables: bool = False
 ) -> list[NodeEntry]:
-    """The entries that variable names, or entries, stand for; new_variables: a variable for an unknown name.
+    """Return the entries that variable names, or entries, stand for; new_variables: a variable for an unknown name.
 
     Raises GradientError for an unknown or ambiguous name.
     """

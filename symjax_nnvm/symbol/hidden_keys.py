@@ -8,7 +8,7 @@ HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_sta
 
 
 def hidden_key(key: str, *, exact: bool = False) -> str:
-    """The stored spelling of a user attribute: MXNet's hidden keys become `__key__`.
+    """Return the stored spelling of a user attribute: MXNet's hidden keys become `__key__`.
 
     On operators a key that starts with a hidden key is hidden too, and one that ends with one (`weight_lr_mult`) is
     refused: the attribute belongs on the variable. Raises SymbolValueError.
@@ -28,5 +28,5 @@ def hidden_key(key: str, *, exact: bool = False) -> str:
 
 
 def with_hidden(attrs: dict[str, str]) -> dict[str, str]:
-    """The attributes, with every hidden one also under its plain key."""
+    """Return the attributes, with every hidden one also under its plain key."""
     return attrs | {key: attrs[f"__{key}__"] for key in HIDDEN_KEYS if f"__{key}__" in attrs}

@@ -57,7 +57,7 @@ def infer_dtypes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapp
 
 
 def warn_undecided_shapes(outputs: Sequence[NodeEntry], arguments: Sequence[Any], heads: Sequence[Any]) -> None:
-    """Warn of the arguments, else the heads, whose shape is undecided."""
+    """Warn about the arguments, else the heads, whose shape is undecided."""
     named = [*zip(input_names(outputs, "read_only"), arguments, strict=True)]
     unknown = [(name, shape) for name, shape in named if not is_known(shape)]
     if not unknown:
@@ -67,7 +67,7 @@ def warn_undecided_shapes(outputs: Sequence[NodeEntry], arguments: Sequence[Any]
 
 
 def warn_undecided_dtypes(outputs: Sequence[NodeEntry], arguments: Sequence[Any]) -> None:
-    """Warn of the arguments whose dtype is undecided."""
+    """Warn about the arguments whose dtype is undecided."""
     named = zip(input_names(outputs, "read_only"), arguments, strict=True)
     _warn("type", [name for name, dtype in named if dtype is None], "")
 
@@ -89,7 +89,7 @@ def _given(
     kwargs: Mapping[str, Any],
     convert: Callable[[object, Any], Any],
 ) -> dict[Node, Any]:
-    """The values that the caller gives, by variable node; a name that several variables share reaches all of them."""
+    """Return the values that the caller gives, by variable node; a shared name reaches all of them."""
     if args and kwargs:
         raise SymbolValueError("Can only specify known argument shapes either by positional or kwargs way.")
     by_node: dict[Node, Any] = {}

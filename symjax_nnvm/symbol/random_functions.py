@@ -20,7 +20,7 @@ def _call(name: str, /, *args: Symbol, **params: Any) -> Symbol:
 
 
 def _draw(distribution: str, params: dict[str, Number], shape: Any, dtype: Any, kwargs: dict[str, Any]) -> Symbol:
-    """`_random_…` of numbers, `_sample_…` of symbols: a draw of `shape` for each element of the parameters.
+    """Return `_random_…` of numbers, `_sample_…` of symbols: a draw of `shape` for each element of the parameters.
 
     Raises SymbolTypeError when some are numbers and some are symbols, SymbolValueError for other things.
     """
@@ -36,62 +36,62 @@ def _draw(distribution: str, params: dict[str, Number], shape: Any, dtype: Any, 
 
 
 def uniform(low: Number = 0, high: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Numbers in [low, high)."""
+    """Draw numbers in [low, high)."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def normal(loc: Number = 0, scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Normal numbers of mean `loc` and standard deviation `scale`."""
+    """Draw normal numbers of mean `loc` and standard deviation `scale`."""
     if isinstance(loc, Symbol) or isinstance(scale, Symbol):
         return _draw("normal", {"mu": loc, "sigma": scale}, shape, dtype, kwargs)
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
 def randn(*shape: int, loc: Number = 0, scale: Number = 1, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Normal numbers, as many as the positional sizes say."""
+    """Draw normal numbers, as many as the positional sizes say."""
     return normal(loc, scale, shape=shape or None, dtype=dtype, **kwargs)
 
 
 def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Exponential numbers of mean `scale`."""
+    """Draw exponential numbers of mean `scale`."""
     rate = 1.0 / scale
     return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
 
 
 def gamma(alpha: Number = 1, beta: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Gamma numbers of shape `alpha` and scale `beta`."""
+    """Draw gamma numbers of shape `alpha` and scale `beta`."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
 def poisson(lam: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Poisson numbers of rate `lam`."""
+    """Draw Poisson numbers of rate `lam`."""
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
 
 def negative_binomial(k: Number = 1, p: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Failures before the k-th success, each try a success with probability p."""
+    """Draw failures before the k-th success, each try a success with probability p."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
 def generalized_negative_binomial(
     mu: Number = 1, alpha: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
-    """Poisson numbers whose rate is gamma distributed, of mean `mu` and dispersion `alpha`."""
+    """Draw Poisson numbers whose rate is gamma distributed, of mean `mu` and dispersion `alpha`."""
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
 
 def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Whole numbers in [low, high)."""
+    """Draw whole numbers in [low, high)."""
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def multinomial(data: Symbol, shape: Any = None, get_prob: bool = True, dtype: str = "int32", **kwargs: Any) -> Symbol:
-    """Classes drawn with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
+    """Draw classes with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
     return _call("_sample_multinomial", data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
 
 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
-    """Data in a random order along the first axis."""
+    """Return data in a random order along the first axis."""
     return _call("_shuffle", data, **kwargs)
 
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class _Current(Generic[T]):
-    """`Class.current`: the innermost object entered in this thread; a fresh one where none was."""
+    """Is `Class.current`: the innermost object entered in this thread; a fresh one where none was."""
 
     def __init__(self, outermost: Callable[[], T]):
         self._outermost = outermost
@@ -23,7 +23,7 @@ class _Current(Generic[T]):
 
     @property
     def stack(self) -> list[T]:
-        """The objects entered in this thread, the innermost last."""
+        """Return the objects entered in this thread, the innermost last."""
         stack: list[T] | None = getattr(self._local, "stack", None)
         if stack is None:
             stack = self._local.stack = [self._outermost()]
@@ -85,7 +85,7 @@ class Prefix(NameManager):
 
 
 def subgraph_name(hint: str) -> str:
-    """The name of a subgraph: `hint` and the next number. Prefixes neither name nor count them, as in MXNet."""
+    """Return the name of a subgraph: `hint` and the next number. Prefixes neither name nor count them, as in MXNet."""
     manager = next(each for each in reversed(_names.stack) if not isinstance(each, Prefix))
     return NameManager.get(manager, None, hint)
 

@@ -13,7 +13,8 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def signature_of(op: Op) -> Signature:
-    """`(data: Symbol, weight: Symbol = None, …, *, num_hidden: int, …, name=None, attr=None, **attributes) -> Symbol`.
+    """Return `(data: Symbol, weight: Symbol = None, …, *, num_hidden: int, …, name=None, attr=None, **attributes) ->
+    Symbol`.
 
     What is required and follows something that is not can be passed by keyword alone; the function itself is told all
     by position, too, in this order, as MXNet's is.

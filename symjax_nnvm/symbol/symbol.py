@@ -117,7 +117,7 @@ class Symbol(Arithmetic, Fluent):
         self.outputs = compose(self.outputs, _heads(args), _named_heads(kwargs), name)
 
     def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
-        """`compose` on a copy. The arguments are not copied: the result refers to their nodes."""
+        """Compose a copy. The arguments are not copied: the result refers to their nodes."""
         if args and kwargs:
             raise SymbolTypeError(
                 "compose only accept input Symbols either as positional or keyword arguments, not both"
@@ -320,7 +320,7 @@ class Symbol(Arithmetic, Fluent):
         return (self[i] for i in range(len(self.outputs)))
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
-        """One output by number or by name, or a group of outputs by slice.
+        """Return one output by number or by name, or a group of outputs by slice.
 
         Raises SymbolIndexError, SymbolValueError (no or several outputs of that name), SymbolTypeError.
         """
@@ -445,7 +445,7 @@ class Symbol(Arithmetic, Fluent):
 
 
 def _visible(node: Node) -> Symbol:
-    """A symbol of the node's visible outputs."""
+    """Return a symbol of the node's visible outputs."""
     symbol = Symbol.__new__(Symbol)
     count = node.num_visible_outputs()
     symbol.outputs = [NodeEntry(node, i, 0) for i in range(count)] if count != 1 else [NodeEntry(node, 0, 0)]
@@ -511,7 +511,7 @@ def load(fname: str | Path) -> Symbol:
 
 
 def read_text(fname: str | os.PathLike[str]) -> str:
-    """The text of a symbol file. Raises JSONFormatError for one that is too large or no text, and says what other kinds
-    of files are; ModelNotFoundError, FileError, OSError."""
+    """Return the text of a symbol file. Raises JSONFormatError for one that is too large or no text, and says what
+    other kinds of files are; ModelNotFoundError, FileError, OSError."""
     require_file(fname)
     return symbol_text(read_bounded(fname, MAX_FILE_BYTES, "a symbol file", JSONFormatError), fname)

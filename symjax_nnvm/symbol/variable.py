@@ -60,6 +60,8 @@ def Variable(
 def _shape_text(shape: Any) -> str | None:
     if shape is None:
         return None
+    if isinstance(shape, list):  # MXNet writes the brackets that it was given
+        return f"[{', '.join(map(value_to_text, shape))}]"
     return value_to_text(shape if isinstance(shape, int) else tuple(shape))
 
 

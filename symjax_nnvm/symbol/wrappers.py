@@ -46,7 +46,7 @@ def split_v2(
 
 
 def adamw_update(weight: Symbol, grad: Symbol, mean: Symbol, var: Symbol, rescale_grad: Any, **params: Any) -> Symbol:
-    """`_adamw_update`, whose rescale_grad may be a number."""
+    """Call `_adamw_update`, whose rescale_grad may be a number."""
     states = {"weight": weight, "grad": grad, "mean": mean, "var": var}
     return function_named("_adamw_update")(**states, rescale_grad=_scale(rescale_grad), **params)
 
@@ -54,7 +54,7 @@ def adamw_update(weight: Symbol, grad: Symbol, mean: Symbol, var: Symbol, rescal
 def mp_adamw_update(
     weight: Symbol, grad: Symbol, mean: Symbol, var: Symbol, weight32: Symbol, rescale_grad: Any, **params: Any
 ) -> Symbol:
-    """`_mp_adamw_update`, whose rescale_grad may be a number."""
+    """Call `_mp_adamw_update`, whose rescale_grad may be a number."""
     states = {"weight": weight, "grad": grad, "mean": mean, "var": var, "weight32": weight32}
     return function_named("_mp_adamw_update")(**states, rescale_grad=_scale(rescale_grad), **params)
 
@@ -66,7 +66,7 @@ def _scale(rescale_grad: Any) -> Symbol:
 
 
 def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tuple[Symbol, Symbol, Symbol]:
-    """Classes drawn, with replacement, with probability log((c + 2) / (c + 1)) / log(range_max + 1).
+    """Return classes drawn, with replacement, with probability log((c + 2) / (c + 1)) / log(range_max + 1).
 
     true_classes (n,). Returns the drawn classes (num_sampled,) int64, and how often each true class (n,) and each drawn
     one (num_sampled,) is expected among num_sampled draws, float64. Raises SymbolTypeError.

@@ -39,8 +39,8 @@ Sizes = tuple[Shape | None, ...]
 
 @dataclass(frozen=True)
 class Run:
-    """`count` copies of a block of `length` operators, from place `start` in the order of operators on. grows: whether
-    sizes of each copy are those of the copy before and something more."""
+    """Represents `count` copies of a block of `length` operators, from place `start` in the order of operators on.
+    grows: whether sizes of each copy are those of the copy before and something more."""
 
     start: int
     length: int
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def end(self) -> int:
-        """The place after the last copy."""
+        """Return the place after the last copy."""
         return self.start + self.length * self.count
 
 
@@ -115,7 +115,7 @@ class _Order:
         self._crossing = self._entries_alive()
 
     def distances(self, place: int) -> Iterable[int]:
-        """Distances to the next places that say the same, and to those that are of the same sizes, too."""
+        """Return distances to the next places that say the same, and to those that are of the same sizes, too."""
         distances: set[int] = set()
         for following in self._next_alike:
             other = place
@@ -127,7 +127,7 @@ class _Order:
         return sorted(distances)
 
     def run_at(self, place: int, distance: int) -> Run | None:
-        """The longest run of blocks of this length from here on, moved to where its blocks begin most naturally."""
+        """Return the longest run of blocks of this length from here on, moved to where blocks begin most naturally."""
         end = place
         while end + distance < len(self.says) and self._alike(end, end + distance, place):
             if not self._grows_evenly(end, distance, place):
@@ -147,12 +147,12 @@ class _Order:
         return run if run.count >= (_GROWING if run.grows else 2) else None
 
     def _grows(self, begin: int, distance: int) -> bool:
-        """Whether the second copy of a block is of other sizes than the first."""
+        """Return whether the second copy of a block is of other sizes than the first."""
         sizes, middle, end = self.sizes, begin + distance, begin + 2 * distance
         return sizes is not None and sizes[begin:middle] != sizes[middle:end]
 
     def _grows_evenly(self, place: int, distance: int, begin: int) -> bool:
-        """Whether a node's sizes differ from those one block later as they did from those one block before."""
+        """Return whether a node's sizes differ from those one block later as they did from those one block before."""
         if self.sizes is None:
             return True
         before, size, after = (self.sizes[i] for i in (max(place - distance, 0), place, place + distance))
@@ -160,13 +160,13 @@ class _Order:
         return growth is not None and (place - distance < begin or growth == _growth(before, size))
 
     def _read_from_outside(self, run: Run) -> bool:
-        """Whether something after a run reads another copy than the last; only the last few can be reached."""
+        """Return whether something after a run reads another copy than the last; only the last few can be reached."""
         last_copy = run.end - run.length
         first = max(run.start, run.end - _REACH * run.length)
         return any(self.last_reader[inner] >= run.end for inner in range(first, last_copy))
 
     def _alike(self, a: int, b: int, begin: int) -> bool:
-        """Whether node b equals node a, and reads the same, one block later in a run from place `begin` on."""
+        """Return whether node b equals node a, and reads the same, one block later in a run from place `begin` on."""
         if self.says[a] != self.says[b] or len(self.reads[a]) != len(self.reads[b]):
             return False
         distance = b - a
@@ -183,12 +183,12 @@ class _Order:
         return True
 
     def _seam(self, place: int) -> tuple[int, int, int]:
-        """How little suggests that a block begins here: values that cross, letters names share; better later."""
+        """Return how little suggests that a block begins here: values that cross, letters names share; better later."""
         shared = common_start([self.names[place - 1], self.names[place]]) if place else ""
         return self._crossing[place], len(shared), -place
 
     def _entries_alive(self) -> list[int]:
-        """For each place, how many operators before it are read there or later."""
+        """Return for each place, how many operators before it are read there or later."""
         change = [0] * (len(self.says) + 2)
         for place, last in enumerate(self.last_reader):
             change[place + 1] += 1
@@ -201,7 +201,7 @@ class _Order:
 
 
 def common_start(names: Sequence[str]) -> str:
-    """The beginning that all names share."""
+    """Return the beginning that all names share."""
     first, last = min(names), max(names)  # in alphabetical order all others are between them
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
 
@@ -222,7 +222,7 @@ def _sizes(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> Siz
 
 
 def _own_variables(index: IndexedGraph) -> set[int]:
-    """Numbers of the variables that one operator reads."""
+    """Return numbers of the variables that one operator reads."""
     readers = [0] * len(index.nodes)
     for entry in index.input_entries:
         readers[entry.node_id] += 1
@@ -230,7 +230,7 @@ def _own_variables(index: IndexedGraph) -> set[int]:
 
 
 def _growth(a: Sizes, b: Sizes) -> list[int] | None:
-    """How much larger each size of b is than that of a; None where ranks differ or sizes are not known."""
+    """Return how much larger each size of b is than that of a; None where ranks differ or sizes are not known."""
     if a == b:
         return [0] * sum(len(shape or ()) for shape in a)
     growth: list[int] = []
@@ -247,13 +247,13 @@ def _growth(a: Sizes, b: Sizes) -> list[int] | None:
 
 
 def _numbered(things: Sequence[Hashable]) -> list[int]:
-    """Equal things as equal numbers."""
+    """Return equal things as equal numbers."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(thing, len(numbers)) for thing in things]
 
 
 def _next_alike(numbers: Sequence[int]) -> list[int]:
-    """For each place the next one of its number; the places' count where there is none."""
+    """Return for each place the next one of its number; the places' count where there is none."""
     following = [len(numbers)] * len(numbers)
     seen: dict[int, int] = {}
     for place in range(len(numbers) - 1, -1, -1):

@@ -31,12 +31,12 @@ _IN_A_CELL = 300
 
 
 class RenderingError(NNVMError):
-    """A drawing that cannot be rendered: Graphviz's program is missing, or refuses."""
+    """Reports a drawing that cannot be rendered: Graphviz's program is missing, or refuses."""
 
 
 @dataclass(frozen=True)
 class NetworkPlot:
-    """A drawing, which notebooks show. drawn: how many operators are in it. folded: how many a drawn one stands for."""
+    """Is a drawing, which notebooks show. drawn: how many operators it has. folded: how many a drawn one stands for."""
 
     drawing: Drawing = field(repr=False)
     drawn: int
@@ -44,11 +44,11 @@ class NetworkPlot:
 
     @property
     def source(self) -> str:
-        """The drawing as DOT text."""
+        """Return the drawing as DOT text."""
         return dot_text(self.drawing)
 
     def svg(self) -> str:
-        """SVG text, which needs nothing: the same on every machine."""
+        """Return SVG text, which needs nothing: the same on every machine."""
         return svg_text(self.drawing)
 
     def save(self, path: str | Path, *, graphviz: bool = False) -> Path:
@@ -61,7 +61,7 @@ class NetworkPlot:
         return path
 
     def content(self, path: Path, *, graphviz: bool = False) -> bytes:
-        """The bytes of a file of this name. graphviz: as of `save`. Raises MissingExtraError, RenderingError."""
+        """Return the bytes of a file of this name. graphviz: as of `save`. Raises MissingExtraError, RenderingError."""
         suffix = path.suffix.lower().removeprefix(".")
         if suffix in ("dot", "gv"):
             return self.source.encode()
@@ -72,7 +72,7 @@ class NetworkPlot:
         raise RenderingError(f"{path} names no format of a drawing: expected .dot, .gv, .svg, .png or .pdf.")
 
     def render(self, format: str) -> bytes:
-        """The drawing as Graphviz makes it, in one of its formats. Raises MissingExtraError, RenderingError."""
+        """Return the drawing as Graphviz makes it, in one of its formats. Raises MissingExtraError, RenderingError."""
         without = "SVG (.svg) and DOT (.dot) need nothing"
         try:
             import graphviz
@@ -92,14 +92,14 @@ class NetworkPlot:
         return f"<NetworkPlot: {self.drawn} operators drawn, {self.folded} folded into them>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """The forms that notebooks show: HTML; the others are for tools that make other documents of them."""
+        """Return the forms that notebooks show: HTML; the others are for tools that make other documents of them."""
         svg = self.svg()
         html = f'<div style="overflow-x:auto">{in_page(svg)}</div>'
         return {"text/html": html, "image/svg+xml": svg, "text/plain": repr(self)}
 
     def above(self, table: str) -> str:
-        """HTML of the drawing with a table folded under it; the table alone where a drawing would be too large for a
-        notebook's cell."""
+        """Return HTML of the drawing with a table folded under it; the table alone where a drawing would be too large
+        for a notebook's cell."""
         if not 0 < self.drawn <= _IN_A_CELL:
             return table
         heading = f"{self.drawn + self.folded:,} operators as a table"
@@ -134,5 +134,5 @@ def plot_network(
 
 @register_pass("PlotNetwork", provides=("plot",))
 def _plot_pass(graph: Graph) -> Graph:
-    """`plot_network` of a graph, by which a symbol shows itself."""
+    """Return `plot_network` of a graph, by which a symbol shows itself."""
     return graph.derive((), {"plot": plot_network(Symbol(graph.outputs))})

@@ -23,7 +23,7 @@ _FACT = 200  # characters of one fact
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawing. drawn: how many operators are in it. folded: how many a drawn one stands for."""
+    """Represents a drawing. drawn: how many operators are in it. folded: how many a drawn one stands for."""
 
     drawing: Drawing
     drawn: int
@@ -53,7 +53,7 @@ def draw_graph(
 
 
 class _Canvas:
-    """The boxes, frames and arrows drawn so far."""
+    """Holds the boxes, frames and arrows drawn so far."""
 
     def __init__(self, hide_weights: bool, fold: bool):
         self.boxes: list[Box] = []
@@ -101,7 +101,7 @@ class _Canvas:
         return left
 
     def _first_time(self, subgraph: Subgraph) -> bool:
-        """Whether a subgraph has not been drawn: several nodes may run one."""
+        """Return whether a subgraph has not been drawn: several nodes may run one."""
         fresh = id(subgraph) not in self._seen
         self._seen.add(id(subgraph))
         return fresh
@@ -109,7 +109,7 @@ class _Canvas:
 
 @dataclass(frozen=True)
 class _OneGraph:
-    """One graph's nodes as boxes and arrows. data: the variables that are drawn."""
+    """Draws one graph's nodes as boxes and arrows. data: the variables that are drawn."""
 
     number: int
     index: IndexedGraph
@@ -117,21 +117,21 @@ class _OneGraph:
     data: set[str]
 
     def key(self, nid: int) -> str:
-        """The key of a node's box."""
+        """Return the key of a node's box."""
         return f"g{self.number}n{nid}"
 
     def inputs(self) -> list[int]:
-        """The variables that are drawn."""
+        """Return the variables that are drawn."""
         return [nid for nid in self.index.input_nodes if self.index.nodes[nid].source.name in self.data]
 
     def input(self, nid: int, head: bool, frame: int | None) -> Box:
-        """The oval of a variable."""
+        """Return the oval of a variable."""
         name = printable(self.index.nodes[nid].source.name)
         said = " ".join(filter(None, (shortened(name, _FACT), self._size(IndexedEntry(nid, 0, 0)))))
         return Box(self.key(nid), (shortened(name, _LONGEST),), colour_of(None), said, True, head, frame)
 
     def operator(self, nid: int, head: bool, frame: int | None, weights: bool) -> Box:
-        """An operator's box: what it is, its name and, where asked for, its parameters."""
+        """Return an operator's box: what it is, its name and, where asked for, its parameters."""
         node = self.index.nodes[nid].source
         assert node.op is not None
         text = [" ".join(filter(None, (node.op.name, facts(node)))), node.name]
@@ -141,14 +141,15 @@ class _OneGraph:
         return Box(self.key(nid), lines, colour_of(node.op), self._facts(nid), False, head, frame)
 
     def arrows(self, nid: int, stands_for: Mapping[int, int]) -> list[Arrow]:
-        """The arrows to a node from operators and inputs that are drawn."""
+        """Return the arrows to a node from operators and inputs that are drawn."""
         hidden = {entry.node_id for entry, _ in self._parameters(nid)}
         entries = [entry for entry in self.index.nodes[nid].inputs if entry.node_id not in hidden]
         sources = [self.key(stands_for.get(entry.node_id, entry.node_id)) for entry in entries]
         return [Arrow(s, self.key(nid), self._size(entry)) for s, entry in zip(sources, entries, strict=True)]
 
     def run_lines(self, nids: Sequence[int], run: Run) -> tuple[str, ...]:
-        """How often a block occurs, what the names of its first and last copy begin with, and how its sizes grow."""
+        """Return how often a block occurs, what the names of its first and last copy begin with, and how its sizes
+        grow."""
         names = [self.index.nodes[nid].source.name for nid in nids[run.start : run.end]]
         first, last = (common_start(copy).rstrip("_") for copy in (names[: run.length], names[-run.length :]))
         lines = [f"× {run.count}"]
@@ -160,7 +161,7 @@ class _OneGraph:
         return tuple(lines)
 
     def _facts(self, nid: int) -> str:
-        """All facts about an operator: lines that are shown when a pointer rests on it."""
+        """Return all facts about an operator: lines that are shown when a pointer rests on it."""
         node = self.index.nodes[nid]
         assert node.source.op is not None
         lines = [f"{node.source.op.name} {node.source.name}"]
@@ -173,7 +174,7 @@ class _OneGraph:
         return "\n".join(shortened(printable(line), _FACT) for line in lines)
 
     def _parameters(self, nid: int) -> list[tuple[IndexedEntry, str]]:
-        """The inputs of a node that are not drawn, as text."""
+        """Return the inputs of a node that are not drawn, as text."""
         rows = []
         for entry in self.index.nodes[nid].inputs:
             source = self.index.nodes[entry.node_id].source
@@ -187,7 +188,7 @@ class _OneGraph:
 
 
 def _representatives(nids: Sequence[int], runs: Sequence[Run]) -> dict[int, int]:
-    """Node of another copy of a block than the first → the node of the first that is drawn for it."""
+    """Map node of another copy of a block than the first → the node of the first that is drawn for it."""
     return {
         nids[place]: nids[run.start + (place - run.start) % run.length]
         for run in runs

@@ -31,7 +31,7 @@ def colour_of(op: Op | None) -> str:
 
 
 def facts(node: Node) -> str:
-    """The parameters that tell one layer from another: `3×3/2, 64` of a convolution."""
+    """Return the parameters that tell one layer from another: `3×3/2, 64` of a convolution."""
     attributes = node.attrs.dict
     rows = []
     for key in (*_SHOWN, *_SHOWN_TOO):
@@ -47,7 +47,7 @@ def facts(node: Node) -> str:
 
 
 def _window(attributes: dict[str, str]) -> str:
-    """`3×3`, and after a slash the strides where they are not 1."""
+    """Return `3×3`, and after a slash the strides where they are not 1."""
     kernel = _sizes(attributes["kernel"])
     strides = set(_sizes(attributes.get("stride", "")).split("×")) - {"", "1"}
     return kernel + (f"/{_sizes(attributes['stride']) if len(strides) > 1 else strides.pop()}" if strides else "")

@@ -80,6 +80,13 @@ def test_variable_shape_of_one_dimension_is_written_as_a_tuple():
     assert Variable("x", shape=()).attr("__shape__") == "()"
 
 
+def test_variable_shape_that_is_a_list_is_written_with_brackets():
+    listed = Variable("x", shape=[2, 3])
+    assert listed.attr("__shape__") == "[2, 3]"
+    assert Variable("x", shape=[4]).attr("__shape__") == "[4]"
+    assert listed.exp().infer_shape()[1] == [(2, 3)]
+
+
 def test_initialiser_object_is_stored_by_its_dump():
     class Init:
         def dumps(self) -> str:

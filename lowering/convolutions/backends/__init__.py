@@ -12,7 +12,7 @@ from lowering.convolutions.backends.onednn import OneDnn, compiling, for_this_ma
 from lowering.convolutions.backends.xla_onednn import XlaOneDnn
 from lowering.native import unpromised
 from lowering.xla.options import options_for
-from lowering.xla.platforms import here
+from lowering.xla.platforms import current_platform
 from lowering.xla.switches import OURS, SWITCH, XLAS, onednn_calls
 from symjax_nnvm.pipeline import Options
 
@@ -27,7 +27,7 @@ ONE_CORE = Backend(owned=True, one_core=True)
 
 def placed(options: Options) -> Options:
     """Return options that name the platform on which the program runs, and the backend that it has there."""
-    platform = options.platform or here(options.mesh)
+    platform = options.platform or current_platform(options.mesh)
     wish = options.backend if isinstance(options.backend, Backend) else Backend()
     alone = options.mesh is None or options.mesh.size == 1
     kind = _kind(wish, options) if platform == "cpu" and alone else Backend
@@ -35,7 +35,7 @@ def placed(options: Options) -> Options:
 
 
 def _kind(wish: Backend, options: Options) -> type[Backend]:
-    """The backend of one CPU. XLA makes its calls where this library compiles, which gives the option for it."""
+    """Return the backend of one CPU. XLA makes its calls where this library compiles, which gives the option for it."""
     word = onednn_calls()
     if word == OURS and (wish.owned or _may_be_undone(options)):
         return OneDnn
@@ -44,7 +44,7 @@ def _kind(wish: Backend, options: Options) -> type[Backend]:
 
 @cache
 def xla_makes_calls() -> bool:
-    """Whether XLA makes calls of oneDNN itself where it is asked to."""
+    """Return whether XLA makes calls of oneDNN itself where it is asked to."""
     return unpromised.makes_onednn_calls({**(options_for("cpu") or {}), **dict.fromkeys(unpromised.OURS_ALONE, "True")})
 
 
@@ -57,7 +57,7 @@ def described() -> str:
 
 
 def _may_be_undone(options: Options) -> bool:
-    """Whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights in a
-    library's layout cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
+    """Return whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights
+    in a library's layout cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
     cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
     return options.constants is None and not options.witness and not cached

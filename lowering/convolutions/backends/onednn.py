@@ -36,7 +36,7 @@ __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
 
 
 def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
-    """data (n, *size, c), weight in blocks, flat; operands: the bias (f,) and the addend (n, *out_size, f), as the
+    """Map data (n, *size, c), weight in blocks, flat; operands: the bias (f,) and the addend (n, *out_size, f), as the
     epilogue says → (n, *out_size, f).
 
     The result is written over the addend, so that less goes through memory: 64 → 256 filters of 56², 4 images, with the
@@ -47,8 +47,8 @@ def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue,
 
 
 def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order = FILTERS_FIRST) -> Array:
-    """A convolution with a plain weight (*kernel, c / groups, f), which is put into blocks in every call; nothing
-    follows.
+    """Return a convolution with a plain weight (*kernel, c / groups, f), which is put into blocks in every call;
+    nothing follows.
 
     order: how the call takes it. A transposition that made the weight of an array in that order is undone, so that XLA
     computes neither.
@@ -83,26 +83,26 @@ _SMALL = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
 
 @lru_cache(4096)
 def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
-    """How many filters a block of the weight has; None where oneDNN is missing, computes something else, or computes
-    it by code that cannot be relied on."""
+    """Return how many filters a block of the weight has; None where oneDNN is missing, computes something else, or
+    computes it by code that cannot be relied on."""
     return ask("block", geometry, epilogue) if _may_be_asked(geometry) else None
 
 
 @lru_cache(4096)
 def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
-    """The block of a weight for one core, which may differ from the block for all cores."""
+    """Return the block of a weight for one core, which may differ from the block for all cores."""
     there = _may_be_asked(geometry) and cpu_streams.one_core() is not None
     return ask("block_of_a_core", geometry, epilogue) if there else None
 
 
 @lru_cache(4096)
 def computes(geometry: Geometry) -> bool:
-    """Whether `convolve_plain` computes a geometry."""
+    """Return whether `convolve_plain` computes a geometry."""
     return _may_be_asked(geometry) and bool(ask("computes", geometry))
 
 
 def computes_direction(direction: Direction, geometry: Geometry) -> bool:
-    """Whether it computes a convolution, or the one that a data gradient of stride 1 is."""
+    """Return whether it computes a convolution, or the one that a data gradient of stride 1 is."""
     return computes(turned(geometry) if direction == "data" else geometry)
 
 
@@ -122,8 +122,8 @@ class OneDnn(Backend):
 
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:
         """Return the layout of the weight that it takes; None where it computes no such geometry and what follows."""
-        found = (block_of_a_core if self.one_core else block)(geometry, epilogue)
-        return None if found is None else Blocks.of(found, geometry).layout
+        size = (block_of_a_core if self.one_core else block)(geometry, epilogue)
+        return None if size is None else Blocks.of_weight(size, geometry).layout
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
         """Return whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are
@@ -152,9 +152,9 @@ def _small() -> int | None:
 
 
 def _may_be_asked(g: Geometry) -> bool:
-    """Whether the child may be asked about a geometry: the call takes float32 in up to three dimensions, with numbers
-    that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is
-    asked."""
+    """Return whether the child may be asked about a geometry: the call takes float32 in up to three dimensions, with
+    numbers that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing
+    else is asked."""
     if onednn_calls() == ALONE or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)

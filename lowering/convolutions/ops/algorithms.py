@@ -40,8 +40,8 @@ MAX_WEIGHT = 1 << 24
 
 
 def _transform(node: Node, shape: tuple[int, ...], dtype: DType, backend: Backend) -> NodeEntry | None:
-    """FTransformWeight: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms that
-    make nothing of a constant weight are left to FAlgorithm: None. So is a weight in a layout, as a file may have
+    """Is FTransformWeight: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms
+    that make nothing of a constant weight are left to FAlgorithm: None. So is a weight in a layout, as a file may have
     it."""
     if uses_layout(node):
         return None
@@ -67,7 +67,7 @@ for _name in ("_channels_last_convolution", "_fused_convolution", "FullyConnecte
 
 
 def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str:
-    """FAlgorithm of a product with what follows it, whose weight may be in a layout."""
+    """Is FAlgorithm of a product with what follows it, whose weight may be in a layout."""
     p: AnyParams = attrs.parsed
     g = geometry_of(p, shapes[0], dtype)
     if p.layout and backend.layout(g, epilogue_of(p)) == p.layout:
@@ -79,7 +79,7 @@ def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> s
 
 
 def _channels_last(direction: Direction, data: int) -> Rule:
-    """FAlgorithm of an operator whose input number `data` is the convolution's."""
+    """Is FAlgorithm of an operator whose input number `data` is the convolution's."""
     return lambda attrs, shapes, dtype, backend: backend.algorithm(
         direction, geometry_of(attrs.parsed, shapes[data], dtype)
     )
@@ -106,13 +106,13 @@ Convolution = tuple[ConvolutionGeometry, Sequence[int]]
 """A convolution's parameters, and the shape of its data."""
 
 
-def _in_any_layout(direction: Direction, of: Callable[[Any, Sizes], Convolution | None]) -> Rule:
-    """FAlgorithm of an operator that is a direction of a convolution. of: its parameters and the shapes of its inputs →
-    that convolution."""
+def _in_any_layout(direction: Direction, read: Callable[[Any, Sizes], Convolution | None]) -> Rule:
+    """Is FAlgorithm of an operator that is a direction of a convolution. read: its parameters and the shapes of its
+    inputs → that convolution."""
 
     def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str | None:
-        found = of(attrs.parsed, shapes)
-        return found and of_layout(direction, *found, dtype, backend.platform)
+        convolution = read(attrs.parsed, shapes)
+        return convolution and of_layout(direction, *convolution, dtype, backend.platform)
 
     return algorithm
 

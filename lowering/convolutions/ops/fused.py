@@ -50,7 +50,7 @@ class BlockedWeightParams(Params):
 
 
 def _weight_shapes(p: BlockedWeightParams, ins: Shapes, outs: Shapes):
-    """weight (…k, c / groups, f) → (numbers of all blocks,)."""
+    """Map weight (…k, c / groups, f) → (numbers of all blocks,)."""
     out = of_rank(outs[0], 1, "The output should be 1D: all blocks, one after the other", param="layout")
     weight = tuple(size for size in ins[0] or () if size is not None)
     if not weight or len(weight) != len(ins[0] or ()):
@@ -137,7 +137,7 @@ def _plain_shapes(p: AnyParams, ins: Shapes, outs: Shapes):
 
 
 def _whole_weight(p: AnyParams) -> Shape:
-    """The shape of a weight that is stored in a layout, before it was."""
+    """Return the shape of a weight that is stored in a layout, before it was."""
     blocks = p.blocks
     if isinstance(p, FusedFullyConnectedParams):
         return blocks.filters, blocks.channels
@@ -145,7 +145,7 @@ def _whole_weight(p: AnyParams) -> Shape:
 
 
 def _shapes(p: AnyParams, ins: Shapes, outs: Shapes):
-    """data, weight or (numbers of all blocks,), bias (f,), addend of the result's shape → as without what follows."""
+    """Map data, weight or (numbers of all blocks,), bias (f,), addend like the result → as without what follows."""
     data, weight, *rest = ins
     addend = [rest.pop()] if p.with_addend else []
     known = [data, _whole_weight(p) if p.layout else weight, *rest]
@@ -212,7 +212,7 @@ def _dense_shape(p: FusedFullyConnectedParams, data: Array) -> tuple[int, ...]:
 
 
 def _are_alike(*arrays: Array) -> bool:
-    """Whether all arrays have one dtype: of others, which a file may have, oneDNN would end the process."""
+    """Return whether all arrays have one dtype: of others, which a file may have, oneDNN would end the process."""
     return len({array.dtype for array in arrays}) == 1
 
 
@@ -220,12 +220,12 @@ def _are_alike(*arrays: Array) -> bool:
 
 
 def _name_of(node: Node) -> str:
-    """The fused operator of a product's node, fused or not."""
+    """Return the fused operator of a product's node, fused or not."""
     return "_fused_fully_connected" if isinstance(node.attrs.parsed, FullyConnectedParams) else "_fused_convolution"
 
 
 def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> Node | None:
-    """FFuse: a sum once, an activation at the end."""
+    """Is FFuse: a sum once, an activation at the end."""
     done = epilogue_of(node.attrs.parsed)
     if done.act_type or (addend is not None and done.addend):
         return None

@@ -33,7 +33,7 @@ class WinogradWeightParams(Params):
 
 
 def _weight_shapes(p: WinogradWeightParams, ins: Shapes, outs: Shapes):
-    """weight (3, 3, c, f) → ((tile + 2)², c, f)."""
+    """Map weight (3, 3, c, f) → ((tile + 2)², c, f)."""
     weight = of_rank(ins[0], 4, "Input weight should be 4D: (3, 3, channels, filters)", param="tile")
     factors = of_rank(outs[0], 3, "The output should be 3D: (factors, channels, filters)", param="tile")
     ends = [a if b is None else b for a, b in zip(weight[2:], factors[1:], strict=True)]
@@ -41,7 +41,7 @@ def _weight_shapes(p: WinogradWeightParams, ins: Shapes, outs: Shapes):
 
 
 def _weight_flops(p: WinogradWeightParams, ins: Sizes, outs: Sizes) -> Flops:
-    """Columns, and then rows, of three numbers become tile + 2."""
+    """Count the operations: columns, and then rows, of three numbers become tile + 2."""
     *_, channels, filters = outs[0]
     return Flops(3 * (p.tile + 2) * (3 + p.tile + 2) * channels * filters)
 
@@ -80,14 +80,14 @@ class WinogradParams(ChannelsLastParams):
 
 
 def _shapes(p: WinogradParams, ins: Shapes, outs: Shapes):
-    """data (n, h, w, c), weight ((tile + 2)², c, f), bias (f,) → (n, h', w', f)."""
+    """Map data (n, h, w, c), weight ((tile + 2)², c, f), bias (f,) → (n, h', w', f)."""
     weight = of_rank(ins[1], 3, "Input weight should be 3D: (factors, channels, filters)", param="algorithm")
-    (data, whole, *bias), found = channels_last_shapes(p, [ins[0], (*WINDOW, *weight[1:]), *ins[2:]], outs)
-    return [data, ((p.tile + 2) ** 2, *whole[2:]), *bias], found
+    (data, whole, *bias), results = channels_last_shapes(p, [ins[0], (*WINDOW, *weight[1:]), *ins[2:]], outs)
+    return [data, ((p.tile + 2) ** 2, *whole[2:]), *bias], results
 
 
 def _numbers(p: WinogradParams, outs: Sizes) -> int:
-    """What there is of each channel: (tile + 2)² numbers for each tile of outputs."""
+    """Return what there is of each channel: (tile + 2)² numbers for each tile of outputs."""
     batch, *size, _ = outs[0]
     return (p.tile + 2) ** 2 * batch * prod(-(-n // p.tile) for n in size)
 
@@ -98,7 +98,7 @@ def _flops(p: WinogradParams, ins: Sizes, outs: Sizes) -> Flops:
 
 
 def _workspace(p: WinogradParams, ins: Sizes, outs: Sizes) -> int:
-    """The tiles before and after the products."""
+    """Return the tiles before and after the products."""
     return _numbers(p, outs) * (ins[0][-1] + p.num_filter)
 
 

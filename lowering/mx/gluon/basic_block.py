@@ -21,7 +21,7 @@ from lowering.mx.ndarray import load, save
 
 
 class _BlockScope:
-    """The names of blocks that are made inside a block's `name_scope()`."""
+    """Holds the names of blocks that are made inside a block's `name_scope()`."""
 
     _current = threading.local()
 
@@ -32,8 +32,8 @@ class _BlockScope:
 
     @staticmethod
     def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
-        """(prefix, parameters) of a new block. hint: its class in lower case, which is numbered where prefix is None:
-        by the current scope, or among blocks that have none by `mx.name.NameManager`."""
+        """Return (prefix, parameters) of a new block. hint: its class in lower case, which is numbered where prefix is
+        None: by the current scope, or among blocks that have none by `mx.name.NameManager`."""
         scope: _BlockScope | None = getattr(_BlockScope._current, "value", None)
         if prefix is None:
             if scope is None:
@@ -104,7 +104,7 @@ class Block:
         super().__setattr__(name, value)
 
     def _alias(self) -> str:
-        """The word that numbers make a prefix of."""
+        """Return the word that numbers make a prefix of."""
         return type(self).__name__.lower()
 
     # -- names, children, parameters ---------------------------------------------------------------------------------
@@ -136,15 +136,15 @@ class Block:
         """The parameters of this block and, in order, of its children. select: a regular expression that whole names
         match from their beginning, such as ".*weight|.*bias"."""
         self._warn_of_unregistered()
-        found = ParameterDict(self._params.prefix)
+        params = ParameterDict(self._params.prefix)
         matches = re.compile(select or "").match
-        found.update({name: param for name, param in self.params.items() if matches(name)})
+        params.update({name: param for name, param in self.params.items() if matches(name)})
         for child in self._children.values():
-            found.update(child.collect_params(select=select))
-        return found
+            params.update(child.collect_params(select=select))
+        return params
 
     def _warn_of_unregistered(self) -> None:
-        """Warn of blocks in lists and dicts, which are no children."""
+        """Warn about blocks in lists and dicts, which are no children."""
         children = set(self._children.values())
         for name, value in vars(self).items():
             contained = _blocks_in(value) if name != "_children" and isinstance(value, list | tuple | dict) else ()
@@ -157,12 +157,12 @@ class Block:
                 )
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        """Parameters by structural names: attributes from the root on, with dots."""
+        """Return parameters by structural names: attributes from the root on, with dots."""
         prefix = prefix + "." if prefix else ""
-        found = {prefix + name: param for name, param in self._reg_params.items()}
+        params = {prefix + name: param for name, param in self._reg_params.items()}
         for name, child in self._children.items():
-            found |= child._collect_params_with_prefix(prefix + name)
-        return found
+            params |= child._collect_params_with_prefix(prefix + name)
+        return params
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all parameters. init: for those without an initialiser of their own; by default Uniform.
@@ -319,7 +319,7 @@ def _attached(hooks: Any, hook: Callable[..., Any]) -> HookHandle:
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:
-    """The blocks in lists, tuples and dicts."""
+    """Yield the blocks in lists, tuples and dicts."""
     if isinstance(value, Block):
         yield value
     elif isinstance(value, list | tuple | dict):

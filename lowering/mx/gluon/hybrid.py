@@ -112,7 +112,7 @@ class HybridBlock(Block):
     # -- the graph ---------------------------------------------------------------------------------------------------
 
     def _get_graph(self, *args: Any) -> tuple[Any, ...]:
-        """(input variables, symbol) of the block, traced once: `data` for one input, `data0`, `data1` … for several."""
+        """Return (input variables, symbol) of the block, traced once: `data`, of several inputs `data0`, `data1` …."""
         if self._cached_graph:
             return self._cached_graph
         flat, self._in_format = _flatten(args, "input")
@@ -135,7 +135,7 @@ class HybridBlock(Block):
         self._cached_graph = inputs, as_symbol(with_policy(traced, dtypes))
         return self._cached_graph
 
-    def traced(self, wanted_by: str) -> tuple[list[Any], Any]:
+    def _traced(self, wanted_by: str) -> tuple[list[Any], Any]:
         """(input variables, symbol) of a hybridised block that was called. wanted_by: the function that asks.
 
         Raises NotInitializedError, a RuntimeError, for others.
@@ -289,7 +289,7 @@ class HybridBlock(Block):
         One input is called data, several data0, data1, …. remove_amp_cast: without the casts of AMP.
         Raises NotInitializedError before a hybridised block was called.
         """
-        _, symbol = self.traced("export")
+        _, symbol = self._traced("export")
         symbol.save(f"{os.fspath(path)}-symbol.json", remove_amp_cast)
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}

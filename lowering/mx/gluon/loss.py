@@ -20,7 +20,7 @@ _TINY = 1e-12
 
 
 def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any = None) -> Any:
-    """A loss times the weights of samples, which broadcast, and times a number."""
+    """Return a loss times the weights of samples, which broadcast, and times a number."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
@@ -31,7 +31,7 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
-    """x in the shape of y."""
+    """Return x in the shape of y."""
     return x.reshape(y.shape) if F is nd else F.reshape_like(x, y)
 
 
@@ -46,7 +46,7 @@ class Loss(HybridBlock):
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
     def _mean(self, F: Any, loss: Any, sample_weight: Any, weight: Any = None) -> Any:
-        """The weighted mean of each sample."""
+        """Return the weighted mean of each sample."""
         loss = _apply_weighting(F, loss, self._weight if weight is None else weight, sample_weight)
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 

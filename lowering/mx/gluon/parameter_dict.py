@@ -203,7 +203,7 @@ class ParameterDict:
 
 
 def _merged(wanted: Any, existing: Any) -> tuple[int, ...] | None:
-    """A shape that says what two say, in which 0 and -1 are unknown; None where they contradict each other."""
+    """Return a shape that says what two say, in which 0 and -1 are unknown; None where they contradict each other."""
     wanted = (wanted,) if isinstance(wanted, int) else wanted
     if len(wanted) != len(existing) or any(a != b and a > 0 and b > 0 for a, b in zip(wanted, existing, strict=True)):
         return None

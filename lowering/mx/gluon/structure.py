@@ -14,7 +14,7 @@ Format = Any
 
 
 def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
-    """(arrays and symbols in a flat list, how they were nested). inout_str: "input" or "output", for errors.
+    """Return (arrays and symbols in a flat list, how they were nested). inout_str: "input" or "output", for errors.
 
     Raises BlockValueError for anything else.
     """
@@ -35,7 +35,7 @@ def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 
 def _regroup(args: Sequence[Any], fmt: Format) -> Any:
-    """Flat arrays nested again as a format says. Raises BlockValueError for an array in the place of None."""
+    """Return flat arrays nested again as a format says. Raises BlockValueError for an array in the place of None."""
     return _taken(iter(args), fmt)
 
 

@@ -57,13 +57,13 @@ def print_summary(block: Any, *inputs: Any) -> None:
 
 
 def _shape_text(value: Any) -> str:
-    """The shapes of arrays as text, in brackets where they are in lists inside of a list."""
+    """Return the shapes of arrays as text, in brackets where they are in lists inside of a list."""
     shapes = _shapes(value)
     return str(shapes)[1:-1] if isinstance(shapes, list) else str(shapes)
 
 
 def _shapes(value: Any) -> Any:
-    """The shape of an array; of a list, a list of those of its items."""
+    """Return the shape of an array; of a list, a list of those of its items."""
     if isinstance(value, list | tuple):
         return [_shapes(each) for each in value]
     return value.shape if isinstance(value, NDArray) else value

@@ -129,7 +129,7 @@ class SymbolBlock(HybridBlock):
 
 
 def _dtypes(inputs: Sequence[Symbol], out: Symbol) -> dict[str, Any]:
-    """The dtypes of variables that follow from those that the inputs declare; none where they do not fit."""
+    """Return the dtypes of variables that follow from those that the inputs declare; none where they do not fit."""
     known: dict[Any, Any] = {}
     for each in inputs:
         dtype = each.attr("__dtype__")
@@ -148,7 +148,7 @@ def _dtypes(inputs: Sequence[Symbol], out: Symbol) -> dict[str, Any]:
 
 
 def _common_prefix(names: Sequence[str]) -> str:
-    """What all names begin with."""
+    """Return what all names begin with."""
     shortest, longest = min(names, default=""), max(names, default="")
     same = (i for i, (a, b) in enumerate(zip(shortest, longest, strict=False)) if a != b)
     return shortest[: next(same, len(shortest))]

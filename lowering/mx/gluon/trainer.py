@@ -217,7 +217,7 @@ class Trainer:
             if update:
                 updater(*map(list, zip(*update, strict=True)))
 
-    def unscale_grads(self) -> None:
+    def _unscale_grads(self) -> None:
         """Multiply the gradients by the factor of `step`, which is 1 from then on: `amp.unscale` does so."""
         for param in self._params:
             for grad in param.list_grad() if param.grad_req != "null" else ():
@@ -241,7 +241,7 @@ class Trainer:
 
     @property
     def _updater(self) -> Any:
-        """The updater whose states are written: the store's, or that of the first context."""
+        """Return the updater whose states are written: the store's, or that of the first context."""
         return self._kvstore._updater if self._kvstore is not None and self._update_on_kvstore else self._updaters[0]
 
 

@@ -113,18 +113,18 @@ def download(
 
 
 def _get_repo_url() -> str:
-    """The address of MXNet's files, or what the environment's MXNET_GLUON_REPO says."""
+    """Return the address of MXNet's files, or what the environment's MXNET_GLUON_REPO says."""
     url = os.environ.get("MXNET_GLUON_REPO", "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/")
     return url if url.endswith("/") else url + "/"
 
 
 def _get_repo_file_url(namespace: str, filename: str) -> str:
-    """The address of one of MXNet's files."""
+    """Return the address of one of MXNet's files."""
     return f"{_get_repo_url()}{namespace}/{filename}"
 
 
 def _indent(text: str, spaces: int) -> str:
-    """A text whose lines after the first begin with spaces."""
+    """Return a text whose lines after the first begin with spaces."""
     return text.replace("\n", "\n" + " " * spaces)
 
 

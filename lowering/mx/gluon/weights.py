@@ -278,7 +278,7 @@ class Parameter:
     # -- arrays ------------------------------------------------------------------------------------------------------
 
     def _check_and_get(self, arrays: list[NDArray] | None, ctx: Any) -> Any:
-        """The array of a context, or with `list` all. Raises DeferredInitializationError, NotInitializedError."""
+        """Give the array of a context, or with `list` all. Raises DeferredInitializationError, NotInitializedError."""
         if arrays is None:
             raise self._not_yet()
         if ctx is list:
@@ -345,7 +345,7 @@ class Parameter:
             each[:] = 0
 
     def _reduce(self) -> NDArray:
-        """The mean over the contexts, on the CPU."""
+        """Return the mean over the contexts, on the CPU."""
         copies = [each.copyto(cpu()) for each in self.list_data()]
         return copies[0] if len(copies) == 1 else add_n(*copies) / len(copies)
 
@@ -400,17 +400,17 @@ class Constant(Parameter):
 
 
 def _as_ndarray(value: Any) -> NDArray:
-    """An NDArray of an array of any library, in its dtype."""
+    """Return an NDArray of an array of any library, in its dtype."""
     return value if isinstance(value, NDArray) else array(value, dtype=value.dtype)
 
 
 def _contexts(ctx: Any) -> list[Context]:
-    """Contexts from what people give: one, a list, or None for the current one."""
+    """Return contexts from what people give: one, a list, or None for the current one."""
     if ctx is None:
         return [current_context()]
     return [ctx] if isinstance(ctx, Context) else list(ctx)
 
 
 def _place(ctx: Context) -> tuple[int, int]:
-    """What distinguishes contexts: pinned memory is the CPU's, as in MXNet."""
+    """Return what distinguishes contexts: pinned memory is the CPU's, as in MXNet."""
     return ctx.device_typeid & 1, ctx.device_id

@@ -74,7 +74,7 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(src: Any, values: np.ndarray) -> Any:
-    """The image, with other values in its own dtype."""
+    """Return the image, with other values in its own dtype."""
     src[:] = values.astype(np.asarray(src).dtype)
     return src
 

@@ -119,20 +119,20 @@ class DetHorizontalFlipAug(DetAugmenter):
 
 
 def _range(given: Any) -> tuple[float, float]:
-    """Two numbers, or one for both."""
+    """Return two numbers, or one for both."""
     low, high = given if isinstance(given, list | tuple) else (given, given)
     return low, high
 
 
 def _heights(ratio: float, areas: tuple[float, float], limit: Callable[[int, int], tuple[int, int]]) -> int:
-    """A height, drawn of those that an image of this ratio has within two areas."""
+    """Return a height, drawn of those that an image of this ratio has within two areas."""
     low, high = limit(*(round(math.sqrt(area / ratio)) for area in areas))
     low = min(low, high)
     return random.randint(low, high) if low < high else low
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:
-    """The areas of boxes (n, 4 or more): left, top, right, bottom."""
+    """Return the areas of boxes (n, 4 or more): left, top, right, bottom."""
     return np.maximum(0, boxes[:, 2] - boxes[:, 0]) * np.maximum(0, boxes[:, 3] - boxes[:, 1])
 
 
@@ -168,13 +168,13 @@ class DetRandomCropAug(DetAugmenter):
         """The part, and its objects."""
         for _ in range(self.max_attempts if self.enabled and 0 not in src.shape else 0):
             place = self._drawn(src.shape[0], src.shape[1])
-            found = place and self._objects(label, place, src.shape[0], src.shape[1])
-            if place and found is not None:
-                return fixed_crop(src, *place), found
+            objects = place and self._objects(label, place, src.shape[0], src.shape[1])
+            if place and objects is not None:
+                return fixed_crop(src, *place), objects
         return src, label
 
     def _drawn(self, height: int, width: int) -> Box | None:
-        """A place within the image, of a shape and an area that are allowed; None where what was drawn is none."""
+        """Give a place within the image, of a shape and an area that are allowed; None where what was drawn is none."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -196,7 +196,7 @@ class DetRandomCropAug(DetAugmenter):
         return random.randint(0, width - wide), y, wide, high
 
     def _objects(self, label: np.ndarray, place: Box, height: int, width: int) -> np.ndarray | None:
-        """The objects of a part, in its coordinates; None for a part that is too small or cuts one off too much."""
+        """Return the objects of a part, in its coordinates; None for one too small or that cuts one off too much."""
         x, y, wide, high = place
         if wide * high < _SMALLEST:
             return None
@@ -253,7 +253,7 @@ class DetRandomPadAug(DetAugmenter):
         return src, label
 
     def _drawn(self, height: int, width: int) -> Box | None:
-        """A place of the image in a larger one, and the size of that; None where what was drawn is none."""
+        """Return a place of the image in a larger one, and the size of that; None where what was drawn is none."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -272,7 +272,7 @@ class DetRandomPadAug(DetAugmenter):
 
 
 def _possible(name: str, ratios: tuple[float, float], areas: tuple[float, float], least: float) -> bool:
-    """Whether ranges can be drawn from; warns where they cannot."""
+    """Return whether ranges can be drawn from; warns where they cannot."""
     for what, (low, high), wrong in (
         ("area_range", areas, areas[1] <= least),
         ("aspect_ratio_range", ratios, ratios[0] <= 0),
@@ -402,7 +402,7 @@ class ImageDetIter(ImageIter):
         self.provide_label = [(label_name, (batch_size, *self.label_shape))]
 
     def _largest_label(self) -> Size:
-        """(most objects of an image, numbers of an object). Reads every label; raises BrokenImageError."""
+        """Return (most objects of an image, numbers of an object). Reads every label; raises BrokenImageError."""
         count = width = 0
         self.reset()
         while True:
@@ -415,7 +415,7 @@ class ImageDetIter(ImageIter):
         return count, width
 
     def _parse_label(self, label: Any) -> np.ndarray:
-        """The objects (n, 5 or more) of a label, without those whose box is none. Raises BrokenImageError."""
+        """Return the objects (n, 5 or more) of a label, without those whose box is none. Raises BrokenImageError."""
         raw = np.asarray(label).ravel()
         if raw.size < 7:
             raise BrokenImageError("Label shape is invalid", expected="7 numbers at least", got=raw.shape)
@@ -441,7 +441,7 @@ class ImageDetIter(ImageIter):
         return data, label
 
     def _sample(self, label: Any, encoded: bytes) -> tuple[Any, np.ndarray] | None:
-        """An image and its boxes after all augmenters; None where there are no boxes."""
+        """Return an image and its boxes after all augmenters; None where there are no boxes."""
         data = self.imdecode(encoded)
         try:
             self.check_valid_image([data])

@@ -107,7 +107,7 @@ class ImageIter(DataIter):
         self.reset()
 
     def _sequence(self, shuffle: bool, num_parts: int, part_index: int) -> list[Any] | None:
-        """The numbers of the images; None for records that come one after the other."""
+        """Return the numbers of the images; None for records that come one after the other."""
         if self.imgrec is None:
             keys = list(self.imglist or ())
         elif self.imgidx is not None:
@@ -160,7 +160,7 @@ class ImageIter(DataIter):
         return DataBatch([array(data)], [array(label)], pad=pad)
 
     def _empty(self) -> Batch:
-        """Where the images and labels of a batch are put."""
+        """Return where the images and labels of a batch are put."""
         shape = self.batch_size, *self.data_shape
         return np.zeros(shape, np.float32), np.zeros(self.provide_label[0][1], np.float32)
 
@@ -258,33 +258,33 @@ class ImageIter(DataIter):
 
 
 def _as_label(numbers: np.ndarray) -> NDArray:
-    """A label as MXNet's iterators hand it on; 64 bits are what JAX makes of them, without a warning for each image."""
+    """Return a label as MXNet's iterators hand it on; JAX narrows 64 bits, without a warning for each image."""
     return array(numbers, dtype=jax.dtypes.canonicalize_dtype(numbers.dtype))
 
 
 def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
-    """(labels, path) by number, of a list's lines. Raises RecordFormatError, FileError, OSError."""
-    found: dict[Any, tuple[np.ndarray, str]] = {}
+    """Return (labels, path) by number, of a list's lines. Raises RecordFormatError, FileError, OSError."""
+    images: dict[Any, tuple[np.ndarray, str]] = {}
     require_file(path)
     with open_regular(path) as file:
         for number, line in enumerate(bounded_lines(file, _LONGEST_LINE, RecordFormatError), 1):
             fields = line.decode("utf-8", "surrogateescape").strip().split("\t")
             try:
                 labels = np.array([float(field) for field in fields[1:-1]]).astype(dtype)
-                found[int(fields[0])] = labels, fields[-1]
+                images[int(fields[0])] = labels, fields[-1]
             except ValueError:
                 raise RecordFormatError(
                     f"{path}: line {number} is none of a list of images",
                     expected="a whole number, one or more numbers as labels, and a path, with tabs between",
                     got=repr(line[:200]),
                 ) from None
-    return found
+    return images
 
 
 def _listed(rows: Sequence[Any], dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
-    """(labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …, path]."""
-    found: dict[Any, tuple[np.ndarray, str]] = {}
+    """Give (labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …, path]."""
+    images: dict[Any, tuple[np.ndarray, str]] = {}
     for number, row in enumerate(rows, 1):
         labels = row[:-1] if len(row) > 2 or isinstance(row[0], Number) else row[0]
-        found[str(number)] = np.asarray(labels).astype(dtype), row[-1]
-    return found
+        images[str(number)] = np.asarray(labels).astype(dtype), row[-1]
+    return images

@@ -31,10 +31,10 @@ _ISOLATED = 16
 
 def pixels(image: Any) -> np.ndarray:
     """An image (h, w, c) in NumPy's memory, which is not to be written. Raises CallError for another rank."""
-    found = np.asarray(image)
-    if found.ndim != 3:
-        raise CallError("An image is an array (height, width, channels)", got=f"shape {found.shape}")
-    return found
+    pixel_values = np.asarray(image)
+    if pixel_values.ndim != 3:
+        raise CallError("An image is an array (height, width, channels)", got=f"shape {pixel_values.shape}")
+    return pixel_values
 
 
 def as_image(values: np.ndarray, like: Any = None, out: NDArray | None = None) -> NDArray:
@@ -93,8 +93,8 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = No
 def _resized(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray:
     if image.dtype in (np.uint8, np.float32) and image.shape[2] <= 4:  # what OpenCV takes in every method
         try:
-            found = opencv().resize(np.ascontiguousarray(image), (width, height), interpolation=interp)
-            return found.reshape(height, width, image.shape[2])
+            output = opencv().resize(np.ascontiguousarray(image), (width, height), interpolation=interp)
+            return output.reshape(height, width, image.shape[2])
         except MissingExtraError:
             pass
     return resized(image, height, width, interp)

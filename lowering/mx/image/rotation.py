@@ -43,7 +43,7 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
 
 
 def _grid(angles: np.ndarray, height: int, width: int, zoom: int) -> np.ndarray:
-    """Where each pixel comes from (n, 2, h, w), float32, from -1 to 1. zoom: -1 enlarges, 1 makes smaller."""
+    """Return where each pixel comes from (n, 2, h, w), float32, from -1 to 1. zoom: -1 enlarges, 1 makes smaller."""
     cos, sin = (turn(angles)[:, None, None] for turn in (np.cos, np.sin))
     x, y = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
     grid = np.stack([(x * cos - y * sin) / ((width - 1) / 2), (x * sin + y * cos) / ((height - 1) / 2)], 1)

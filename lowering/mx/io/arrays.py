@@ -54,7 +54,7 @@ class NDArrayIter(DataIter):
         self.reset()
 
     def _samples(self) -> int:
-        """The number of samples in the first of the data. Raises CallError where another array has fewer."""
+        """Return the number of samples in the first of the data. Raises CallError where another array has fewer."""
         lengths = {name: rows.shape[self._axis] for name, rows in (*self.data, *self.label)}
         if not self.data:
             raise CallError("No data was given", expected="as many samples in each", got=lengths)
@@ -68,7 +68,7 @@ class NDArrayIter(DataIter):
 
     @property
     def _axis(self) -> int:
-        """The axis of the samples."""
+        """Return the axis of the samples."""
         return self.layout.find("N")
 
     @property
@@ -143,7 +143,7 @@ class NDArrayIter(DataIter):
         return self._batch(self.label, len(self.data))
 
     def _batch(self, named: Any, first: int) -> list[NDArray]:
-        """The rows of the batch; those that waited since the epoch before, first. first: the number of the array."""
+        """Return the rows of the batch; those left of the epoch before come first. first: the number of the array."""
         arrays = []
         for i, (_, value) in enumerate(named):
             part = np.asarray(value).take(self._rows(), self._axis)
@@ -153,12 +153,12 @@ class NDArrayIter(DataIter):
         return arrays
 
     def _taken(self, value: Any, rows: np.ndarray) -> NDArray:
-        """These rows, as an array of its own."""
+        """Return these rows, as an array of its own."""
         part = np.asarray(value).take(rows, self._axis)
         return array(part, dtype=part.dtype)
 
     def _rows(self) -> np.ndarray:
-        """The numbers of the batch's samples, without those that waited."""
+        """Return the numbers of the batch's samples, without those that waited."""
         if self.last_batch_handle == "pad":
             return np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data
         return np.arange(max(self.cursor, 0), min(self.cursor + self.batch_size, self.num_data))
@@ -171,7 +171,7 @@ class NDArrayIter(DataIter):
 
 
 def _named(given: Any, name: str) -> list[tuple[str, NDArray]]:
-    """Arrays by name, in the names' order."""
+    """Return arrays by name, in the names' order."""
     if given is None:
         return []
     if isinstance(given, np.ndarray | NDArray) or hasattr(given, "shape"):

@@ -89,7 +89,7 @@ class FileIter(EpochsIter, MXDataIter):
         return True
 
     def _last(self) -> DataBatch:
-        """The batch that was read last. Raises StopIteration for a source without any."""
+        """Return the batch that was read last. Raises StopIteration for a source without any."""
         if self._batch is not None:
             return self._batch
         if self._first is None:

@@ -57,7 +57,7 @@ def LibSVMIter(**parameters: Any) -> FileIter:
 
 
 def _iterator(made: Callable[..., Any], parameters: dict[str, Any], further: Sequence[str] = ()) -> FileIter:
-    """An iterator of the parameters that `made` takes, and of further ones."""
+    """Return an iterator of the parameters that `made` takes, and of further ones."""
     known = {*inspect.signature(made).parameters, *further}
     unknown = [name for name in parameters if name not in known]
     if unknown:

@@ -11,7 +11,7 @@ from symjax_nnvm.errors import CallError
 
 
 class _WholeBatches(DataIter):
-    """An iterator of batches that others made. current_batch: the latest; None, or a list of it, before the first."""
+    """Is an iterator of batches that others made. current_batch: the latest; before the first None, or a list of it."""
 
     current_batch: Any = None
 
@@ -19,7 +19,7 @@ class _WholeBatches(DataIter):
         raise NotImplementedError
 
     def iter_next(self) -> bool:
-        """Go on to the next batch; whether there is one."""
+        """Go on to the next batch, and return whether there is one."""
         try:
             self.current_batch = self._make_next()
         except StopIteration:
@@ -27,25 +27,25 @@ class _WholeBatches(DataIter):
         return True
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end, and what the iterators raise."""
+        """Return the next batch. Raises StopIteration at the end, and what the iterators raise."""
         if not self.iter_next():
             raise StopIteration
         return self.current_batch
 
     def getdata(self) -> Any:
-        """The data of the batch."""
+        """Return the data of the batch."""
         return self.current_batch.data
 
     def getlabel(self) -> Any:
-        """The labels of the batch."""
+        """Return the labels of the batch."""
         return self.current_batch.label
 
     def getpad(self) -> Any:
-        """How many samples at its end fill it up."""
+        """Return how many samples at its end fill it up."""
         return self.current_batch.pad
 
     def getindex(self) -> Any:
-        """The numbers of its samples."""
+        """Return the numbers of its samples."""
         return self.current_batch.index
 
 
@@ -123,7 +123,7 @@ class PrefetchingIter(_WholeBatches):
         return self._described(1)
 
     def _make(self) -> list[DataBatch] | None:
-        """A batch of each iterator; None at the end."""
+        """Return a batch of each iterator; None at the end."""
         try:
             return [source.next() for source in self.iters]
         except StopIteration:

@@ -17,13 +17,13 @@ from symjax_nnvm.errors import CallError, TrainingError
 
 @lru_cache(64)
 def _compiled(maker: Callable[..., metrics.Metric], *args: Any) -> tuple[metrics.Metric, Callable[..., Any]]:
-    """A metric of the library and its jitted update, one for all objects of the same configuration."""
+    """Return a metric of the library and its jitted update, one for all objects of the same configuration."""
     metric = maker(*args)
     return metric, jax.jit(metric.update)
 
 
 class _Summed(EvalMetric):
-    """A metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it.
+    """Is a metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it.
 
     config: what the metric is made with, which are attributes, too: another value counts from the next batch on. The
     functions are not kept here, so that a metric can be pickled.
@@ -64,7 +64,7 @@ class _Summed(EvalMetric):
 
     @property
     def num_inst(self) -> float:
-        """How many the local sums are of."""
+        """Return how many the local sums are of."""
         return _count(self._state)
 
     @num_inst.setter
@@ -73,7 +73,7 @@ class _Summed(EvalMetric):
 
     @property
     def global_num_inst(self) -> float:
-        """How many were seen since `reset`."""
+        """Return how many were seen since `reset`."""
         return _count(self._all())
 
     @global_num_inst.setter
@@ -82,7 +82,7 @@ class _Summed(EvalMetric):
 
     @property
     def sum_metric(self) -> float:
-        """The local sum, whose mean is the value."""
+        """Return the local sum, whose mean is the value."""
         return _sum(self._metric, self._state)
 
     @sum_metric.setter
@@ -91,7 +91,7 @@ class _Summed(EvalMetric):
 
     @property
     def global_sum_metric(self) -> float:
-        """The sum since `reset`."""
+        """Return the sum since `reset`."""
         return _sum(self._metric, self._all())
 
     @global_sum_metric.setter
@@ -104,16 +104,16 @@ class _Summed(EvalMetric):
         self._before = jax.tree.map(lambda a, b: a - np.asarray(b), everything, self._state)
 
     def get(self) -> tuple[Any, Any]:
-        """(name, value) of the local sums."""
+        """Return (name, value) of the local sums."""
         return self.name, self._metric.result(self._state)
 
     def get_global(self) -> tuple[Any, Any]:
-        """(name, value) of all since `reset`."""
+        """Return (name, value) of all since `reset`."""
         return self.name, self._metric.result(self._all())
 
 
 def _with(state: Any, **values: float) -> dict[str, Any]:
-    """A state with another sum or count. Raises CallError for a confusion matrix, which is not of sums."""
+    """Return a state with another sum or count. Raises CallError for a confusion matrix, which is not of sums."""
     if not isinstance(state, Mapping):
         problem = "The sums of a metric that counts both classes cannot be written"
         raise CallError(problem, fix="Write the metric as a subclass of mx.metric.EvalMetric.")
@@ -121,13 +121,13 @@ def _with(state: Any, **values: float) -> dict[str, Any]:
 
 
 def _count(state: Any) -> float:
-    """The number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
+    """Give the number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
     count = float(state["count"] if isinstance(state, Mapping) else np.sum(state))
     return int(count) if count.is_integer() else count
 
 
 def _sum(metric: metrics.Metric, state: Any) -> float:
-    """The sum that a metric's state holds; of a confusion matrix the value as often as samples were seen."""
+    """Return the sum that a metric's state holds; of a confusion matrix the value as often as samples were seen."""
     if isinstance(state, Mapping):
         return float(state["sum"]) + float(state["lost"])
     count = _count(state)
@@ -263,7 +263,7 @@ class Caffe(Loss):
 
 
 class _MeanError(MeanOfBatches):
-    """A mean error of the library, of one pair at a time."""
+    """Represents a mean error of the library, of one pair at a time."""
 
     maker: ClassVar[Any]
 

@@ -36,7 +36,7 @@ class NotReadyError(TrainingError, AssertionError):
 
 
 def _unsaid(name: str) -> Any:
-    """A method that a subclass says; until then it raises NotImplementedError."""
+    """Return a method that a subclass says; until then it raises NotImplementedError."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say {name}")
@@ -73,7 +73,7 @@ class BaseModule:
         return self._symbol
 
     def _require(self, *, params: bool = True, optimizer: bool = False) -> None:
-        """Raises NotReadyError for a method that is called too early."""
+        """Raise NotReadyError for a method that is called too early."""
         missing = [
             way
             for wanted, there, way in (

@@ -68,7 +68,7 @@ class BucketingModule(BaseModule):
         """MXNet's: nothing is ever to be synchronised."""
 
     def _call_sym_gen(self, *args: Any, **kwargs: Any) -> Any:
-        """What sym_gen gives, with automatic names that begin anew."""
+        """Return what sym_gen gives, with automatic names that begin anew."""
         with NameManager():
             return self._sym_gen(*args, **kwargs)
 
@@ -76,7 +76,7 @@ class BucketingModule(BaseModule):
         return Module(*self._call_sym_gen(key), **self._options)
 
     def _module(self, key: Any) -> Module:
-        """The module of a key, made when it is asked for; the default one and those used last are kept."""
+        """Return the module of a key, made when it is asked for; the default one and those used last are kept."""
         if key == self._default:
             return self._main
         module = self._others.get(key)
@@ -89,7 +89,7 @@ class BucketingModule(BaseModule):
 
     @property
     def _buckets(self) -> dict[Any, Module]:
-        """The modules by key; none before `bind`."""
+        """Return the modules by key; none before `bind`."""
         return {self._default: self._main, **dict(self._others.items())} if self.binded else {}
 
     @property
@@ -98,7 +98,7 @@ class BucketingModule(BaseModule):
 
     @property
     def _curr_module(self) -> Module | None:
-        """The module of the batch that ran last; None before `bind`."""
+        """Return the module of the batch that ran last; None before `bind`."""
         return self._current if self.binded else None
 
     @property
@@ -107,7 +107,7 @@ class BucketingModule(BaseModule):
 
     @property
     def _context(self) -> Any:
-        """Where it runs, as it was given; the current context where nothing was."""
+        """Return where it runs, as it was given; the current context where nothing was."""
         return as_context(None) if self._options["context"] is None else self._options["context"]
 
     @property

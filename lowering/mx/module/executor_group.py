@@ -15,7 +15,7 @@ Arrays = list[list[NDArray | None]]
 
 
 def _of_module(name: str, doc: str) -> Any:
-    """A property that is one of the module."""
+    """Return a property that is one of the module."""
     return property(lambda self: getattr(self._module, name), doc=doc)
 
 
@@ -172,8 +172,8 @@ class DataParallelExecutorGroup:
 
     def get_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
         """Write parameters and states into these arrays."""
-        for targets, found in zip((arg_params, aux_params), self._module.get_params(), strict=True):
-            for name, array in found.items():
+        for targets, values in zip((arg_params, aux_params), self._module.get_params(), strict=True):
+            for name, array in values.items():
                 targets[name][:] = array
 
     def set_params(

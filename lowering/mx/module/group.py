@@ -87,12 +87,12 @@ class ExecutorGroup:
         return split_batch(rows, self._loads)
 
     def _shapes(self, shapes: Mapping[str, Sequence[int]]) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes of each executor's part."""
+        """Return the shapes of each executor's part."""
         whole = {name: np.broadcast_to(np.int8(0), tuple(shape)) for name, shape in shapes.items()}
         return [{name: value.shape for name, value in part.items()} for part in self._cut(whole)]
 
     def _cut(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Each executor's part of inputs."""
+        """Return each executor's part of inputs."""
         slices: list[dict[str, Any]] = [{} for _ in self._contexts]
         for name, value in values.items():
             axis = self._axes[name]
@@ -101,7 +101,7 @@ class ExecutorGroup:
         return slices
 
     def _heads(self, out_grads: Any) -> list[Any]:
-        """Each executor's part of head gradients."""
+        """Return each executor's part of head gradients."""
         if out_grads is None:
             return [None] * len(self._contexts)
         heads: list[list[Any]] = [[] for _ in self._contexts]
@@ -161,7 +161,7 @@ class ExecutorGroup:
 
     @property
     def _output_axes(self) -> list[int]:
-        """The batch axis of each output, by its node's `__layout__`; -1 where every executor has the whole of it."""
+        """Return the batch axis of each output, by its node's `__layout__`; -1 where every executor has all of it."""
         symbol = self.executors[0].held.symbol
         return [DataDesc.get_batch_axis(head.attr("__layout__")) for head in symbol]
 
@@ -175,7 +175,7 @@ class ExecutorGroup:
         return like_jax(jnp.concatenate([self._on_first_context(array) for array in arrays], axis), self._contexts[0])
 
     def _on_first_context(self, array: NDArray) -> jax.Array:
-        """The value of an array where the first executor is."""
+        """Return the value of an array where the first executor is."""
         return _on(self._contexts[0], array.value)
 
     # -- running -------------------------------------------------------------------------------------------------------

@@ -136,14 +136,14 @@ class Module(BaseModule):
 
     @property
     def _bound(self) -> Executor | ExecutorGroup:
-        """The executor. Raises TrainingError before `bind`."""
+        """Return the executor. Raises TrainingError before `bind`."""
         self._require(params=False)
         assert self._executor is not None
         return self._executor
 
     @property
     def _context(self) -> list[Context]:
-        """Where it runs."""
+        """Return where it runs."""
         return self._contexts
 
     @property
@@ -152,12 +152,12 @@ class Module(BaseModule):
 
     @property
     def _aux_names(self) -> list[str]:
-        """The names of the states."""
+        """Return the names of the states."""
         return self._symbol.list_auxiliary_states()
 
     @property
     def _arg_params(self) -> Params | None:
-        """The parameters by name, as they are in the executor; before `bind`, those that it will copy, or None."""
+        """Give the parameters by name, as they are in the executor; before `bind`, those that it will copy, or None."""
         if self._executor is None:
             return None if self._params is None else self._params[0]
         return {name: self._executor.arg_dict[name] for name in self._param_names}
@@ -168,7 +168,7 @@ class Module(BaseModule):
 
     @property
     def _aux_params(self) -> Params | None:
-        """The states likewise."""
+        """Return the states likewise."""
         if self._executor is None:
             return None if self._params is None else self._params[1]
         return dict(self._executor.aux_dict)
@@ -186,11 +186,11 @@ class Module(BaseModule):
 
     @property
     def _exec_group(self) -> Any:
-        """A DataParallelExecutorGroup, the executors and their arrays under MXNet's names; None before `bind`."""
+        """Give a DataParallelExecutorGroup, the executors and their arrays under MXNet's names; None before `bind`."""
         return DataParallelExecutorGroup(self) if self.binded else None
 
     def _sync_params_from_devices(self) -> None:
-        """MXNet's: nothing, as `_arg_params` are the executor's own."""
+        """Do nothing, as `_arg_params` are the executor's own."""
         self._params_dirty = False
 
     # -- binding -----------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Module(BaseModule):
         return descs, [desc for desc in labels if desc.name in arguments] or None
 
     def _requests(self) -> dict[str, Any]:
-        """The grad_req of each argument."""
+        """Return the grad_req of each argument."""
         if not self.for_training:
             return dict.fromkeys(self._symbol.list_arguments(), "null")
         grad_req = self._grad_req
@@ -382,7 +382,7 @@ class Module(BaseModule):
     # -- running -----------------------------------------------------------------------------------------------------
 
     def _feed(self, data_batch: DataBatch | list[DataBatch]) -> dict[str, Any]:
-        """The arrays of a batch by argument, for the executor of its shapes; they come in the order that was bound."""
+        """Return the arrays of a batch by argument, for the executor of its shapes; they come in the bound order."""
         if isinstance(data_batch, list):
             data_batch = joined(data_batch, self._data_shapes)
         feed = dict(zip((desc.name for desc in self._data_shapes), data_batch.data, strict=True))
@@ -528,7 +528,7 @@ class Module(BaseModule):
             self._preload_opt_states = None
 
     def _rescale_grad(self, kvstore: Any) -> float:
-        """1 / the size of all workers' batches."""
+        """Return 1 / the size of all workers' batches."""
         axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
         store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
         return 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
@@ -588,7 +588,7 @@ class Module(BaseModule):
 
 
 def _by_context(state: Any, rows: Sequence[int]) -> Sequence[Any]:
-    """The value of a state for each context, which has so many rows of it: of a list or a number each has its own."""
+    """Return the value of a state for each context, which has so many rows: of a list or a number each has its own."""
     if isinstance(state, list | tuple):
         return state
     if not np.ndim(state):

@@ -84,7 +84,7 @@ class PythonModule(BaseModule):
         self.binded = True
 
     def _compute_output_shapes(self) -> Any:
-        """(name, shape) of the outputs, by the shapes that were bound."""
+        """Return (name, shape) of the outputs, by the shapes that were bound."""
         raise NotImplementedError(f"{type(self).__name__} does not say _compute_output_shapes(self)")
 
     def get_params(self) -> tuple[Params, Params]:

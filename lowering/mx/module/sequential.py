@@ -117,8 +117,8 @@ class SequentialModule(BaseModule):
         for i, module in enumerate(self._modules):
             # What is surplus for one module is another's.
             module.init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra=True)
-            for known, found in zip(owners, module.get_params(), strict=True):
-                for name in found:
+            for known, params in zip(owners, module.get_params(), strict=True):
+                for name in params:
                     where = f'name "{name}" of module {i} is used in module {known.get(name)}'
                     assert name not in known, f"Duplicated parameter names: {where}"
                     known[name] = i
@@ -130,8 +130,8 @@ class SequentialModule(BaseModule):
         args: Params = {}
         states: Params = {}
         for module in self._modules:
-            for all_of_a_kind, found in zip((args, states), module.get_params(), strict=True):
-                all_of_a_kind.update(found)
+            for all_of_a_kind, params in zip((args, states), module.get_params(), strict=True):
+                all_of_a_kind.update(params)
         return args, states
 
     def init_optimizer(

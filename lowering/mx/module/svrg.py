@@ -94,7 +94,8 @@ class SVRGModule(Module):
         super().init_optimizer(kvstore, made, optimizer_params, force_init)
 
     def _create_optimizer(self, optimizer: str, default_opt: Any, kvstore: Any, optimizer_params: Any) -> Optimizer:
-        """The optimiser, whose gradients are multiplied with 1 / batch size unless optimizer_params says otherwise."""
+        """Return the optimiser, whose gradients are multiplied with 1 / batch size unless optimizer_params says
+        otherwise."""
         params = dict(optimizer_params)
         params.setdefault("rescale_grad", self._rescale_grad(kvstore))
         names = [*self._param_names, *(f"{name}_full" for name in self._param_names)]
@@ -162,7 +163,7 @@ class SVRGModule(Module):
         g_curr_batch_special_weight: Sequence[NDArray],
         g_special_weight_all_batch: Sequence[NDArray],
     ) -> Sequence[NDArray]:
-        """g(w) - g(w₀) + G(w₀), written to the first."""
+        """Compute g(w) - g(w₀) + G(w₀), written to the first."""
         three = g_curr_batch_curr_weight, g_curr_batch_special_weight, g_special_weight_all_batch
         for now, before, mean in zip(*three, strict=True):
             now[:] = now - before + mean
@@ -183,10 +184,10 @@ class SVRGModule(Module):
         return super()._epoch(epoch, train_data, eval_metric, callback, monitor, row_ids)
 
     def _end_epoch(self, train_data: DataIter) -> None:
-        """Nothing: an epoch begins with a reset, and one more would shuffle once more than MXNet does."""
+        """Do nothing: an epoch begins with a reset, and one more would shuffle once more than MXNet does."""
 
 
 def _gradients(module: Module) -> list[dict[str, NDArray]]:
-    """The gradients of a module's parameters by name, on each context."""
-    of = [{name: each.grad_dict[name] for name in module._param_names} for each in executors_of(module._bound)]
-    return [{name: array for name, array in found.items() if array is not None} for found in of]
+    """Return the gradients of a module's parameters by name, on each context."""
+    by_context = [{name: each.grad_dict[name] for name in module._param_names} for each in executors_of(module._bound)]
+    return [{name: array for name, array in gradients.items() if array is not None} for gradients in by_context]

@@ -75,7 +75,7 @@ _ARITHMETIC = {
 
 
 def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of symbols as one of arrays, with `out=` and `ctx=`."""
+    """Return a function of symbols as one of arrays, with `out=` and `ctx=`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return invoke(function, *args, **kwargs)
@@ -84,7 +84,7 @@ def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arithmetic(name: str) -> Callable[..., Any]:
-    """A row of the table as a function of two operands, at least one of them an array."""
+    """Return a row of the table as a function of two operands, at least one of them an array."""
     arrays, right, left = (symbols.function_named(op) for op in _ARITHMETIC[name])
 
     def function(lhs: Any, rhs: Any) -> Any:
@@ -100,7 +100,7 @@ def _arithmetic(name: str) -> Callable[..., Any]:
 
 
 def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype: str = "int32", **kwargs: Any) -> Any:
-    """Classes drawn with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
+    """Draw classes with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
     return invoke(symbols.random.multinomial, data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
 
 

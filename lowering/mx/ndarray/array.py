@@ -21,7 +21,7 @@ from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, 
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
-from lowering.xla.platforms import here, kind_of
+from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,
     GradientError,
@@ -129,7 +129,7 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def _fresh_grad(self) -> bool:
-        """Whether the gradient was computed since this was last set to False."""
+        """Return whether the gradient was computed since this was last set to False."""
         return isinstance(self.entry, recording.Leaf) and self.entry.fresh
 
     @_fresh_grad.setter
@@ -181,16 +181,16 @@ class NDArray(Arithmetic, Fluent):
         Python's operators with one of NumPy's numbers are the array's own. Raises SymbolTypeError, a TypeError, for
         operators with NumPy's arrays, as MXNet does.
         """
-        own = _OPERATORS.get(ufunc.__name__) if method == "__call__" and "out" not in kwargs else None
-        if own is not None:
+        operation = _OPERATORS.get(ufunc.__name__) if method == "__call__" and "out" not in kwargs else None
+        if operation is not None:
             arrays = [each for each in inputs if isinstance(each, np.ndarray) and each.ndim]
             if arrays:
                 raise SymbolTypeError(f"type {type(arrays[0])} not supported: {self._operands}")
-            return own(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
-        found = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
-        if not isinstance(found, np.ndarray) or "out" in kwargs:
-            return found
-        return like_jax(jax.device_put(found, self.context.device), self.context)
+            return operation(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
+        result = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
+        if not isinstance(result, np.ndarray) or "out" in kwargs:
+            return result
+        return like_jax(jax.device_put(result, self.context.device), self.context)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions: the array's method of that name, if it has one, else of the arrays in NumPy's
@@ -319,8 +319,8 @@ class NDArray(Arithmetic, Fluent):
         return invoke(function_named("broadcast_to"), self.reshape(old) if ahead else self, shape=tuple(shape))
 
     def _in_shape(self, function: str, inplace: bool, **kwargs: Any) -> NDArray:
-        """A function that only changes the shape. inplace: what it returns is a view of this array's memory, unless it
-        is recorded."""
+        """Return a function that only changes the shape. inplace: what it returns is a view of this array's memory,
+        unless it is recorded."""
         if not inplace or (recording.is_recording() and self.entry is not None):
             return invoke(function_named(function), self, **kwargs)
         params = ((name, tuple(value) if isinstance(value, list) else value) for name, value in kwargs.items())
@@ -365,7 +365,7 @@ class NDArray(Arithmetic, Fluent):
         return like_jax(item(self.value, kept), self.context)
 
     def _recorded_item(self, full: indexing.Key) -> NDArray:
-        """The elements by operators, whose gradients are known."""
+        """Return the elements by operators, whose gradients are known."""
         shape = jax.eval_shape(lambda x: x[indexing.kept_rank(full)], self.value).shape
         if indexing.is_basic(full):
             begin, end, step = indexing.slices(full, self.shape)
@@ -426,7 +426,7 @@ class NDArray(Arithmetic, Fluent):
             raise GradientError(problem, fix="Make a new array: x = x + y, or mx.nd.concat of parts.")
 
     def _recorded_copy(self, value: NDArray) -> NDArray:
-        """A value on the tape in this array's shape and dtype."""
+        """Return a value on the tape in this array's shape and dtype."""
         if value.dtype != self.dtype:
             value = value.astype(self.dtype)
         if value.shape != self.shape:
@@ -504,12 +504,12 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def _number(value: Any) -> Any:
-    """One of NumPy's numbers as Python's; anything else as it is."""
+    """Return one of NumPy's numbers as Python's; anything else as it is."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
 def _as_numpy(given: Any) -> Any:
-    """Arrays in tuples, lists and dicts in NumPy's memory."""
+    """Return arrays in tuples, lists and dicts in NumPy's memory."""
     if isinstance(given, NDArray):
         return given.asnumpy()
     if isinstance(given, list | tuple):
@@ -543,7 +543,7 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
 
 
 class _Copied(recording.ByPython):
-    """The gradient of a copy: it goes back to the context of what was copied."""
+    """Represents the gradient of a copy: it goes back to the context of what was copied."""
 
     names = ("a0",)
 
@@ -552,11 +552,11 @@ class _Copied(recording.ByPython):
 
     @cached_property
     def symbol(self) -> Symbol:
-        """The copy in a graph."""
+        """Return the copy in a graph."""
         return function_named("_copy")(Symbol.create_variable("a0"), name="copy")
 
     def backward(self, head: NDArray) -> NDArray:
-        """The head gradient where the array was."""
+        """Return the head gradient where the array was."""
         return head.as_in_context(self._context)
 
 
@@ -629,7 +629,7 @@ _CHANGING = frozenset({"scalar", "lr", "eta", "t"})
 
 
 def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The key of a call with keywords, whose descriptions are its last parts, without the numbers that may change."""
+    """Give the key of a call with keywords, whose descriptions are its last parts, without numbers that may change."""
     first = len(key) - len(kwargs)
     kinds = (
         part[0] if name in _CHANGING and isinstance(part, tuple) else part
@@ -641,7 +641,7 @@ def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[A
 def _with_other_numbers(
     key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]
 ) -> tuple[Expression, Numbered, bool] | None:
-    """What a call evaluates where a call was prepared that differs in numbers alone; else None."""
+    """Return what a call evaluates where a call was prepared that differs in numbers alone; else None."""
     given = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
     if not given or not _takes_any_number(arrays):
         return None
@@ -658,7 +658,7 @@ def _with_other_numbers(
 
 
 def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
-    """Whether a call may be computed with its numbers as arrays: it is not recorded, and no array is of integers."""
+    """Return whether a call may be computed with its numbers as arrays: it is not recorded, no array of integers."""
     recorded = recording.is_recording() and any(array.entry is not None for array in arrays)
     return not recorded and all(jnp.issubdtype(array.cell.dtype, jnp.floating) for array in arrays)
 
@@ -674,7 +674,7 @@ _prepared: Recent[tuple[Any, ...], tuple[Expression, Numbered, bool]] = Recent(4
 
 
 def _described(given: Any, arrays: list[NDArray]) -> Any:
-    """What a call's argument is for the key of the call, None for what has no key; arrays receives its arrays."""
+    """Give what a call's argument is for the key of the call, None for what has no key; arrays receives its arrays."""
     kind = type(given)
     if isinstance(given, NDArray):
         arrays.append(given)
@@ -690,9 +690,9 @@ def _described(given: Any, arrays: list[NDArray]) -> Any:
 
 
 def _surroundings(context: Context) -> tuple[bool, str]:
-    """Whether this thread trains, and the platform of a context."""
+    """Return whether this thread trains, and the platform of a context."""
     device = context.device
-    return recording.is_training(), here() if device is None else kind_of(device)
+    return recording.is_training(), current_platform() if device is None else kind_of(device)
 
 
 def _prepare(
@@ -703,7 +703,7 @@ def _prepare(
     context: Context,
     shape: tuple[int, ...] | None,
 ) -> tuple[Expression, Numbered, bool]:
-    """The expression of a call with so many arrays, also for any numbers, and whether the call returns a list.
+    """Return the expression of a call with so many arrays, also for any numbers, and whether the call returns a list.
 
     shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
     """
@@ -732,7 +732,7 @@ def _prepare(
 
 
 def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
-    """The error for a value in the place of an array."""
+    """Return the error for a value in the place of an array."""
     listed = isinstance(error.value, list | tuple) and any(isinstance(item, Symbol) for item in error.value)
     shown = f"a {type(error.value).__name__} of arrays" if listed else repr(error.value)[:80]
     fix = "Pass them one by one: op(*arrays)." if listed else "mx.nd.array(value) makes one."
@@ -740,16 +740,16 @@ def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
 
 
 def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
-    """Whether a node makes numbers, and its parameters do not say of which shape. shape: None, where only draws do."""
+    """Return whether a node makes numbers of a shape that parameters do not say. shape: None, where only draws do."""
     undecided = not node.inputs and getattr(node.attrs.parsed, "shape", 0) in (None, ())
     return undecided and (shape is not None or node.op in FDraws)
 
 
 @lru_cache(4096)
 def _shape_after(function: str, shape: tuple[int, ...], *params: tuple[str, Any]) -> tuple[int, ...]:
-    """The shape that an operator makes of an array's shape."""
+    """Return the shape that an operator makes of an array's shape."""
     symbol = function_named(function)(Symbol.create_variable(variable_name(0)), **dict(params))
-    expression = shared_expression(symbol, 1, False, here())
+    expression = shared_expression(symbol, 1, False, current_platform())
     outputs, _ = jax.eval_shape(expression.forward, [jax.ShapeDtypeStruct(shape, np.float32)], None)
     return outputs[0].shape
 
@@ -762,8 +762,8 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
 def _run(
     expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any, numbered: Numbered = None
 ) -> list[NDArray]:
-    """The outputs of an expression; out: arrays that they are written to, too. Raises CallError for those that do not
-    fit."""
+    """Return the outputs of an expression; out: arrays that they are written to, too. Raises CallError for those that
+    do not fit."""
     if out is None and not expression.states:
         return _evaluated(expression, arrays, context, numbered)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
@@ -779,7 +779,7 @@ def _run(
 def _evaluated(
     expression: Expression, arrays: Sequence[NDArray], context: Context, numbered: Numbered
 ) -> list[NDArray]:
-    """The outputs of an expression, whose states are written, and which is recorded."""
+    """Return the outputs of an expression, whose states are written, and which is recorded."""
     inputs, device = [arrays[i] for i in expression.positions], context.device
     values = [array.value for array in inputs]
     refuse_without_client()

@@ -123,7 +123,7 @@ def part_of(base: Any, key: Any) -> View:
 
 
 class _Reshaped(View):
-    """All of another array in another shape."""
+    """Holds all of another array in another shape."""
 
     __slots__ = ()
 
@@ -135,7 +135,7 @@ def reshaped(base: Any, shape: tuple[int, ...]) -> View:
 
 
 def _in_shape(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """The value in another shape. On a CPU by NumPy, as in `item`."""
+    """Return the value in another shape. On a CPU by NumPy, as in `item`."""
     if _on_cpu(value):
         return jax.device_put(np.asarray(value).reshape(shape), _device(value))
     return jnp.reshape(value, shape)

@@ -38,7 +38,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, out: Any = None, 
 
 
 def _scale(rescale_grad: Any, like: NDArray) -> NDArray:
-    """What gradients are multiplied with, as the array that the operators read."""
+    """Return what gradients are multiplied with, as the array that the operators read."""
     return rescale_grad if isinstance(rescale_grad, NDArray) else array([rescale_grad], like.context)
 
 
@@ -69,7 +69,7 @@ def mp_adamw_update(
 def _together(
     operator: str, count: str, arrays: Sequence[Sequence[NDArray]], last: Sequence[NDArray], **kwargs: Any
 ) -> Any:
-    """An operator of many weights: the arrays of the first weight, those of the second, and so on."""
+    """Return an operator of many weights: the arrays of the first weight, those of the second, and so on."""
     flat = [each for of_one in zip(*arrays, strict=True) for each in of_one]
     return invoke(function_named(operator), *flat, *last, **{count: len(arrays[0]), **kwargs})
 

@@ -18,7 +18,7 @@ def _listed(arrays: Any) -> list[NDArray]:
 
 
 def _stacked(steps: Sequence[list[NDArray]], length: int) -> list[NDArray]:
-    """The outputs of all steps, each in one array of `length` rows, zeros where there was no step."""
+    """Return the outputs of all steps, each in one array of `length` rows, zeros where there was no step."""
     stacks = []
     for parts in zip(*steps, strict=True):
         rows = [invoke(function_named("expand_dims"), part, axis=0) for part in parts]

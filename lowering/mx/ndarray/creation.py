@@ -23,7 +23,7 @@ class NotContiguousError(NNVMError, ValueError):
 
 
 def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
-    """An array on a context. NumPy's memory is copied, so that it may be changed at once.
+    """Return an array on a context. NumPy's memory is copied, so that it may be changed at once.
 
     Warns of 64 bits, which JAX has only where they are switched on.
     """
@@ -37,7 +37,7 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
 
 
 def _native(dtype: Any) -> np.dtype:
-    """A dtype in this machine's byte order, which is the only one that JAX has."""
+    """Return a dtype in this machine's byte order, which is the only one that JAX has."""
     return jnp.dtype(dtype).newbyteorder("=")
 
 
@@ -165,7 +165,7 @@ def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Se
 
 
 def _order(ndim: int, source: Any, destination: Any) -> tuple[int, ...]:
-    """The axes in their new order."""
+    """Return the axes in their new order."""
     sources, targets = (np.atleast_1d(axes).tolist() for axes in (source, destination))
     if len(sources) != len(targets) or any(not -ndim <= axis < ndim for axis in (*sources, *targets)):
         got = f"{source} and {destination}"

@@ -109,25 +109,25 @@ def _dense(given: Any, ctx: Any, dtype: Any) -> NDArray:
 
 
 def _numpy(given: Any) -> np.ndarray:
-    """Places in NumPy's memory, as whole numbers."""
+    """Return places in NumPy's memory, as whole numbers."""
     return (given.asnumpy() if isinstance(given, NDArray) else np.asarray(given)).astype(np.int64)
 
 
 def _numbers(given: Any) -> np.ndarray:
-    """Values in NumPy's memory: of no dtype of their own, in float32."""
+    """Return values in NumPy's memory: of no dtype of their own, in float32."""
     if isinstance(given, NDArray):
         return given.asnumpy()
     return np.asarray(given, None if hasattr(given, "dtype") else np.float32)
 
 
 def _bounds(rows: Any, columns: Any) -> tuple[int, int]:
-    """The smallest shape that holds these rows and columns; rows may be their number."""
+    """Return the smallest shape that holds these rows and columns; rows may be their number."""
     count = rows if isinstance(rows, int) else int(np.max(rows, initial=-1)) + 1
     return count, int(np.max(columns, initial=-1)) + 1
 
 
 def _filled(values: np.ndarray, places: Any, shape: Any, ctx: Any, dtype: Any) -> NDArray:
-    """Zeros with values at some places; values at one place add up."""
+    """Return zeros with values at some places; values at one place add up."""
     whole = np.zeros(tuple(shape), dtype or values.dtype)
     try:
         np.add.at(whole, tuple(places), values)

@@ -113,7 +113,7 @@ class BaseRNNCell:
         return self._exchanged(args, unpack=False)
 
     def _get_activation(self, inputs: Symbol, activation: Any, **kwargs: Any) -> Symbol:
-        """An activation by its name, or a function of a symbol; kwargs: the node's name. For subclasses."""
+        """Return an activation by its name, or a function of a symbol; kwargs: the node's name. For subclasses."""
         if isinstance(activation, str):
             return sym.Activation(inputs, act_type=activation, **kwargs)
         return activation(inputs, **kwargs)
@@ -153,7 +153,7 @@ def normalized(
 
 
 class _Gated(BaseRNNCell):
-    """A cell whose gates are one product with the input, and one with the state."""
+    """Represents a cell whose gates are one product with the input, and one with the state."""
 
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, **bias: Any):
         super().__init__(prefix, params)
@@ -163,11 +163,11 @@ class _Gated(BaseRNNCell):
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """One state."""
+        """Return one state."""
         return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
 
     def _products(self, inputs: Symbol, state: Symbol, separator: str = "") -> tuple[str, Symbol, Symbol]:
-        """(beginning of the step's names, product with the input, with the state)."""
+        """Return (beginning of the step's names, product with the input, with the state)."""
         self._counter += 1
         name = f"{self._prefix}t{self._counter}_"
         size = self._num_hidden * len(self._gate_names)

@@ -13,7 +13,7 @@ from symjax_nnvm.errors import ComposeError
 
 
 class _Several(BaseRNNCell):
-    """Cells whose states come one after the other."""
+    """Holds cells whose states come one after the other."""
 
     def __init__(self, params: RNNParams | None):
         self._cells: list[BaseRNNCell] = []
@@ -37,27 +37,27 @@ class _Several(BaseRNNCell):
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """The states of all cells."""
+        """Return the states of all cells."""
         return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, func: Any = None, **kwargs: Any) -> States:
-        """The states of all cells before the first step."""
+        """Return the states of all cells before the first step."""
         return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with each gate's weights apart."""
+        """Return arguments with each gate's weights apart."""
         for cell in self._cells:
             args = cell.unpack_weights(args)
         return dict(args)
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with the gates' weights in one."""
+        """Return arguments with the gates' weights in one."""
         for cell in self._cells:
             args = cell.pack_weights(args)
         return dict(args)
 
     def _parted(self, states: States) -> list[tuple[BaseRNNCell, States]]:
-        """Each cell with its states."""
+        """Return each cell with its states."""
         pairs, first = [], 0
         for cell in self._cells:
             count = len(cell.state_info)
@@ -206,11 +206,11 @@ class ModifierCell(BaseRNNCell):
         return begin
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with each gate's weights apart."""
+        """Return arguments with each gate's weights apart."""
         return self.base_cell.unpack_weights(args)
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with the gates' weights in one."""
+        """Return arguments with the gates' weights in one."""
         return self.base_cell.pack_weights(args)
 
 

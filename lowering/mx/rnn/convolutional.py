@@ -66,7 +66,7 @@ class BaseConvRNNCell(BaseRNNCell):
         return [{"shape": self._state_shape, "__layout__": self._conv_layout}]
 
     def _products(self, inputs: Symbol, state: Symbol) -> tuple[str, Symbol, Symbol]:
-        """(beginning of the step's names, convolution of the input, of the state)."""
+        """Return (beginning of the step's names, convolution of the input, of the state)."""
         self._counter += 1
         name = f"{self._prefix}t{self._counter}_"
 
@@ -85,7 +85,7 @@ class BaseConvRNNCell(BaseRNNCell):
         return name, i2h, h2h
 
     def _split(self, product: Symbol, name: str, **axis: int) -> list[Symbol]:
-        """A product by gates. axis: of the channels, where it is to be written into the graph."""
+        """Return a product by gates. axis: of the channels, where it is to be written into the graph."""
         return list(sym.SliceChannel(product, num_outputs=len(self._gate_names), name=name, **axis))
 
 

@@ -105,7 +105,7 @@ class FusedRNNCell(BaseRNNCell):
     # -- weights in files --------------------------------------------------------------------------------------------
 
     def _parts(self, num_input: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of each gate's weights, in the order of the vector."""
+        """Yield (name, shape) of each gate's weights, in the order of the vector."""
         size, layers = self._num_hidden, range(self._num_layers)
         for kind in ("weight", "bias"):
             for layer in layers:

@@ -22,8 +22,8 @@ from symjax_nnvm.symbol.symbol import read_text
 
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose symbols are those of this module, and so are those that it gives to functions of the caller's,
-    such as a loop's body. Attributes may be numbers, and initialisers."""
+    """Return a function whose symbols are those of this module, and so are those that it gives to functions of the
+    caller's, such as a loop's body. Attributes may be numbers, and initialisers."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         named = {name: _given_ours(value) for name, value in kwargs.items()}
@@ -35,7 +35,7 @@ def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _given_ours(value: Any) -> Any:
-    """A function that gets symbols of this module; anything else as it is."""
+    """Return a function that gets symbols of this module; anything else as it is."""
     if not isinstance(value, FunctionType | MethodType | partial):
         return value
     return lambda *args, **kwargs: value(*map(as_symbol, args), **kwargs)
@@ -74,7 +74,7 @@ fromjson = load_json
 
 
 def _in_numpy_shapes(symbol: Symbol, text: str) -> Symbol:
-    """A symbol that was just loaded; shapes that a text of the other mode declares become those of `np_shape`."""
+    """Return a symbol that was just loaded; shapes of a text of the other mode become those of `np_shape`."""
     if "is_np_shape" not in json.loads(text).get("attrs", {}):
         for node in input_nodes(symbol.outputs):
             declared = node.attrs.dict.get("__shape__", "None")
@@ -89,7 +89,7 @@ def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
 
 
 def _made(name: str, dtype: Any, values: Mapping[str, Any], more: Mapping[str, Any]) -> Symbol:
-    """The symbol of an operator without inputs. MXNet's functions of Python write their defaults into the graph."""
+    """Return the symbol of an operator without inputs. MXNet's Python writes defaults into the graph."""
     return as_symbol(getattr(symbols, name)(**{**values, "dtype": dtype or "float32", **more}))
 
 
@@ -147,7 +147,7 @@ image = Wrapped("mx.sym", symbols.image, _bindable)
 
 
 def _or_of_numbers(name: str) -> Callable[..., Any]:
-    """A function of symbols and numbers, also of two numbers."""
+    """Return a function of symbols and numbers, also of two numbers."""
     symbols_, numbers = _bindable(getattr(symbols, name)), OF_NUMBERS[name]
 
     def function(left: Any, right: Any, **kwargs: Any) -> Any:

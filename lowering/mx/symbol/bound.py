@@ -100,7 +100,7 @@ class Symbol(GraphSymbol):
         return Executor(held, self, context)
 
     def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
-        """Without the names that the graph does not have, if the others decide all shapes."""
+        """Return without the names that the graph does not have, if the others decide all shapes."""
         network = as_symbol(with_policy(self, given["type_dict"] or {}))
         try:
             return simple_bind(network, **given, **shapes)
@@ -113,7 +113,7 @@ class Symbol(GraphSymbol):
             raise
 
     def _requests(self, grad_req: Any) -> Any:
-        """What is asked for of each argument; names that the graph does not have are left out, as MXNet does."""
+        """Return what is asked for of each argument; names that the graph does not have are left out, as MXNet does."""
         if not isinstance(grad_req, Mapping) or not grad_req:
             return grad_req
         return {name: grad_req[name] for name in self.list_arguments() if name in grad_req} or None
@@ -162,7 +162,7 @@ def as_symbol(symbol: Any) -> Any:
 
 
 def _cells(given: Given) -> Any:
-    """Arrays as what an executor shares: the cells of NDArrays."""
+    """Return arrays as what an executor shares: the cells of NDArrays."""
     if isinstance(given, Mapping):
         return {name: _cell(array) for name, array in given.items()}
     return None if given is None else [_cell(array) for array in given]

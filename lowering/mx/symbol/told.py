@@ -54,7 +54,7 @@ def told_shapes(outputs: Sequence[NodeEntry], entries: Shapes, given: Mapping[st
 
 
 def _told(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]) -> list[bool]:
-    """Whether MXNet would tell the shape of each entry."""
+    """Return whether MXNet would tell the shape of each entry."""
     told, shapes = [False] * index.num_node_entries, list(shapes)
     for nid in index.input_nodes:
         node = index.nodes[nid].source
@@ -75,7 +75,7 @@ def _told(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]
 def _speaks(
     node: IndexedNode, inputs: Sequence[int], made: Sequence[int], shapes: Shapes, known: Callable[[int], bool]
 ) -> bool:
-    """Whether MXNet's operator infers anything. known: whether the rank of an entry is told."""
+    """Return whether MXNet's operator infers anything. known: whether the rank of an entry is told."""
     op = node.source.op
     assert op is not None
     ready = _READY.get(op.name)

@@ -128,15 +128,15 @@ def np_reduce(
 ) -> Any:
     """A NumPy reduction over one axis after the other. axis: one, several, or None for all."""
     axes = [axis] if isinstance(axis, int) else list(range(dat.ndim) if axis is None else axis)
-    found: Any = dat
+    reduced: Any = dat
     for each in sorted(axes, reverse=True):
-        found = numpy_reduce_func(found, axis=each)
+        reduced = numpy_reduce_func(reduced, axis=each)
     if keepdims:
         kept = list(dat.shape)
         for each in axes:
             kept[each] = 1
-        found = found.reshape(tuple(kept))
-    return found
+        reduced = reduced.reshape(tuple(kept))
+    return reduced
 
 
 def collapse_sum_like(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:

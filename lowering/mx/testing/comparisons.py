@@ -98,9 +98,9 @@ def same_array(array1: NDArray, array2: NDArray) -> bool:
 
 
 def _wide(value: Any) -> np.ndarray:
-    """An array in which differences lose nothing."""
-    found = np.asarray(value)
-    return found if found.dtype.kind in "biu" else np.asarray(found, np.float64)
+    """Return an array in which differences lose nothing."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "biu" else np.asarray(array, np.float64)
 
 
 def almost_equal(

@@ -86,12 +86,12 @@ def check_gluon_hybridize_consistency(
                 for name, parameter in net.collect_params().items():
                     parameter.set_data(nd.array(values[name]))
             with autograd.record() if recorded else nullcontext():
-                found = net(*inputs)
+                output = net(*inputs)
             values = values or {name: each.data().asnumpy() for name, each in net.collect_params().items()}
-            outputs.append(found.asnumpy())
-            assert_almost_equal(found, outputs[0], rtol, atol)
+            outputs.append(output.asnumpy())
+            assert_almost_equal(output, outputs[0], rtol, atol)
             if recorded:
-                found.backward(found)
+                output.backward(output)
                 slopes = slopes or [np.asarray(value.grad) for value in inputs]
                 for value, slope in zip(inputs, slopes, strict=True):
                     assert_almost_equal(value.grad, slope, rtol, atol)
@@ -140,8 +140,8 @@ def check_consistency(
                 gradient[:] = 0
     best = int(np.argmax([np.dtype(executor.outputs[0].dtype).itemsize for executor in bound]))
 
-    def check(told: str, i: int, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-        for name, value in found.items():
+    def check(told: str, i: int, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+        for name, value in actual.items():
             wanted = expected[name]
             if value is None or wanted is None:
                 assert value is wanted, f"{told}: {name} of {i} or of {best} alone is there"

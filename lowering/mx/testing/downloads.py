@@ -72,7 +72,7 @@ def _copy(read: Callable[[int], bytes], path: Path, source: object) -> None:
 
 
 def _has_no_host(error: OSError) -> bool:
-    """Whether another try would meet the same: names are not resolved."""
+    """Return whether another try would meet the same: names are not resolved."""
     return isinstance(error, urllib.error.URLError) and "Name or service" in str(error.reason)
 
 
@@ -84,13 +84,13 @@ def download_model(*_: Any, **__: Any) -> NoReturn:
 def get_mnist() -> dict[str, np.ndarray]:
     """Images (n, 1, 28, 28) from 0 to 1, float32, as train_data and test_data, and classes (n,), int8, as train_label
     and test_label: from four files in the current folder, which are downloaded else. Raises FileError."""
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for part, prefix in (("train", "train"), ("test", "t10k")):
         labels = read_idx(download(f"{_MNIST}{prefix}-labels-idx1-ubyte.gz"), 1).view(np.int8)
         images = read_idx(download(f"{_MNIST}{prefix}-images-idx3-ubyte.gz"), 3)
-        found[f"{part}_data"] = images.reshape(len(labels), 1, 28, 28).astype(np.float32) / 255
-        found[f"{part}_label"] = labels
-    return found
+        arrays[f"{part}_data"] = images.reshape(len(labels), 1, 28, 28).astype(np.float32) / 255
+        arrays[f"{part}_label"] = labels
+    return arrays
 
 
 def get_mnist_pkl() -> None:

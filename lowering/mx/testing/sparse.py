@@ -55,7 +55,7 @@ def rand_sparse_ndarray(
 def _csr(
     shape: Sequence[int], density: float, dtype: Any, distribution: str, data_init: float | None, ctx: Any
 ) -> tuple[NDArray, tuple[NDArray, ...]]:
-    """Numbers at int(density · size) places of a matrix, and (indptr, indices, data)."""
+    """Return numbers at int(density · size) places of a matrix, and (indptr, indices, data)."""
     rows, columns = shape
     if not 0 <= density <= 1:
         raise ParamError("Wrong density", param="density", expected="0 to 1", got=density)
@@ -81,7 +81,7 @@ def _csr(
 
 
 def _power_law(rows: int, columns: int) -> np.ndarray:
-    """Places in the order in which they are filled: one of each row, and then rows of 2, 4, 8, … numbers."""
+    """Return places in the order in which they are filled: one of each row, and then rows of 2, 4, 8, … numbers."""
     later = [row * columns + np.arange(1, min(columns, 2 ** min(row + 1, 62))) for row in range(rows)]
     return np.concatenate([np.arange(rows) * columns, *later])
 

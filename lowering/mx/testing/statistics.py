@@ -67,8 +67,8 @@ def verify_generator(
     rounds = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     values = [p for p, _, _ in rounds]
     if sum(p > alpha for p in values) < nrepeat * success_rate:
-        found = [observed.tolist() for _, observed, _ in rounds]
+        frequencies = [observed.tolist() for _, observed, _ in rounds]
         wanted = rounds[0][2].tolist()
-        problem = f"Generator test fails, Chi-square p={values}, obs_freq={found}, expected_freq={wanted}."
+        problem = f"Generator test fails, Chi-square p={values}, obs_freq={frequencies}, expected_freq={wanted}."
         raise AssertionError(f"{problem}\nbuckets={buckets}, probs={probs}")
     return values

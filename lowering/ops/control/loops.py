@@ -25,7 +25,7 @@ def _step_key(key: Array | None, step: Array) -> Array | None:
 
 
 def _checked(new: Arrays, old: Arrays) -> tuple[Array, ...]:
-    """States as the body leaves them. Raises LoweringError when one changes its type."""
+    """Return states as the body leaves them. Raises LoweringError when one changes its type."""
     for i, (after, before) in enumerate(zip(new, old, strict=True)):
         if after.shape != before.shape or after.dtype != before.dtype:
             raise LoweringError(
@@ -40,13 +40,13 @@ def _checked(new: Arrays, old: Arrays) -> tuple[Array, ...]:
 def _results(
     p: ops.ForeachParams | ops.WhileLoopParams, heads: Arrays, states: Arrays
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The new states of a step, and what is stacked of it: outputs, then inner values. heads: of the body."""
+    """Return the new states of a step, and what is stacked of it: outputs, then inner values. heads: of the body."""
     outputs, new, kept = heads[: p.num_out_data], heads[p.num_out_data : p.num_outputs], heads[p.num_outputs :]
     return _checked(new, states), (*outputs, *kept)
 
 
 def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program) -> list[Array]:
-    """Stacked outputs, final states, the states before each step, and the inner values that are kept of each."""
+    """Return stacked outputs, final states, the states before each step, and the inner values that are kept of each."""
     mask, inputs = inputs[: p.masked], inputs[p.masked :]
     data, states = inputs[: len(p.in_data_locs)], inputs[len(p.in_data_locs) :][: p.num_states]
     rest = inputs[len(data) + len(states) :]
@@ -93,8 +93,8 @@ def _foreach_history(p: ops.ForeachParams, *inputs: Array, key: Array | None, pr
 def _bounded(
     p: ops.WhileLoopParams, inputs: Arrays, key: Array | None, programs: tuple[Program, ...], reversible: bool
 ) -> list[Array]:
-    """Stacked outputs, final variables, the variables before each step, which steps ran, and the inner values that are
-    kept of each."""
+    """Return stacked outputs, final variables, the variables before each step, which steps ran, and the inner values
+    that are kept of each."""
     test, body = programs
     flow = flow_for(programs, inputs, key)
     first = tuple(inputs[i] for i in p.var_inputs)

@@ -17,7 +17,7 @@ Function = Callable[[Array, Array], Array]
 
 
 def _mod(x: Array, y: Array) -> Array:
-    """The remainder with the sign of the divisor; x mod 0 = 0."""
+    """Return the remainder with the sign of the divisor; x mod 0 = 0."""
     zero = lax.full_like(y, 0)
     remainder = lax.rem(x, y)
     if not jnp.issubdtype(x.dtype, jnp.unsignedinteger):
@@ -44,12 +44,12 @@ def _hypot(x: Array, y: Array) -> Array:
 
 
 def _truth(function: Function) -> Function:
-    """A function with a truth value, as 1 and 0 of the dtype of the data."""
+    """Return a function with a truth value, as 1 and 0 of the dtype of the data."""
     return lambda x, y: function(x, y).astype(x.dtype)
 
 
 def _logical(function: Function) -> Function:
-    """A truth function of what is not 0."""
+    """Return a truth function of what is not 0."""
     return _truth(lambda x, y: function(x != lax.full_like(x, 0), y != lax.full_like(y, 0)))
 
 

@@ -26,7 +26,7 @@ def wrapped(number: float, dtype: Any) -> np.ndarray:
 
 
 def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
-    """The data in the dtype to calculate in, and the number in that dtype."""
+    """Return the data in the dtype to calculate in, and the number in that dtype."""
     if isinstance(p.scalar, jax.Array):
         return data, p.scalar.astype(data.dtype)
     if is_integer(data) and not p.is_int:
@@ -39,7 +39,7 @@ def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
 
 
 def _function(name: str, *, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """A function of two arrays, one of them the number everywhere."""
+    """Return a function of two arrays, one of them the number everywhere."""
     function = FUNCTIONS[name]
     if reflected:
         return lambda data, number: function(lax.full_like(data, number), data)
@@ -47,7 +47,7 @@ def _function(name: str, *, reflected: bool = False) -> Callable[[Array, Any], A
 
 
 def _mod(data: Array, number: np.ndarray) -> Array:
-    """The remainder with the sign of the number, which is known."""
+    """Return the remainder with the sign of the number, which is known."""
     if number == 0:
         return lax.full_like(data, 0)
     divisor = lax.full_like(data, number)

@@ -30,7 +30,7 @@ def in_float(function: Function) -> Function:
 
 
 def _of_floats(function: Function) -> Function:
-    """A rounding function, which leaves integers alone."""
+    """Return a rounding function, which leaves integers alone."""
     return lambda x: x if is_integer(x) else function(x)
 
 

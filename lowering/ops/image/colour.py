@@ -20,12 +20,12 @@ _LEAST = np.finfo(np.float32).eps
 
 
 def _as(values: Array, like: Array) -> Array:
-    """Values in the dtype of an image: cut off in whole numbers, bytes at 0 and 255."""
+    """Return values in the dtype of an image: cut off in whole numbers, bytes at 0 and 255."""
     return (jnp.clip(values, 0, 255) if like.dtype == np.uint8 else values).astype(like.dtype)
 
 
 def _grey(image: Array, weights: np.ndarray) -> Array:
-    """The grey (h, w, 1) of an image of 3 channels, float32 at least."""
+    """Return the grey (h, w, 1) of an image of 3 channels, float32 at least."""
     return jnp.sum(image * weights.astype(image.dtype), axis=2, keepdims=True)
 
 
@@ -51,7 +51,7 @@ def _saturated(data: Array, factor: Array) -> Array:
 
 
 def _turned(data: Array, part: Array) -> Array:
-    """The image with its hue turned by a part of the circle; lightness and saturation stay."""
+    """Return the image with its hue turned by a part of the circle; lightness and saturation stay."""
     if data.shape[2] == 1:
         return data
     image = wide(data) / 255
@@ -68,7 +68,7 @@ def _turned(data: Array, part: Array) -> Array:
     hue = jnp.mod(jnp.where(has_hue, hue, 0) + 6 * part, 6)
 
     def channel(place: int) -> Array:
-        """A colour, which is strongest where the hue is at its place on the circle."""
+        """Return a colour, which is strongest where the hue is at its place on the circle."""
         distance = jnp.abs(jnp.mod(hue - place + 3, 6) - 3)
         return least + spread * jnp.clip(2 - distance, 0, 1)
 
@@ -96,7 +96,7 @@ def _random_lighting(p: ops.RandomLightingParams, data: Array, *, key: Any) -> A
 
 
 def _between(key: Any, low: float, high: float) -> Array:
-    """A number drawn between two, float32."""
+    """Return a number drawn between two, float32."""
     return np.float32(low) + np.float32(high - low) * jax.random.uniform(key, (), np.float32)
 
 

@@ -16,7 +16,7 @@ _SIZES = Numbers("the pixels that a pixel is made of are found when the program 
 
 
 def _matrix(new: int, old: int, *, interp: int, shrinks: bool) -> Matrix:
-    """What each new pixel takes of each old one, along an axis."""
+    """Return what each new pixel takes of each old one, along an axis."""
     columns, weights = ops.taps(new, old, interp, shrinks)
     rows = np.broadcast_to(np.arange(new)[:, None], columns.shape)
     used = weights != 0
@@ -28,7 +28,7 @@ def _shrinks(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
 
 
 def _channels_first(x: Array) -> Array:
-    """(h, w, c) or (n, h, w, c) → (n, c, h, w)."""
+    """Map (h, w, c) or (n, h, w, c) → (n, c, h, w)."""
     return jnp.moveaxis(x if x.ndim == 4 else x[None], -1, 1)
 
 
@@ -47,9 +47,9 @@ def _resize(p: ops.ResizeParams, data: Array) -> Array:
     image = _channels_first(data.astype(np.float32) if whole else data)
     shrinks = _shrinks(data.shape, (height, width, 0))
     matrix = partial(_matrix, interp=p.interp, shrinks=shrinks)
-    found = along_axes(image, (height, width), matrix, no_open_sizes)
-    found = jnp.clip(jnp.round(found), 0, 255) if whole else found
-    return _channels_last(found, data.ndim).astype(data.dtype)
+    resized = along_axes(image, (height, width), matrix, no_open_sizes)
+    resized = jnp.clip(jnp.round(resized), 0, 255) if whole else resized
+    return _channels_last(resized, data.ndim).astype(data.dtype)
 
 
 @lowers("_backward_image_resize", numbers=_SIZES)
@@ -59,8 +59,8 @@ def _resize_gradient(p: ops.ResizeParams, ograd: Array, data: Array) -> Array:
     def matrix(new: int, old: int) -> Matrix:
         return _matrix(old, new, interp=p.interp, shrinks=shrinks).T
 
-    found = along_axes(_channels_first(ograd), data.shape[-3:-1], matrix, no_open_sizes)
-    return _channels_last(found, ograd.ndim)
+    gradient = along_axes(_channels_first(ograd), data.shape[-3:-1], matrix, no_open_sizes)
+    return _channels_last(gradient, ograd.ndim)
 
 
 @lowers("_image_crop")

@@ -18,7 +18,7 @@ def _to_tensor(p: Any, data: Array) -> Array:
 
 
 def _of_channels(numbers: ops.Floats, dtype: Any) -> np.ndarray:
-    """A number for each channel, or one for all, as channels of an image."""
+    """Return a number for each channel, or one for all, as channels of an image."""
     return np.array(numbers, dtype)[:, None, None]
 
 

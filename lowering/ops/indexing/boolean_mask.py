@@ -15,7 +15,7 @@ from symjax_nnvm.ops.indexing import boolean_mask as ops
 
 
 def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
-    """The numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
+    """Return the numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
     if isinstance(index, jax.core.Tracer):
         raise LoweringError(
             "The shape of the result depends on the mask's values, and XLA compiles for shapes",

@@ -11,7 +11,7 @@ from symjax_nnvm.ops.indexing import ravel_multi_index as ops
 
 
 def _whole(numbers: Array) -> Array:
-    """Numbers as integers; fractions are cut off."""
+    """Return numbers as integers; fractions are cut off."""
     return numbers.astype(jax.dtypes.canonicalize_dtype("int64"))
 
 

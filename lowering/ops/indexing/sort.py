@@ -12,17 +12,17 @@ from symjax_nnvm.ops.indexing import sort as ops
 
 
 def _line(data: Array, axis: int | None) -> tuple[Array, int]:
-    """(the array whose lines are ordered, its axis)."""
+    """Return (the array whose lines are ordered, its axis)."""
     return (data.reshape(-1), 0) if axis is None else (data, axis % data.ndim)
 
 
 def _turned(keys: Array) -> Array:
-    """Keys in the opposite order; its own inverse. Integers have no negative of their smallest number."""
+    """Return keys in the opposite order; its own inverse. Integers have no negative of their smallest number."""
     return -keys if jnp.issubdtype(keys.dtype, jnp.floating) else ~keys
 
 
 def _ordered(data: Array, axis: int, ascend: bool) -> tuple[Array, Array]:
-    """(elements in order, where they were)."""
+    """Return (elements in order, where they were)."""
     places = lax.broadcasted_iota(np.int32, data.shape, axis)
     keys = data if ascend else _turned(data)
     keys, places = lax.sort((keys, places), dimension=axis, is_stable=True, num_keys=1)
@@ -40,7 +40,7 @@ def places_of_largest(keys: Array, number: int) -> Array:
 
 
 def _first(data: Array, axis: int, number: int, ascend: bool) -> tuple[Array, Array]:
-    """(the first elements in order, where they were)."""
+    """Return (the first elements in order, where they were)."""
     if number == data.shape[axis]:
         return _ordered(data, axis, ascend)
     lines = jnp.moveaxis(data, axis, -1)
@@ -71,7 +71,7 @@ def _topk(p: ops.TopKParams, data: Array) -> Array | tuple[Array, ...]:
 
 
 def _added(shape: tuple[int, ...], ograd: Array, places: Array, axis: int, distinct: bool) -> Array:
-    """Zeros with elements added along an axis."""
+    """Return zeros with elements added along an axis."""
     grid = tuple(places if i == axis else lax.broadcasted_iota(np.int32, places.shape, i) for i in range(len(shape)))
     zeros = jnp.zeros(shape, ograd.dtype)
     return zeros.at[grid].add(ograd, mode="promise_in_bounds", unique_indices=distinct)

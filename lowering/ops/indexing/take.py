@@ -19,7 +19,7 @@ def integers(indices: Array) -> Array:
 
 
 def _places(indices: Array, length: int, mode: str) -> Array:
-    """Indices of an axis; what `wrap` brings back is inside, the rest is left to a gather or scatter that clips."""
+    """Return indices of an axis; what `wrap` brings back is inside, a gather or scatter clips the rest."""
     indices = integers(indices)
     return jnp.remainder(indices, length) if mode == "wrap" else indices
 

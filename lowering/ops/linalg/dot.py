@@ -33,7 +33,7 @@ def _backward_dot(p: ops.DotGradientParams, ograd: Array, other: Array, operand:
 
 
 def _products(p: ops.Transposed, lhs: Array, rhs: Array) -> Array:
-    """Matrix products over the last two axes, transposes folded into the contraction."""
+    """Return matrix products over the last two axes, transposes folded into the contraction."""
     batch = tuple(range(lhs.ndim - 2))
     i = lhs.ndim - (2 if p.transpose_a else 1)
     j = rhs.ndim - (1 if p.transpose_b else 2)

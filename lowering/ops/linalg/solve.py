@@ -29,7 +29,7 @@ def _inverse(p: Any, a: Array) -> Array:
 
 
 def _eliminated(a: Array) -> tuple[Array, Array, Array, Array]:
-    """(the LU factors' diagonal, the sign of the row exchanges, LU, pivots)."""
+    """Return (the LU factors' diagonal, the sign of the row exchanges, LU, pivots)."""
     lu, pivots, _ = lax.linalg.lu(a)
     exchanges = jnp.sum(pivots != jnp.arange(a.shape[-1]), -1)
     return diagonal(lu), (1 - 2 * (exchanges % 2)).astype(a.dtype), lu, pivots

@@ -36,7 +36,7 @@ def _makediag(p: ops.DiagonalParams, a: Array) -> Array:
 
 
 def _places(p: ops.PackedParams, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of a triangle: a lower one row after row, an upper one column after column."""
+    """Return rows and columns of a triangle: a lower one row after row, an upper one column after column."""
     if ops.is_lower(p):
         return np.tril_indices(side, p.offset)
     columns, rows = np.tril_indices(side, -p.offset)
@@ -75,5 +75,5 @@ def _sumlogdiag(p: Any, a: Array) -> Array:
 
 
 def _numbers(array: Array) -> Array:
-    """One number for each matrix: (1,) for a single matrix."""
+    """Return one number for each matrix: (1,) for a single matrix."""
     return array.reshape(array.shape or (1,))

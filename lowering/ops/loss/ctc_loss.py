@@ -63,13 +63,13 @@ def _problem(p: ops.CTCLossParams, shape: tuple[int, ...], label: Array, *length
 
 
 def _log_total(x: Number) -> Any:
-    """log Σ exp over the last axis, which keeps its place."""
+    """Return log Σ exp over the last axis, which keeps its place."""
     largest = lax.stop_gradient(jnp.max(dual.plain(x), -1, keepdims=True))
     return log(linear(lambda a: jnp.sum(a, -1, keepdims=True), exp(x - largest))) + largest
 
 
 def _shifted(x: Number, by: int) -> Any:
-    """Positions moved right by a number (left, if negative); what comes in is impossible."""
+    """Return positions moved right by a number (left, if negative); what comes in is impossible."""
     margins = (by, 0) if by > 0 else (0, -by)
     piece = slice(None, -by) if by > 0 else slice(-by, None)
 
@@ -81,7 +81,7 @@ def _shifted(x: Number, by: int) -> Any:
 
 
 def _forward_variables(problem: Problem, emitted: Number) -> Any:
-    """(t, n, s): log-probability of reaching each position, its step included; past the end the last ones again."""
+    """Return (t, n, s): log-probability of reaching each position, its step included; past the end the last again."""
     position = lax.broadcasted_iota(jnp.int32, problem.extended.shape, 1)
     at_first = select(position < 2, linear(lambda e: e[0], emitted), _IMPOSSIBLE)
 
@@ -98,7 +98,7 @@ def _forward_variables(problem: Problem, emitted: Number) -> Any:
 
 
 def _backward_variables(problem: Problem, emitted: Number) -> Any:
-    """(t, n, s): log-probability of completing the labels from each position, its step not included."""
+    """Return (t, n, s): log-probability of completing the labels from each position, its step not included."""
     at_last = select(
         problem.final, dual.lift(jnp.zeros(problem.final.shape, dual.plain(emitted).dtype), emitted), _IMPOSSIBLE
     )
@@ -116,7 +116,7 @@ def _backward_variables(problem: Problem, emitted: Number) -> Any:
 
 
 def _loss(problem: Problem, data: Number) -> tuple[Any, Any]:
-    """(loss (n,), its gradient (t, n, c)): softmax minus the share of each class in all alignments."""
+    """Return (loss (n,), its gradient (t, n, c)): softmax minus the share of each class in all alignments."""
     logits = linear(lambda a: a.astype(jnp.promote_types(a.dtype, jnp.float32)), data)
     log_probs = logits - _log_total(logits)
     places = problem.extended[None]
@@ -131,7 +131,7 @@ def _loss(problem: Problem, data: Number) -> tuple[Any, Any]:
 
 
 def _by_class(problem: Problem, shares: Array, shape: tuple[int, ...]) -> Array:
-    """(t, n, s) → (t, n, c): shares of the positions added up by class; blanks, every other one, without a scatter."""
+    """Map (t, n, s) → (t, n, c): shares of the positions added up by class; blanks without a scatter."""
     t, n = lax.broadcasted_iota(jnp.int32, shares[:, :, 1::2].shape, 0), problem.extended[None, :, 1::2]
     rows = lax.broadcasted_iota(jnp.int32, t.shape, 1)
     labels = jnp.zeros(shape, shares.dtype).at[t, rows, n].add(shares[:, :, 1::2], mode="promise_in_bounds")

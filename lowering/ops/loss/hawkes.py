@@ -58,7 +58,7 @@ def _events(beta: Number, lags: Number, max_time: Number, marks: Array, valid_le
 
 
 def _memory(events: Events, state: Number) -> Any:
-    """Memory at each event (t, n, k), before the event adds to it."""
+    """Return memory at each event (t, n, k), before the event adds to it."""
 
     def step(memory: Any, at: tuple[Any, Array]) -> tuple[Any, Any]:
         decay, hit = at
@@ -69,13 +69,13 @@ def _memory(events: Events, state: Number) -> Any:
 
 
 def _intensities(events: Events, lda: Number, alpha: Number, beta: Number, memory: Number) -> Any:
-    """(t, n, 1): that of each event's process; 1 where there is no event."""
+    """Return (t, n, 1): that of each event's process; 1 where there is no event."""
     chosen = _summed((alpha * beta * memory + lda) * events.hits, 2, keepdims=True)
     return select(events.valid, chosen, 1.0)
 
 
 def _outputs(inputs: Sequence[Number], marks: Array, valid_length: Array) -> list[Any]:
-    """[log-likelihood (n,), memory at max_time (n, k), memory at each event (t, n, k)]."""
+    """Return [log-likelihood (n,), memory at max_time (n, k), memory at each event (t, n, k)]."""
     lda, alpha, beta, state, lags, max_time = _wide(inputs)
     events = _events(beta, lags, max_time, marks, valid_length)
     memory = _memory(events, state)
@@ -89,7 +89,7 @@ def _outputs(inputs: Sequence[Number], marks: Array, valid_length: Array) -> lis
 def _gradients(
     heads: Sequence[Array], inputs: Sequence[Number], marks: Array, valid_length: Array, kept: Number | None
 ) -> list[Any]:
-    """Gradients of the differentiable inputs; kept: the memory of a forward pass, if there was one."""
+    """Return gradients of the differentiable inputs; kept: the memory of a forward pass, if there was one."""
     lda, alpha, beta, state, lags, max_time = _wide(inputs)
     dlikelihood, dfinal = (head.astype(dual.plain(lda).dtype) for head in heads)
     dlikelihood = dlikelihood[:, None]

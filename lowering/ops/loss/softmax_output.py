@@ -45,7 +45,7 @@ def one_hot(index: Array, shape: tuple[int, ...], axis: int, dtype: jnp.dtype) -
 
 
 def _weight(p: ops.SoftmaxOutputParams, labels: Array, rows: Array) -> Array:
-    """The weight of each label, or of all of them, broadcastable to the rows."""
+    """Return the weight of each label, or of all of them, broadcastable to the rows."""
     scale = p.grad_scale
     if p.normalization == "batch":
         scale /= labels.shape[0] if p.multi_output else labels.size

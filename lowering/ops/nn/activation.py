@@ -18,7 +18,7 @@ def _relu(x: Array) -> Array:
 
 
 def _softrelu(x: Array) -> Array:
-    """log(1 + eˣ) without overflow."""
+    """Return log(1 + eˣ) without overflow."""
     return _relu(x) + lax.log1p(lax.exp(-lax.abs(x)))
 
 
@@ -37,7 +37,7 @@ def _activation(p: ops.ActivationParams, data: Array) -> Array:
 
 
 def _exponential_below_zero(x: Array) -> Array:
-    """eˣ - 1 for x ≤ 0; of larger x, whose result no caller uses, it does not overflow."""
+    """Return eˣ - 1 for x ≤ 0; of larger x, whose result no caller uses, it does not overflow."""
     return lax.expm1(lax.min(x, lax.full_like(x, 0)))
 
 
@@ -74,7 +74,7 @@ def _slopes_like(p: Any, gamma: Array, like: Array) -> Array:
 
 
 def _random_slopes(p: ops.LeakyReLUParams, data: Array, key: Any) -> Array:
-    """A slope for each element: random in training, where there is a key, else the mean."""
+    """Return a slope for each element: random in training, where there is a key, else the mean."""
     if key is None:
         return lax.full_like(data, (p.lower_bound + p.upper_bound) / 2)
     return jax.random.uniform(key, data.shape, data.dtype, p.lower_bound, p.upper_bound)

@@ -12,7 +12,7 @@ from symjax_nnvm.ops.nn import attention as ops
 
 
 def _part(array: Array, heads: int, parts: int, part: int) -> Array:
-    """(t, n, h·parts·d) → (t, n, h, d): one of the interleaved parts."""
+    """Map (t, n, h·parts·d) → (t, n, h, d): one of the interleaved parts."""
     t, n, features = array.shape
     split = array.reshape(t, n, heads, parts, features // (heads * parts))
     return lax.index_in_dim(split, part, 3, keepdims=False)
@@ -40,7 +40,7 @@ def _margins(p: ops.MixtureParams) -> tuple[int, int, int]:
 
 
 def _product(sums: str, a: Array, b: Array, scaled: bool, d: int) -> Array:
-    """An Einstein sum, accumulated in float32 at least, times 1 / √d where it is scaled."""
+    """Return an Einstein sum, accumulated in float32 at least, times 1 / √d where it is scaled."""
     product = jnp.einsum(sums, a, b, preferred_element_type=jnp.promote_types(a.dtype, jnp.float32))
     return (product * (1 / math.sqrt(d)) if scaled else product).astype(a.dtype)
 

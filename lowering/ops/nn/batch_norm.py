@@ -16,7 +16,7 @@ from symjax_nnvm.ops.nn import batch_norm as ops
 
 
 def _along(vector: Array, axis: int, ndim: int) -> Array:
-    """A vector, shaped to be broadcast along an axis."""
+    """Return a vector, shaped to be broadcast along an axis."""
     return lax.expand_dims(vector, [i for i in range(ndim) if i != axis])
 
 
@@ -28,7 +28,7 @@ def _channels_like(p: ops.ChannelParams, data: Array, like: Array) -> Array:
 def _channel_sums(
     platform: str, axis: int, terms: Callable[..., Sequence[Array]], arrays: Sequence[Array], vectors: Sequence[Array]
 ) -> list[Array]:
-    """Of arrays, and vectors along an axis, the sums of each of `terms(*arrays, *vectors)` over all other axes."""
+    """Return the sums of each of `terms(*arrays, *vectors)`, of vectors along an axis, over all other axes."""
     ndim = arrays[0].ndim
     if platform == "cpu" and axis == ndim - 1:
         return column_sums(terms, arrays, vectors)
@@ -37,7 +37,7 @@ def _channel_sums(
 
 
 def _batch_statistics(x: Array, axis: int, platform: str, mesh: Any) -> tuple[Array, Array]:
-    """(mean, biased variance) of each channel.
+    """Return (mean, biased variance) of each channel.
 
     One pass over the data, as σ² = m(d²) - m(d)² with d the difference from each channel's first element: the plain
     formula, with d = x, loses all digits where the mean is large against the deviation.
@@ -106,7 +106,7 @@ def _gradients(
     is_train: bool,
     platform: str,
 ) -> tuple[Array, Array, Array]:
-    """Two passes over memory: one for both sums, one for dX = a dY + b (X - μ) + c, with a, b, c of each channel."""
+    """Make two passes over memory: for both sums, and for dX = a dY + b (X - μ) + c, with a, b, c of each channel."""
     axis = ops.channel_axis(p.axis, data.ndim)
     dy, x = ograd.astype(mean.dtype), data.astype(mean.dtype)
 

@@ -53,13 +53,13 @@ def column_sums(
 
 
 def _length(rows: int, wanted: int) -> int:
-    """Near `wanted`, so many rows that none are left over, if there are such: each rest is loops to compile."""
+    """Return so many rows near `wanted` that none are left over, if there are such: each rest is loops to compile."""
     near = range(-(-wanted // 2), min(rows // 2, 2 * wanted) + 1)
     return min((n for n in near if rows % n == 0), key=lambda n: abs(n - wanted), default=wanted)
 
 
 def _sum(block: Array) -> Array:
-    """The rows' sum (c,) of (n, rows, c), as a product with ones, which goes through them in order, too.
+    """Return the rows' sum (c,) of (n, rows, c), as a product with ones, which goes through them in order, too.
 
     With two rows of ones: XLA calls a library for it. A product with a vector it compiles, each anew: 14 ms.
     """

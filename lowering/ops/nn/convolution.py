@@ -26,7 +26,7 @@ Pairs = list[tuple[int, int]]
 
 
 def _specs(p: ops.ConvolutionGeometry) -> tuple[int, ...]:
-    """The axes of data as (batch, channels, spatial axes…); the weight has filters for the batch."""
+    """Return the axes of data as (batch, channels, spatial axes…); the weight has filters for the batch."""
     return (0, p.channel_axis, *p.spatial_axes)
 
 
@@ -39,12 +39,12 @@ def _dilations(p: ops.ConvolutionGeometry) -> list[int]:
 
 
 def _swapped(spec: tuple[int, ...]) -> tuple[int, ...]:
-    """A specification with its first two roles exchanged."""
+    """Return a specification with its first two roles exchanged."""
     return (spec[1], spec[0], *spec[2:])
 
 
 def _spread(size: int, stride: int) -> int:
-    """The extent of `size` elements a stride apart."""
+    """Return the extent of `size` elements a stride apart."""
     return (size - 1) * stride + 1
 
 
@@ -54,39 +54,39 @@ def with_bias(p: ops.ConvolutionGeometry, out: Array, bias: Array | None) -> Arr
 
 
 def _shifts(p: ops.ConvolutionGeometry) -> Shifts:
-    """The convolution as shifted products."""
+    """Return the convolution as shifted products."""
     pads = tuple(pad for *_, pad in p.steps)
     strides, dilations = tuple(_strides(p)), tuple(_dilations(p))
     return Shifts(p.num_group, p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
 
 
 def _geometry(p: ops.ConvolutionGeometry, shape: Sequence[int], dtype: np.dtype) -> Geometry:
-    """The geometry of the convolution of data of this shape, for algorithms that take channels last."""
+    """Return the geometry of the convolution of data of this shape, for algorithms that take channels last."""
     return geometry_of(p, [shape[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype.name)
 
 
 def _last(p: ops.ConvolutionGeometry, array: Array) -> Array:
-    """Data, or what has its order, with channels last."""
+    """Return data, or what has its order, with channels last."""
     return jnp.moveaxis(array, p.channel_axis, -1)
 
 
 def _weight_last(p: ops.ConvolutionGeometry, weight: Array) -> Array:
-    """A weight as (window…, c / g, f)."""
+    """Return a weight as (window…, c / g, f)."""
     return jnp.moveaxis(weight, (p.channel_axis, 0), (-2, -1))
 
 
 def _flat(array: Array) -> Array:
-    """Samples, or filters, as rows."""
+    """Return samples, or filters, as rows."""
     return array.reshape(array.shape[0], -1)
 
 
 def _one_place(p: ops.ConvolutionGeometry, rows: Array) -> Array:
-    """Rows (n, f) as an output of one place."""
+    """Return rows (n, f) as an output of one place."""
     return jnp.expand_dims(rows, p.spatial_axes)
 
 
 def _matrix(weight: Array) -> Array:
-    """A weight (f, c, 1, …) as (f, c)."""
+    """Return a weight (f, c, 1, …) as (f, c)."""
     return weight.reshape(weight.shape[:2])
 
 
@@ -168,7 +168,7 @@ def data_gradient(
 
 
 def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
-    """(g f, c, …) → (f, g c, …): the groups, which share out the filters, share out the channels instead."""
+    """Map (g f, c, …) → (f, g c, …): the groups, which share out the filters, share out the channels instead."""
     if p.num_group == 1:
         return weight
     groups, axis = p.num_group, p.channel_axis
@@ -184,8 +184,8 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
 def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, algorithm: str) -> Array:
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
     if algorithm == "product":
-        found = pointwise.weight_gradient(ograd, data)
-        return found.reshape(*found.shape, *p.kernel)
+        gradient = pointwise.weight_gradient(ograd, data)
+        return gradient.reshape(*gradient.shape, *p.kernel)
     if algorithm == "whole":
         return contract(_flat(ograd), _flat(data), 0, 0).reshape(-1, *data.shape[1:])
     if algorithm == "rows":
@@ -194,8 +194,8 @@ def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, al
         return _shifts(p).weight_gradient(data, ograd)
     if algorithm != XLA:
         geometry = _geometry(p, data.shape, data.dtype)
-        found = directions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
-        return jnp.moveaxis(found, (-2, -1), (p.channel_axis, 0))
+        gradient = directions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
+        return jnp.moveaxis(gradient, (-2, -1), (p.channel_axis, 0))
     spec = _swapped(_specs(p))
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):

@@ -15,7 +15,7 @@ from symjax_nnvm.ops.nn import im2col as ops
 
 
 def _start(p: ops.Im2ColParams, i: Number) -> list[Number]:
-    """The position of place number i in the padded data when the window is at its beginning."""
+    """Return the position of place number i in the padded data when the window is at its beginning."""
     return [at * dilation for at, (_, _, dilation, _) in zip(position(p.kernel, i), p.steps, strict=True)]
 
 

@@ -17,7 +17,7 @@ Gradients = tuple[Array, Array, Array]
 
 
 def _statistics(x: Array, axis: int, eps: float) -> tuple[Array, Array]:
-    """(mean, √(variance + eps)) along an axis, which stays.
+    """Return (mean, √(variance + eps)) along an axis, which stays.
 
     Two passes: on a CPU as fast as one over shifted data, and exact where the mean is large against the deviation.
     """
@@ -26,7 +26,7 @@ def _statistics(x: Array, axis: int, eps: float) -> tuple[Array, Array]:
 
 
 def _saved(x: Array, mean: Array, std: Array, axis: int, eps: float) -> tuple[Array, Array]:
-    """The statistics that the forward operator found, as (mean, 1 / std) in the dtype of x.
+    """Return the statistics that the forward operator found, as (mean, 1 / std) in the dtype of x.
 
     Rounded to half precision they would spoil the differences from the mean: they are computed once more, which XLA
     shares with the forward operator where both are in one program.
@@ -40,7 +40,7 @@ def _saved(x: Array, mean: Array, std: Array, axis: int, eps: float) -> tuple[Ar
 
 
 def _along(vector: Array, axis: int, like: Array) -> Array:
-    """A vector, shaped to be broadcast along an axis."""
+    """Return a vector, shaped to be broadcast along an axis."""
     return wide(lax.expand_dims(vector, [i for i in range(like.ndim) if i != axis]))
 
 

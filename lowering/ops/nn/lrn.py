@@ -14,7 +14,7 @@ _UNROLLED = 16
 
 
 def _window_sums(x: Array, nsize: int) -> Array:
-    """The sum of `nsize` channels around each."""
+    """Return the sum of `nsize` channels around each."""
     reach = nsize // 2
     channels = x.shape[1]
     if nsize > _UNROLLED:

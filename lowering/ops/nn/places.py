@@ -21,23 +21,23 @@ WRITTEN_OUT = 256
 
 def position(kernel: Sequence[int], i: Number) -> tuple[Any, ...]:
     """The position of place number i in a window."""
-    found: list[Any] = []
+    coordinates: list[Any] = []
     for k in reversed(kernel):
-        found.append(i % k)
+        coordinates.append(i % k)
         i = i // k
-    return tuple(reversed(found))
+    return tuple(reversed(coordinates))
 
 
 def per_axis(ndim: int, axes: Sequence[int], values: Sequence[Any], default: Any = 1) -> list[Any]:
     """The values at their axes, the default at others."""
-    found = [default] * ndim
+    by_axis = [default] * ndim
     for axis, value in zip(axes, values, strict=True):
-        found[axis] = value
-    return found
+        by_axis[axis] = value
+    return by_axis
 
 
 def _reach(counts: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The extent of one place of all windows."""
+    """Return the extent of one place of all windows."""
     return [(n - 1) * stride + 1 for n, stride in zip(counts, strides, strict=True)]
 
 

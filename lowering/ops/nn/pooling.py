@@ -69,18 +69,18 @@ def overlap_add(part: Callable[[Number, Placing], Array], shape: tuple[int, ...]
     """
     if math.prod(w.kernel) > places.WRITTEN_OUT:
         return _overlap_add_in_turn(lambda i: part(i, lambda x: x), shape, w)
-    phases = _Phases.of(w)
-    found: list[Array] = []
+    phases = _Phases.of_windows(w)
+    sums: list[Array] = []
     for phase in itertools.product(*map(range, phases.counts)):
         parts = [
-            part(int(np.ravel_multi_index(place, w.kernel)), partial(phases.at, phase, place))
+            part(int(np.ravel_multi_index(place, w.kernel)), partial(phases.place_in_cells, phase, place))
             for place in phases.places(phase)
         ]
-        found.append(reduce(lax.add, parts))
+        sums.append(reduce(lax.add, parts))
     for axis, stride, count in reversed(list(zip(w.axes, phases.strides, phases.counts, strict=True))):
-        found = [_interleaved(found[i : i + count], axis, stride) for i in range(0, len(found), count)]
+        sums = [_interleaved(sums[i : i + count], axis, stride) for i in range(0, len(sums), count)]
     low = per_axis(len(shape), w.axes, phases.lows, 0)
-    return lax.slice(found[0], low, [a + d for a, d in zip(low, shape, strict=True)])
+    return lax.slice(sums[0], low, [a + d for a, d in zip(low, shape, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _Phases:
     cells: tuple[int, ...]
 
     @classmethod
-    def of(cls, w: Windows) -> _Phases:
+    def of_windows(cls, w: Windows) -> _Phases:
         strides = tuple(min(s, k) if n == 1 else s for s, k, n in zip(w.stride, w.kernel, w.counts, strict=True))
         counts = tuple(min(s, k) for s, k in zip(strides, w.kernel, strict=True))
         lows = tuple(pad if s > k else 0 for pad, s, k in zip(w.pads, strides, w.kernel, strict=True))
@@ -108,13 +108,13 @@ class _Phases:
         return cls(w, strides, counts, lows, cells)
 
     def places(self, phase: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-        """The places that windows have in a phase."""
+        """Return the places that windows have in a phase."""
         shifts = zip(phase, self.w.pads, self.lows, self.strides, strict=True)
         firsts = [(j + pad - low) % s for j, pad, low, s in shifts]
         return itertools.product(*map(range, firsts, self.w.kernel, self.strides))
 
-    def at(self, phase: tuple[int, ...], place: tuple[int, ...], x: Array) -> Array:
-        """In each cell the number of the window that has the cell's element of a phase at a place."""
+    def place_in_cells(self, phase: tuple[int, ...], place: tuple[int, ...], x: Array) -> Array:
+        """Return in each cell the number of the window that has the cell's element of a phase at a place."""
         config, begin, end = [(0, 0, 0)] * x.ndim, [0] * x.ndim, list(x.shape)
         for i, axis in enumerate(self.w.axes):
             pad, k, s = self.w.pads[i] - self.lows[i], self.w.kernel[i], self.strides[i]
@@ -127,7 +127,7 @@ class _Phases:
 
 
 def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
-    """`overlap_add` of many places, one after the other."""
+    """Run `overlap_add` of many places, one after the other."""
     whole = reached(lax.full(shape, 0, jax.eval_shape(part, 0).dtype), w, 0)
 
     def step(i: Number, total: Array) -> Array:
@@ -139,7 +139,7 @@ def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...]
 
 
 def _interleaved(arrays: list[Array], axis: int, stride: int) -> Array:
-    """The arrays' elements in turn along an axis; zeros stand for those that are fewer than the stride."""
+    """Return the arrays' elements in turn along an axis; zeros stand for those that are fewer than the stride."""
     if stride == 1:
         return arrays[0]
     shape = list(arrays[0].shape)
@@ -154,25 +154,25 @@ def _interleaved(arrays: list[Array], axis: int, stride: int) -> Array:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Non-overlapping windows as axes of their own: (…, d, …) ↔ (…, count, kernel, …)."""
+    """Represents non-overlapping windows as axes of their own: (…, d, …) ↔ (…, count, kernel, …)."""
 
     w: Windows
     shape: tuple[int, ...]
 
     @property
     def inner(self) -> tuple[int, ...]:
-        """The axes, in the split array, of the elements of a block."""
+        """Return the axes, in the split array, of the elements of a block."""
         return tuple(axis + i + 1 for i, axis in enumerate(self.w.axes))
 
     @property
     def order(self) -> np.ndarray:
-        """The number of each place in a block, to be compared with arrays of blocks."""
+        """Return the number of each place in a block, to be compared with arrays of blocks."""
         ndim = len(self.shape) + len(self.w.axes)
         numbers = np.arange(math.prod(self.w.kernel), dtype=np.int32)
         return numbers.reshape(per_axis(ndim, self.inner, self.w.kernel))
 
     def split(self, x: Array) -> Array:
-        """Data, without the rest after the last block, as blocks."""
+        """Return data, without the rest after the last block, as blocks."""
         covered = self._covered()
         shape: list[int] = []
         for axis, size in enumerate(covered):
@@ -181,11 +181,11 @@ class _Blocks:
         return lax.slice(x, [0] * x.ndim, covered).reshape(shape)
 
     def expand(self, pooled: Array) -> Array:
-        """A pooled array, to be broadcast against blocks."""
+        """Return a pooled array, to be broadcast against blocks."""
         return lax.expand_dims(pooled, self.inner)
 
     def join(self, blocks: Array) -> Array:
-        """Blocks as data, with zeros for the rest."""
+        """Return blocks as data, with zeros for the rest."""
         covered = self._covered()
         rest = [(0, size - part, 0) for size, part in zip(self.shape, covered, strict=True)]
         joined = blocks.reshape(covered)
@@ -202,20 +202,20 @@ class _Blocks:
 
 
 def _goes_by_rows(x: Array, w: Windows, platform: str) -> bool:
-    """Whether windows hold whole rows of channels, on a CPU, and few enough to be written out."""
+    """Return whether windows hold whole rows of channels, on a CPU, and few enough to be written out."""
     return platform == "cpu" and w.axes[-1] < x.ndim - 1 and math.prod(w.kernel) <= places.WRITTEN_OUT
 
 
 def _by_samples(function: Callable[..., Array], *arrays: Array) -> Array:
-    """A function of arrays (n, …), for one sample after the other: what it makes in between stays in the cache."""
+    """Give a function of arrays (n, …), for one sample after the other: what it makes in between stays in the cache."""
     if arrays[0].shape[0] < 2:
         return function(*arrays)
     return lax.map(lambda samples: function(*(sample[None] for sample in samples))[0], arrays)
 
 
 def _reduce_axes(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
-    """`_reduce` along one axis after the other: maxima of 3×3 windows, 2 apart, of float32[16, 112, 112, 64] take 5 ms,
-    one sample after the other, where reduce-window takes 48."""
+    """Run `_reduce` along one axis after the other: maxima of 3×3 windows, 2 apart, of float32[16, 112, 112, 64] take 5
+    ms, one sample after the other, where reduce-window takes 48."""
     x = reached(x, w, initial)
     for axis, k, count, stride in reversed(list(zip(w.axes, w.kernel, w.counts, w.stride, strict=True))):
         x = reduce(function, [cut(x, (axis,), (i,), (count,), (stride,)) for i in range(k)])
@@ -223,7 +223,7 @@ def _reduce_axes(x: Array, w: Windows, initial: float, function: Callable[[Array
 
 
 def _sums_of_rows(x: Array) -> Array:
-    """(n, …, c) → (n, 1, …, c), as a product: XLA:CPU adds up one column after the other, though rows are contiguous.
+    """Map (n, …, c) → (n, 1, …, c), as a product: XLA:CPU adds up one column after the other, despite contiguous rows.
     float32[1, 7, 7, 2048] takes 0.02 to 0.03 ms in place of 0.12 to 0.24, [16, 13, 13, 1000] 0.11 in place of 0.49."""
     samples, channels = x.shape[0], x.shape[-1]
     rows = x.reshape(samples, -1, channels)
@@ -233,7 +233,7 @@ def _sums_of_rows(x: Array) -> Array:
 
 
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array], platform: str) -> Array:
-    """Every window reduced by a function whose neutral element is `initial`."""
+    """Return every window reduced by a function whose neutral element is `initial`."""
     if w.are_long and not w.are_blocks:
         for i in reversed(range(len(w.axes))):
             x = _reduce_along(x, w.along(i), initial, function)
@@ -252,7 +252,7 @@ def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Arr
 
 
 def _reduce_along(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
-    """`_reduce` of long windows along one axis."""
+    """Run `_reduce` of long windows along one axis."""
     w, which = w.clipped()
     (size,), (kernel,), (count,) = w.sizes, w.kernel, w.counts
     doubled = count * kernel > 8 * (size + sum(w.pads)) * kernel.bit_length()
@@ -261,26 +261,26 @@ def _reduce_along(x: Array, w: Windows, initial: float, function: Callable[[Arra
 
 
 def _reduce_by_doubling(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
-    """`_reduce` of long windows along one axis that overlap: of windows of 1, 2, 4, … elements at every place those
+    """Run `_reduce` of long windows along one axis that overlap: of windows of 1, 2, 4, … elements at every place those
     that together are the kernel. reduce-window looks at each element of each window: maxima of 1000×1000 of
     float32[1, 1, 3000, 3000] take 29 s so, and 0.5 s here. Each step is a reduce-window of two elements, which XLA
     makes no part of the next."""
     axis, kernel, stride = w.axes[0], w.kernel[0], w.stride[0]
     span = (w.counts[0] - 1) * stride + 1
     power, width, done = reached(x, w, initial), 1, 0
-    found: Array | None = None
+    reduced: Array | None = None
     while done < kernel:
         if kernel & width:
             part = lax.slice_in_dim(power, done, done + span, stride, axis)
-            found, done = part if found is None else function(found, part), done + width
+            reduced, done = part if reduced is None else function(reduced, part), done + width
         if done < kernel:
             pair = per_axis(x.ndim, (axis,), (2,))
             apart = per_axis(x.ndim, (axis,), (width,))
             ones = (1,) * x.ndim
             power = lax.reduce_window(power, _number(initial, x), function, pair, ones, "VALID", None, apart)
             width *= 2
-    assert found is not None
-    return found
+    assert reduced is not None
+    return reduced
 
 
 def _reduce_windows(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
@@ -299,7 +299,7 @@ def _reduce_open(
     function: Callable[[Array, Array], Array],
     padded: bool = False,
 ) -> Array:
-    """`_reduce` of sizes that were left open: how far windows reach follows from the convention. padded: x has its
+    """Run `_reduce` of sizes that were left open: how far windows reach follows from the convention. padded: x has its
     padding already."""
     if p.global_pool:
         return (jnp.max if function is lax.max else jnp.sum)(x, w.axes, keepdims=True)
@@ -312,7 +312,7 @@ def _reduce_open(
 
 
 def _divide_open(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
-    """`_divide` of sizes that were left open: the elements of each window are counted."""
+    """Run `_divide` of sizes that were left open: the elements of each window are counted."""
     if p.global_pool:
         return x / jnp.asarray(math.prod(w.sizes), x.dtype)
     ones = jnp.ones(per_axis(x.ndim, w.axes, w.sizes), x.dtype)
@@ -323,7 +323,7 @@ def _divide_open(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
 
 
 def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
-    """A pooled array over the number of elements of each window."""
+    """Return a pooled array over the number of elements of each window."""
     counts = ops.divisors(p, w)
     if (counts == counts.flat[0]).all():
         return x / float(counts.flat[0])
@@ -356,12 +356,13 @@ def pool(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
 
 
 def _has_empty_windows(w: ops.Windows) -> bool:
-    """Whether a window has no element of the data, as far as sizes are known."""
+    """Return whether a window has no element of the data, as far as sizes are known."""
     return not any(map(is_open, w.sizes)) and w.are_empty
 
 
 def _at_least_a_number(maxima: Array) -> Array:
-    """Maxima, of which those of no element are the lowest number, as in MXNet, not minus infinity: 0 of it is 0."""
+    """Return maxima, of which those of no element are the lowest number, as in MXNet, not minus infinity: 0 of it is
+    0."""
     is_float = jnp.issubdtype(maxima.dtype, jnp.floating)
     return jnp.maximum(maxima, jnp.finfo(maxima.dtype).min) if is_float else maxima
 
@@ -391,7 +392,7 @@ def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
 
 
 def _gathered_back(dy: Array, w: Windows, which: np.ndarray | None) -> Array:
-    """The transpose of taking `which` of the windows along an axis."""
+    """Return the transpose of taking `which` of the windows along an axis."""
     if which is None:
         return dy
     axis, shape = w.axes[0], list(dy.shape)
@@ -400,7 +401,7 @@ def _gathered_back(dy: Array, w: Windows, which: np.ndarray | None) -> Array:
 
 
 def _first_maxima(data: Array, output: Array, w: Windows, *, loop: bool = False) -> Array:
-    """The number of the place in each window that attains its maximum first."""
+    """Return the number of the place in each window that attains its maximum first."""
     padded, count = reached(data, w, -np.inf), math.prod(w.kernel)
 
     def step(i: Number, number: Array) -> Array:
@@ -411,8 +412,8 @@ def _first_maxima(data: Array, output: Array, w: Windows, *, loop: bool = False)
 
 
 def _maxima_along(data: Array, w: Windows) -> list[tuple[Windows, Array, Array]]:
-    """Of long windows the stages of reduction along one axis: (windows, before, after), the last axis first. The first
-    maximum of a window is in the first row that attains it, and the first there."""
+    """Return the stages of reducing long windows along one axis: (windows, before, after), the last axis first. The
+    first maximum of a window is in the first row that attains it, and the first there."""
     stages: list[tuple[Windows, Array, Array]] = []
     for i in reversed(range(len(w.axes))):
         one = w.along(i)
@@ -423,7 +424,7 @@ def _maxima_along(data: Array, w: Windows) -> list[tuple[Windows, Array, Array]]
 
 
 def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Array:
-    """The same for blocks, in the shape of a pooled array that was expanded."""
+    """Return the same for blocks, in the shape of a pooled array that was expanded."""
     ties = blocks.split(data) == blocks.expand(output)
     numbers = jnp.where(ties, blocks.order, np.int32(blocks.order.size))
     return jnp.min(numbers, blocks.inner, keepdims=True)

@@ -21,12 +21,12 @@ def _edges(p: ops.PoolingV1Params, ndim: int) -> list[tuple[int, int, int]]:
 
 
 def _padded(p: ops.PoolingV1Params, x: Array) -> Array:
-    """The data with zeros on both sides."""
+    """Return the data with zeros on both sides."""
     return lax.pad(x, np.asarray(0, x.dtype), _edges(p, x.ndim))
 
 
 def _unpadded(p: ops.PoolingV1Params, x: Array) -> Array:
-    """The transpose of `_padded`."""
+    """Return the transpose of `_padded`."""
     return lax.pad(x, np.asarray(0, x.dtype), [(-low, -high, 0) for low, high, _ in _edges(p, x.ndim)])
 
 

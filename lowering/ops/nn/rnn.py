@@ -48,12 +48,12 @@ The shares of a cell of one gate are no larger than data, and their products sta
 
 
 def _are_many(size: int, least: int) -> bool:
-    """Whether a size is at least a number, as one that was left open is taken to be."""
+    """Return whether a size is at least a number, as one that was left open is taken to be."""
     return is_open(size) or size >= least
 
 
 def _layout(p: ops.RNNParams, data: Array) -> Layout:
-    """The layout of all arrays inside, for data (t, n, d).
+    """Return the layout of all arrays inside, for data (t, n, d).
 
     Batch first data are not transposed and small products are faster, but the weights are, once: by the copy, few steps
     lose what they gain. Forward and backward on a CPU, batch 32 over 35 steps, processor ms features first and batch
@@ -85,7 +85,7 @@ def _row(x: Number, i: int) -> Any:
 def _run(
     p: ops.RNNParams, w: Weights, x: Number, first: Numbers, valid: Array | None, reverse: bool
 ) -> tuple[Any, Numbers, Numbers]:
-    """(outputs (t, s, n), carry after the last step, kept)."""
+    """Return (outputs (t, s, n), carry after the last step, kept)."""
     cell = CELLS[p.mode]
     forth, bias = w.forth(), cell.bias(w)
     wide = _is_wide(p, w.layout, x)
@@ -118,7 +118,7 @@ def _run_back(
     dout: Number,
     dlast: Numbers,
 ) -> tuple[Any, Weights, Numbers]:
-    """Gradients of (inputs, weights, first carry), from those of the outputs and of the last carry."""
+    """Return gradients of (inputs, weights, first carry), from those of the outputs and of the last carry."""
     cell = CELLS[p.mode]
     back = w.back()
     wide = _is_wide(p, w.layout, x)
@@ -154,7 +154,7 @@ def _run_back(
 
 
 def _states_before(out: Number, first: Number, valid: Array | None, reverse: bool) -> Any:
-    """The state that each step starts from: the output of the step before, in the direction of reading."""
+    """Return the state that each step starts from: the output of the step before, in the direction of reading."""
 
     def shifted(out: Array, first: Array) -> Array:
         first = first[None].astype(out.dtype)
@@ -172,7 +172,7 @@ def _states_before(out: Number, first: Number, valid: Array | None, reverse: boo
 
 
 def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: int) -> list[Weights]:
-    """The weights of every set of cells, from the flat vector."""
+    """Return the weights of every set of cells, from the flat vector."""
     pieces: list[Any] = []
     at = 0
     for shape in ops.parameter_shapes(p, input_size):
@@ -180,29 +180,29 @@ def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: 
         pieces.append(linear(lambda a, at=at, end=at + size, shape=shape: a[at:end].reshape(shape), parameters))
         at += size
     per_cell = 2 if p.projection_size is None else 3
-    found = []
+    weights = []
     for k in range(len(p.cells)):
         matrices = [*pieces[k * per_cell : (k + 1) * per_cell], None][:3]
         biases = [layout.bias(bias) for bias in pieces[len(p.cells) * per_cell + 2 * k :][:2]]
-        found.append(Weights(layout, *matrices, *biases))
-    return found
+        weights.append(Weights(layout, *matrices, *biases))
+    return weights
 
 
 def _packed(weights: Sequence[Weights]) -> Any:
-    """The flat vector of the weights of every set of cells."""
+    """Return the flat vector of the weights of every set of cells."""
     matrices = [m for w in weights for m in (w.i2h, w.h2h, w.h2r) if m is not None]
     biases = [b for w in weights for b in (w.i2h_bias, w.h2h_bias)]
     return linear(lambda *arrays: jnp.concatenate([a.reshape(-1) for a in arrays]), *matrices, *biases)
 
 
 def _first_carries(layout: Layout, inputs: Sequence[Number], count: int) -> list[Numbers]:
-    """The carry that every set of cells starts from."""
+    """Return the carry that every set of cells starts from."""
     wide = wide_dtype(dual.plain(inputs[0]).dtype)
     return [tuple(cast(layout.batch_first(_row(state, k)), wide) for state in inputs[2:]) for k in range(count)]
 
 
 def _valid(layout: Layout, data: Array, lengths: Array | None) -> Array | None:
-    """(t, 1, n) or (t, n, 1): whether a step is one of its sequence."""
+    """Return (t, 1, n) or (t, n, 1): whether a step is one of its sequence."""
     if lengths is None:
         return None
     inside = lax.iota(jnp.int32, data.shape[0])[:, None] < whole_lengths(lengths)
@@ -224,7 +224,7 @@ def _forward(
 ) -> Pass:
     weights = _unpacked(p, layout, inputs[1], dual.plain(inputs[0]).shape[-1])
     first = _first_carries(layout, inputs, len(weights))
-    found = Pass(layout, [], [], [])
+    results = Pass(layout, [], [], [])
     x = layout.batch_first(inputs[0])
     for layer in range(p.num_layers):
         outs = []
@@ -232,13 +232,13 @@ def _forward(
             k = layer * p.num_directions + d
             out, last, kept = _run(p, weights[k], x, first[k], valid, d == 1)
             outs.append(out)
-            found.last.append(last)
-            found.kept.append(kept)
+            results.last.append(last)
+            results.kept.append(kept)
         x = layout.joined(*outs) if len(outs) > 1 else outs[0]
-        found.outputs.append(x)
+        results.outputs.append(x)
         if mask is not None and layer < p.num_layers - 1:
             x = x * mask[layer]
-    return found
+    return results
 
 
 def _backward(
@@ -249,7 +249,7 @@ def _backward(
     mask: Array | None,
     done: Pass,
 ) -> list[Any]:
-    """Gradients of the inputs, from the heads' and what a forward pass left."""
+    """Return gradients of the inputs, from the heads' and what a forward pass left."""
     layout = done.layout
     data = layout.batch_first(inputs[0])
     weights = _unpacked(p, layout, inputs[1], dual.plain(inputs[0]).shape[-1])
@@ -283,7 +283,7 @@ def _backward(
 
 
 def _draw_mask(p: ops.RNNParams, data: Array, key: Any) -> Array:
-    """What the outputs of all layers but the last are multiplied with."""
+    """Return what the outputs of all layers but the last are multiplied with."""
     steps, batch, _ = data.shape
     shape = (p.num_layers - 1, steps, p.num_directions * p.output_size, batch)
     if key is None:
@@ -304,17 +304,17 @@ def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     layout = _layout(p, inputs[0])
     mask = _draw_mask(p, inputs[0], key) if p.has_mask else None
     valid = _valid(layout, inputs[0], lengths[0] if lengths else None)
-    found = _forward(p, layout, operands, valid, None if key is None or mask is None else layout.features_first(mask))
-    gates = [array for arrays in found.kept for array in arrays] if ops.KEPT[p.mode] else []
+    results = _forward(p, layout, operands, valid, None if key is None or mask is None else layout.features_first(mask))
+    gates = [array for arrays in results.kept for array in arrays] if ops.KEPT[p.mode] else []
     masks = [] if mask is None else [mask]
-    kept = [layout.features_first(array) for array in (*found.outputs[:-1], *gates)]
-    return [array.astype(inputs[0].dtype) for array in (*_visible(p, found), *masks, *kept)]
+    kept = [layout.features_first(array) for array in (*results.outputs[:-1], *gates)]
+    return [array.astype(inputs[0].dtype) for array in (*_visible(p, results), *masks, *kept)]
 
 
-def _visible(p: ops.RNNParams, found: Pass) -> list[Any]:
-    """The outputs of the last layer and, where they are shown, the states after the last step."""
-    states = [_stacked(found.layout, states) for states in zip(*found.last, strict=True)] if p.state_outputs else []
-    return [found.layout.batch_first(found.outputs[-1]), *states]
+def _visible(p: ops.RNNParams, results: Pass) -> list[Any]:
+    """Return the outputs of the last layer and, where they are shown, the states after the last step."""
+    states = [_stacked(results.layout, states) for states in zip(*results.last, strict=True)] if p.state_outputs else []
+    return [results.layout.batch_first(results.outputs[-1]), *states]
 
 
 @dataclass(frozen=True)

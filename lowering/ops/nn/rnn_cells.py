@@ -60,7 +60,7 @@ class Cell:
 
 
 def _plain_cell(activation: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Cell:
-    """h' = activation(W x + R h + b). Its output is all it keeps."""
+    """Return h' = activation(W x + R h + b). Its output is all it keeps."""
 
     def step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
         h = activation(share + w.layout.project(w.h2h, carry[0]))
@@ -109,13 +109,13 @@ def _lstm_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbe
 
 
 def _bounds(p: ops.RNNParams) -> tuple[float, float] | None:
-    """The range that the cell state is clipped to."""
+    """Return the range that the cell state is clipped to."""
     low, high = p.lstm_state_clip_min, p.lstm_state_clip_max
     return None if low is None or high is None else (low, high)
 
 
 def _is_inside(p: ops.RNNParams, bounds: tuple[float, float], c: Any) -> Array:
-    """Where a cell state is not clipped; NaN passes unless lstm_state_clip_nan."""
+    """Return where a cell state is not clipped; NaN passes unless lstm_state_clip_nan."""
     value = dual.plain(c)
     if p.lstm_state_clip_nan:
         return (value >= bounds[0]) & (value <= bounds[1])
@@ -150,7 +150,7 @@ def _gru_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Number
 
 
 def _gru_bias(w: Weights) -> Any:
-    """The reset gate multiplies the recurrent bias of n, so that one is added in the step."""
+    """Return the bias: the reset gate multiplies the recurrent one of n, so that one is added in the step."""
     r, z, n = w.layout.parts(w.h2h_bias, 3)
     return w.i2h_bias + w.layout.joined(r, z, linear(jnp.zeros_like, n))
 

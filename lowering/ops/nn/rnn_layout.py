@@ -87,10 +87,10 @@ class Layout:
         """The equal parts of the features."""
         size = dual.plain(x).shape[self.features] // count
 
-        def part(k: int) -> Any:
+        def cut(k: int) -> Any:
             return linear(lambda a: lax.slice_in_dim(a, k * size, (k + 1) * size, axis=self.features), x)
 
-        return [part(k) for k in range(count)]
+        return [cut(k) for k in range(count)]
 
     def joined(self, *parts: Number) -> Any:
         """The numbers' features one after the other."""

@@ -15,12 +15,12 @@ def whole_lengths(lengths: Array) -> Array:
 
 
 def _along_batch(lengths: Array, axis: int, ndim: int) -> Array:
-    """One integer for each sequence, shaped to be broadcast over data."""
+    """Return one integer for each sequence, shaped to be broadcast over data."""
     return lax.expand_dims(whole_lengths(lengths), [i for i in range(ndim) if i != 1 - axis])
 
 
 def _steps(like: Array, axis: int) -> Array:
-    """The number of each step, shaped to be broadcast over data."""
+    """Return the number of each step, shaped to be broadcast over data."""
     return lax.broadcasted_iota(jnp.int32, [d if i == axis else 1 for i, d in enumerate(like.shape)], axis)
 
 

@@ -17,7 +17,7 @@ def softmax_over(data: Array, axis: int) -> Array:
 
 
 def _scaled(p: ops.SoftmaxParams, data: Array) -> Array:
-    """The data in the dtype of the computation, divided by the temperature.
+    """Return the data in the dtype of the computation, divided by the temperature.
 
     Half precision is computed in float32: XLA keeps the conversions inside the fused loop, so they cost no memory.
     """
@@ -34,7 +34,7 @@ def _wider(dtype: jnp.dtype, asked: str) -> jnp.dtype:
 
 
 def _result(p: ops.SoftmaxParams, value: Array, data: Array) -> Array:
-    """A result in its dtype: the parameter's, as wide as JAX allows now, or data's."""
+    """Return a result in its dtype: the parameter's, as wide as JAX allows now, or data's."""
     return value.astype(data.dtype if p.dtype is None else jax.dtypes.canonicalize_dtype(p.dtype))
 
 

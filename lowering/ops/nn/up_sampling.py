@@ -19,7 +19,7 @@ two axes (2 × 2 blocks of float32[4, 32, 112, 112]: 0.3 ms against 2.7 ms)."""
 
 
 def _repeated(x: Array, factor: int) -> Array:
-    """Every element of the last two axes `factor` times in each."""
+    """Return every element of the last two axes `factor` times in each."""
     n, c, h, w = x.shape
     blocks = lax.broadcast_in_dim(x, (n, c, h, factor, w, factor), (0, 1, 2, 4))
     return blocks.reshape(n, c, h * factor, w * factor)

@@ -48,7 +48,7 @@ def _register(row: ops.MultiUpdateSchema) -> None:
 
 
 def _numbers(values: Any) -> Any:
-    """One number for each weight, from an array of any shape."""
+    """Return one number for each weight, from an array of any shape."""
     return values.reshape(-1) if isinstance(values, jax.Array) else values
 
 

@@ -51,7 +51,7 @@ def _poisson(key: Array, shape: tuple[int, ...], dtype: Any, lam: Parameter) -> 
 
 
 def _negative_binomial(key: Array, shape: tuple[int, ...], dtype: Any, k: Parameter, p: Parameter) -> Array:
-    """A Poisson number whose rate is drawn from a gamma distribution."""
+    """Return a Poisson number whose rate is drawn from a gamma distribution."""
     return _poisson_of_gamma(key, shape, dtype, k, (1 - p) / p, k == 0, 0.0)
 
 
@@ -95,7 +95,7 @@ DRAWS: dict[str, Draw] = {
 
 
 def _lower(row: ops.Distribution, draw: Draw) -> None:
-    """The rules of a distribution's three operators."""
+    """Register the rules of a distribution's three operators."""
     names = [field.name for field in fields(row.params)]
 
     def numbers(p: Any) -> list[float]:

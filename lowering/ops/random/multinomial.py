@@ -19,7 +19,7 @@ _FEW_CLASSES = 64
 
 
 def _classes(key: Array, probabilities: Array, drawn: tuple[int, ...]) -> Array:
-    """Class numbers (…, draws) by inverting the cumulative distribution, in at least float32."""
+    """Return class numbers (…, draws) by inverting the cumulative distribution, in at least float32."""
     cumulative = jnp.cumsum(probabilities.astype(jnp.promote_types(probabilities.dtype, jnp.float32)), axis=-1)
     *batch, count = cumulative.shape
     # Below the last sum, however it was rounded: a class that ends the list with probability 0 is never drawn.
@@ -35,7 +35,7 @@ def _classes(key: Array, probabilities: Array, drawn: tuple[int, ...]) -> Array:
 
 
 def _numbered(data: Array, classes: Array) -> Array:
-    """Elements of data (…, k) by class (…, draws)."""
+    """Return elements of data (…, k) by class (…, draws)."""
     return jnp.take_along_axis(data, classes, axis=-1, mode="promise_in_bounds")
 
 
@@ -79,7 +79,7 @@ def _sample_unique_zipfian(p: ops.UniqueZipfianParams, *, key: Array) -> tuple[A
 @partial(jax.jit, static_argnums=(1, 2))
 @partial(jax.vmap, in_axes=(0, None, None))
 def _unique_zipfian(key: Array, range_max: int, count: int) -> tuple[Array, Array]:
-    """(count different classes in the order of their first draw, the number of draws until the last of them).
+    """Return (count different classes in the order of their first draw, the number of draws until the last of them).
 
     Draws blocks of candidates until enough are different, so that memory grows with count and not with range_max.
     """
@@ -110,7 +110,7 @@ def _unique_zipfian(key: Array, range_max: int, count: int) -> tuple[Array, Arra
 
 
 def _zipfian_candidates(key: Array, range_max: int, count: int) -> tuple[Array, Array]:
-    """(classes, whether each is a draw) by rejection: float32 cannot tell the rare classes of a long list apart.
+    """Return (classes, whether each is a draw) by rejection: float32 cannot tell the rare classes of a long list apart.
 
     With m = class + 1 the distribution is log(1 + 1/m): m is drawn uniformly from an octave [2^j, 2^(j+1)), as an
     integer, and accepted with the probability of m relative to that of 2^j, which is at least 1/2.

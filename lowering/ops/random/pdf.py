@@ -17,7 +17,7 @@ Formula = Callable[..., Array]
 
 
 def _aligned(parameter: Array, sample: Array, event_axes: int) -> Array:
-    """Parameters [s]x[e] as [s]x1x[e], which broadcasts against a sample [s]x[t]x[e]."""
+    """Return parameters [s]x[e] as [s]x1x[e], which broadcasts against a sample [s]x[t]x[e]."""
     split = parameter.ndim - event_axes
     gap = (1,) * (sample.ndim - parameter.ndim)
     return parameter.reshape(*parameter.shape[:split], *gap, *parameter.shape[split:])
@@ -38,7 +38,7 @@ def _backward_repeat_over_samples(p: ops.RepeatOverSamplesParams, ograd: Array, 
 
 
 def _choices(x: Array, k: Array) -> Array:
-    """log (Γ(x + k) / (x! Γ(k)))."""
+    """Return log (Γ(x + k) / (x! Γ(k)))."""
     return lax.lgamma(x + k) - lax.lgamma(x + 1) - lax.lgamma(k)
 
 

@@ -23,7 +23,7 @@ _compiled = partial(jax.jit, static_argnames=("shape", "dtype"))
 
 
 def _by_rejection(key: Array, value: Array, settled: Array, propose: Callable[[Array], tuple[Array, Array]]) -> Array:
-    """The first accepted proposal for each element that is not settled from the start.
+    """Return the first accepted proposal for each element that is not settled from the start.
 
     propose: key → (proposals, whether each is accepted).
     """
@@ -40,7 +40,7 @@ def _by_rejection(key: Array, value: Array, settled: Array, propose: Callable[[A
 
 
 def _series(x: Array, coefficients: list[float]) -> Array:
-    """c0 + c1 x + c2 x² + …"""
+    """Return c0 + c1 x + c2 x² + …"""
     total = jnp.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -100,7 +100,7 @@ def poisson(key: Array, rate: Array | float, shape: Shape, dtype: Any) -> Array:
 
 @_compiled
 def _poisson_by_inversion(key: Array, rate: Array, shape: Shape, dtype: Any) -> Array:
-    """How many partial sums of the probabilities a uniform number reaches."""
+    """Return how many partial sums of the probabilities a uniform number reaches."""
     height = random.uniform(key, shape, dtype)
 
     def unfinished(state: tuple[Array, ...]) -> Array:
@@ -120,7 +120,7 @@ def _poisson_by_inversion(key: Array, rate: Array, shape: Shape, dtype: Any) -> 
 
 @_compiled
 def _poisson_by_rejection(key: Array, rate: Array, shape: Shape, dtype: Any) -> Array:
-    """Transformed rejection with a squeeze (Hörmann, 1993), for rates of at least 10; an infinite one stays so."""
+    """Draw by transformed rejection with a squeeze (Hörmann, 1993), for rates ≥ 10; an infinite one stays so."""
     b = 0.931 + 2.53 * lax.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -142,7 +142,7 @@ def _poisson_by_rejection(key: Array, rate: Array, shape: Shape, dtype: Any) -> 
 
 
 def _log_probability(k: Array, rate: Array) -> Array:
-    """log of the Poisson probability of k, as a deviance and Stirling's series (Loader, 2000); rate is at least 10."""
+    """Return log of the Poisson probability of k, as a deviance and Stirling's series (Loader, 2000); rate ≥ 10."""
     x = (k - rate) / rate
     near = x * x * _series(x, [1 / 2, -1 / 6, 1 / 12, -1 / 20, 1 / 30, -1 / 42])
     far = (1 + x) * jnp.log1p(jnp.maximum(x, -0.999999)) - x

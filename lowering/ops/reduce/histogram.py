@@ -27,7 +27,7 @@ def _histogram(p: ops.HistogramParams, data: Array, bins: Array | None = None) -
 
 
 def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
-    """(each element's bin of one width, or the number of bins for one outside; the bins' edges)."""
+    """Return (each element's bin of one width, or the number of bins for one outside; the bins' edges)."""
     number, (low, high) = p.bin_cnt or 0, p.range or (0.0, 0.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -43,7 +43,7 @@ def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
 
 
 def _bound(bound: float, dtype: np.dtype, inwards: float) -> np.ndarray:
-    """The outermost number of the dtype within a bound that it may not be able to hold."""
+    """Return the outermost number of the dtype within a bound that it may not be able to hold."""
     if not jnp.issubdtype(dtype, jnp.floating):
         info = np.iinfo(dtype)  # Python's integers: the bound may be beyond any of NumPy's
         whole = math.ceil(bound) if inwards > 0 else math.floor(bound)

@@ -23,12 +23,12 @@ def _mean(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
 
 
 def _numbers(data: Array, instead: float) -> Array:
-    """The data with `instead` for NaN."""
+    """Return the data with `instead` for NaN."""
     return jnp.where(jnp.isnan(data), jnp.asarray(instead, data.dtype), data)
 
 
 def _same_dtype(function: Callable[..., Array], for_nan: float | None = None) -> Callable[..., Array]:
-    """A reduction that would widen small integers, kept in the dtype of its data. for_nan: what NaN counts as."""
+    """Give a reduction that would widen small integers, kept in the dtype of its data. for_nan: what NaN counts as."""
 
     def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
         numbers = data if for_nan is None else _numbers(data, for_nan)
@@ -38,13 +38,13 @@ def _same_dtype(function: Callable[..., Array], for_nan: float | None = None) ->
 
 
 def _extreme(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A largest or smallest element, NaN where there is one: XLA's vectorised loops for CPUs lose it (jaxlib 0.12)."""
+    """Give a largest or smallest element, NaN where there is one: XLA's vectorised CPU loops lose it (jaxlib 0.12)."""
 
     def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
-        found = function(data, axes, keepdims=keepdims)
+        extreme = function(data, axes, keepdims=keepdims)
         if not jnp.issubdtype(data.dtype, jnp.floating):
-            return found
-        return jnp.where(jnp.isnan(data).any(axes, keepdims=keepdims), jnp.asarray(jnp.nan, data.dtype), found)
+            return extreme
+        return jnp.where(jnp.isnan(data).any(axes, keepdims=keepdims), jnp.asarray(jnp.nan, data.dtype), extreme)
 
     return reduction
 

@@ -14,13 +14,13 @@ from symjax_nnvm.ops.shape import diag as ops
 
 
 def _places(k: int, rows: int, columns: int) -> range:
-    """The places of the k-th diagonal among the elements of a matrix, row after row."""
+    """Return the places of the k-th diagonal among the elements of a matrix, row after row."""
     first = k if k > 0 else -k * columns
     return range(first, first + ops.diagonal_length(k, rows, columns) * (columns + 1), columns + 1)
 
 
 def _cut(matrices: Array, k: int) -> Array:
-    """(…, r, c) → the k-th diagonals (…, length)."""
+    """Map (…, r, c) → the k-th diagonals (…, length)."""
     *batch, rows, columns = matrices.shape
     places = _places(k, rows, columns)
     flat = matrices.reshape(*batch, rows * columns)
@@ -29,7 +29,7 @@ def _cut(matrices: Array, k: int) -> Array:
 
 
 def _laid(diagonals: Array, k: int, rows: int, columns: int) -> Array:
-    """(…, length) → matrices (…, r, c) with zeros elsewhere."""
+    """Map (…, length) → matrices (…, r, c) with zeros elsewhere."""
     batch = diagonals.shape[:-1]
     places, size = _places(k, rows, columns), rows * columns
     around = (places[0], size - 1 - places[-1], places.step - 1) if places else (size, 0, 0)

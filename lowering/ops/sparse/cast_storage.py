@@ -20,7 +20,7 @@ for _name, _like in (
 
 
 def _retain(data: Array, indices: Array) -> Array:
-    """data (n, …), indices (k,) of any dtype → (n, …)."""
+    """Map data (n, …), indices (k,) of any dtype → (n, …)."""
     rows = data.shape[0]
     numbers = indices.astype("int32").reshape(-1)
     # Negative numbers would count from the end; past the end they are dropped.

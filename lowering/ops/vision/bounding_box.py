@@ -100,7 +100,7 @@ def greedy_pairs(scores: Array, threshold: Any) -> tuple[Array, Array]:
     row_numbers, column_numbers = lax.iota(np.int32, rows), lax.iota(np.int32, columns)
 
     def best(free: Array, axis: int) -> tuple[Array, Array]:
-        """(place, whether it is good enough) of the best along an axis; the first of equals."""
+        """Return (place, whether it is good enough) of the best along an axis; the first of equals."""
         place = jnp.argmax(free, axis).astype(np.int32)
         return place, jnp.max(free, axis) > threshold
 
@@ -136,7 +136,7 @@ def shared_area(a: Sides, b: Sides) -> Array:
 
 
 def _areas(boxes: Array, form: str) -> Array:
-    """Areas of boxes (…, 4); 0 where one side is negative."""
+    """Return areas of boxes (…, 4); 0 where one side is negative."""
     a, b, c, d = columns(boxes)
     width, height = (c - a, d - b) if form == "corner" else (c, d)
     return jnp.where((width < 0) | (height < 0), 0, width * height)
@@ -155,7 +155,7 @@ def _box_iou(p: ops.BoxIoUParams, lhs: Array, rhs: Array) -> Array:
 
 
 def _converted(boxes: Array, source: str, target: str) -> Array:
-    """Boxes (n, 4) in another format."""
+    """Return boxes (n, 4) in another format."""
     if source == target:
         return boxes
     left, top, right, bottom = sides(boxes, source)
@@ -165,7 +165,7 @@ def _converted(boxes: Array, source: str, target: str) -> Array:
 
 
 def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
-    """The numbers of the rows of data (n, k) that stay, best first, then -1: (n,)."""
+    """Return the numbers of the rows of data (n, k) that stay, best first, then -1: (n,)."""
     n, data = data.shape[0], wide(data)
     scores = data[:, p.score_index]
     valid = scores > np.float32(p.valid_thresh)
@@ -205,7 +205,7 @@ def _box_nms(p: ops.BoxNMSParams, data: Array) -> tuple[Array, Array]:
 
 
 def _rows(data: Array, record: Array, fill: float) -> Array:
-    """The rows of data (…, n, k) that a record (…, n, 1) names; `fill` where it names none."""
+    """Return the rows of data (…, n, k) that a record (…, n, 1) names; `fill` where it names none."""
     taken = jnp.take_along_axis(data, jnp.maximum(record, 0), -2, mode="promise_in_bounds")
     return jnp.where(record >= 0, taken, np.asarray(fill, data.dtype))
 
@@ -229,7 +229,7 @@ def _put_rows(p: Any, ograd: Array, record: Array) -> Array:
 
 
 def _matching(p: ops.BipartiteMatchingParams, scores: Array) -> tuple[Array, Array]:
-    """Each row's column and each column's row, in the scores' dtype."""
+    """Return each row's column and each column's row, in the scores' dtype."""
     sign = -1 if p.is_ascend else 1
     better = wide(scores) * sign
     of_row, of_column = greedy_pairs(better, np.float32(p.threshold) * sign)

@@ -26,43 +26,43 @@ def _padded(p: ops.CorrelationParams, x: Array) -> Array:
 
 
 def _extent(p: ops.CorrelationParams, size: int) -> int:
-    """How much of an axis the patches cover when the displacement is 0."""
+    """Return how much of an axis the patches cover when the displacement is 0."""
     count = -(-(size + 2 * p.pad_size - 2 * p.border) // p.stride1)
     return (count - 1) * p.stride1 + p.kernel_size
 
 
 def _unmoved(p: ops.CorrelationParams, x: Array, extents: list[int]) -> Array:
-    """The part of a padded map that patches cover."""
+    """Return the part of a padded map that patches cover."""
     low = (0, 0, p.max_displacement, p.max_displacement)
     high = [*x.shape[:2], *(p.max_displacement + extent for extent in extents)]
     return lax.slice(x, low, high)
 
 
 def _first_row(p: ops.CorrelationParams, row: Array) -> Array:
-    """The first rows of the patches for a row of displacements."""
+    """Return the first rows of the patches for a row of displacements."""
     return p.max_displacement + (row - p.radius) * p.stride2
 
 
 def _moved(p: ops.CorrelationParams, x: Array, row: Array, extents: list[int]) -> Iterator[Array]:
-    """The part of a padded map that patches cover, for each displacement of a row."""
+    """Yield the part of a padded map that patches cover, for each displacement of a row."""
     strip = lax.dynamic_slice_in_dim(x, _first_row(p, row), extents[0], 2)
     for column in _first_columns(p):
         yield lax.slice_in_dim(strip, column, column + extents[1], axis=3)
 
 
 def _columns(p: ops.CorrelationParams, extent: int) -> np.ndarray:
-    """The columns that patches cover, for each displacement: (displacements of a row, extent)."""
+    """Return the columns that patches cover, for each displacement: (displacements of a row, extent)."""
     return np.add.outer(_first_columns(p), np.arange(extent)).astype(np.int32)
 
 
 def _all_moved(p: ops.CorrelationParams, x: Array, row: Array, extents: list[int]) -> Array:
-    """`_moved` as one array, displacements first."""
+    """Return `_moved` as one array, displacements first."""
     strip = lax.dynamic_slice_in_dim(x, _first_row(p, row), extents[0], 2)
     return jnp.moveaxis(jnp.take(strip, _columns(p, extents[1]), 3), 3, 0)
 
 
 def _first_columns(p: ops.CorrelationParams) -> list[int]:
-    """The first columns of the patches for each displacement of a row."""
+    """Return the first columns of the patches for each displacement of a row."""
     return [p.max_displacement + (i - p.radius) * p.stride2 for i in range(p.width)]
 
 
@@ -71,7 +71,7 @@ def _rows(p: ops.CorrelationParams) -> Array:
 
 
 def _compare(p: ops.CorrelationParams, fixed: list[Array], moving: list[Array], term: Callable[..., Array]) -> Array:
-    """The mean over patches and channels of term(*fixed, *moving), for each displacement of the moving maps."""
+    """Return the mean over patches and channels of term(*fixed, *moving), for each displacement of the moving maps."""
     dtype = fixed[0].dtype
     extents = [_extent(p, size) for size in fixed[0].shape[2:]]
     unmoved = [_unmoved(p, _padded(p, wide(x)), extents) for x in fixed]
@@ -93,8 +93,8 @@ def _compare(p: ops.CorrelationParams, fixed: list[Array], moving: list[Array], 
 
 
 def _spread_patches(p: ops.CorrelationParams, ograd: Array, channels: int) -> Array:
-    """The gradient that each element of a patch receives: (rows of displacements, columns of displacements, n, 1, h'',
-    w'')."""
+    """Return the gradient that each element of a patch receives: (rows of displacements, columns of displacements, n,
+    1, h'', w'')."""
     n = ograd.shape[0]
     margin = p.kernel_size - 1
     apart = (margin, margin, p.stride1 - 1)
@@ -106,7 +106,7 @@ def _spread_patches(p: ops.CorrelationParams, ograd: Array, channels: int) -> Ar
 
 
 def _patch_sums(p: ops.CorrelationParams, x: Array, stride: int) -> Array:
-    """Sums over patches (…, h, w); over large ones along one axis after the other."""
+    """Return sums over patches (…, h, w); over large ones along one axis after the other."""
     k, zero = p.kernel_size, np.zeros((), x.dtype)
     for kernel in [(k, k)] if k <= _SLICED else [(1, k), (k, 1)]:
         strides = [stride if size == k else 1 for size in kernel]

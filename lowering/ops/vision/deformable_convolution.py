@@ -16,8 +16,8 @@ _BORDERS = {"last": Border(0, 0, closed=False), "zero": Border(-1, 0, closed=Fal
 
 
 def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple[Array, Taps, Taps]:
-    """The places that windows read in data (n, c, h, w): numbers of maps, and taps in y and in x (n, groups, window,
-    h', w')."""
+    """Return the places that windows read in data (n, c, h, w): numbers of maps, and taps in y and in x (n, groups,
+    window, h', w')."""
     n, _, *counts = offset.shape
     groups = p.num_deformable_group
     offsets = wide(offset).reshape(n, groups, *p.kernel, 2, *counts)
@@ -38,7 +38,7 @@ def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple
 
 
 def _maps(p: ops.ColumnsParams, data: Array) -> Array:
-    """(n, c, h, w) → one map for each image and group of channels (n · groups, h, w, c / groups)."""
+    """Map (n, c, h, w) → one map for each image and group of channels (n · groups, h, w, c / groups)."""
     n, c, h, w = data.shape
     groups = p.num_deformable_group
     return data.reshape(n * groups, c // groups, h, w).transpose(0, 2, 3, 1)
@@ -63,7 +63,7 @@ def _data_gradient(p: ops.ColumnsParams, columns: Array, offset: Array, data: Ar
 
 
 def _multiply(p: ops.AnyParams, read: Array, weight: Array, bias: Array | None) -> Array:
-    """Columns (n, c · window, h', w') times the weight of each group, plus the bias."""
+    """Return columns (n, c · window, h', w') times the weight of each group, plus the bias."""
     n, rows, *counts = read.shape
     groups = p.num_group
     by_group = read.reshape(n, groups, rows // groups, -1)

@@ -23,13 +23,13 @@ _BORDER = Border(-0.5, -0.5, right_slope=False)
 
 
 def _part_of_bin(p: ops.DeformablePSROIPoolingParams) -> np.ndarray:
-    """The number of the offset, in an axis, that moves each bin; computed in float32, as MXNet does."""
+    """Return the number of the offset, in an axis, that moves each bin; computed in float32, as MXNet does."""
     bins = np.arange(p.pooled_size, dtype=np.float32) / np.float32(p.pooled_size)
     return np.floor(bins * np.float32(p.parts)).astype(np.int32)
 
 
 def _offsets(p: ops.DeformablePSROIPoolingParams, trans: Array, axis: int) -> Array:
-    """The offsets of bins in y (0) or x (1): (r, classes, p, p)."""
+    """Return the offsets of bins in y (0) or x (1): (r, classes, p, p)."""
     parts = _part_of_bin(p)
     apart = trans.reshape(trans.shape[0], -1, 2, p.parts, p.parts)
     return apart[:, :, 1 - axis][:, :, parts[:, None], parts[None, :]]
@@ -37,7 +37,7 @@ def _offsets(p: ops.DeformablePSROIPoolingParams, trans: Array, axis: int) -> Ar
 
 @dataclass(frozen=True)
 class _Bins:
-    """Places of the bins of regions, and the maps that they read: arrays of (r, classes, p, p)."""
+    """Holds places of the bins of regions, and the maps that they read: arrays of (r, classes, p, p)."""
 
     p: ops.DeformablePSROIPoolingParams
     order: tuple[int, ...]
@@ -49,7 +49,7 @@ class _Bins:
     factor: Array
 
     def taps_of(self, number: Array) -> tuple[Taps, Taps]:
-        """The taps of the sample of a number in all bins."""
+        """Return the taps of the sample of a number in all bins."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
         all_taps: list[Taps] = []
         for axis in range(2):
@@ -58,7 +58,7 @@ class _Bins:
         return all_taps[0], all_taps[1]
 
     def inside(self, number: Array) -> Array:
-        """Whether the sample of a number is inside the map."""
+        """Return whether the sample of a number is inside the map."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
         kept = self.exists
         for axis in range(2):
@@ -68,18 +68,18 @@ class _Bins:
 
     @property
     def numbers(self) -> Array:
-        """The numbers of the samples of a bin."""
+        """Return the numbers of the samples of a bin."""
         return lax.iota(jnp.int32, self.p.sample_per_part**2)
 
     @property
     def count(self) -> Array:
-        """The number of samples of each bin that are inside the map, in the dtype of coordinates."""
+        """Return the number of samples of each bin that are inside the map, in the dtype of coordinates."""
         inside = jax.vmap(self.inside)(self.numbers)
         return jnp.sum(inside, 0, dtype=self.steps[0].dtype)
 
     @property
     def share(self) -> Array:
-        """The weight of a sample in its bin: (r, classes, p, p, 1)."""
+        """Return the weight of a sample in its bin: (r, classes, p, p, 1)."""
         count = self.count
         return jnp.where(count > 0, self.factor / jnp.maximum(count, 1), 0)[..., None]
 
@@ -120,14 +120,14 @@ def _channels(p: ops.DeformablePSROIPoolingParams) -> int:
 
 
 def _maps(p: ops.DeformablePSROIPoolingParams, data: Array, classes: int) -> Array:
-    """(n, output_dim · groups², h, w) → (classes · groups² · n, h, w, output_dim / classes)."""
+    """Map (n, output_dim · groups², h, w) → (classes · groups² · n, h, w, output_dim / classes)."""
     n, _, h, w = data.shape
     apart = data[:, : _channels(p)].reshape(n, classes, -1, p.group_size, p.group_size, h, w)
     return apart.transpose(1, 3, 4, 0, 5, 6, 2).reshape(-1, h, w, p.output_dim // classes)
 
 
 def _from_maps(p: ops.DeformablePSROIPoolingParams, maps: Array, shape: tuple[int, ...], classes: int) -> Array:
-    """The inverse of `_maps`, with zeros for channels that no bin reads."""
+    """Return the inverse of `_maps`, with zeros for channels that no bin reads."""
     n, c, h, w = shape
     apart = maps.reshape(classes, p.group_size, p.group_size, n, h, w, -1).transpose(3, 0, 6, 1, 2, 4, 5)
     return jnp.pad(apart.reshape(n, -1, h, w), [(0, 0), (0, c - _channels(p)), (0, 0), (0, 0)])
@@ -150,7 +150,7 @@ def _pooled(
 
 
 def _by_channel(values: Array) -> Array:
-    """(r, classes, p, p, channels of a class) → (r, output_dim, p, p)."""
+    """Map (r, classes, p, p, channels of a class) → (r, output_dim, p, p)."""
     r, _, p, q, _ = values.shape
     return values.transpose(0, 1, 4, 2, 3).reshape(r, -1, p, q)
 

@@ -31,7 +31,7 @@ def _multi_box_prior(p: ops.MultiBoxPriorParams, data: Array) -> Array:
 
 
 def _overlap(a: Sides, b: Sides) -> Array:
-    """Intersection over union of boxes given by their sides; 0 where the union is empty."""
+    """Return intersection over union of boxes given by their sides; 0 where the union is empty."""
     shared = shared_area(a, b)
     union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
     return jnp.where(union == 0, 0, shared / jnp.where(union == 0, 1, union))
@@ -44,7 +44,7 @@ _LEAST_OVERLAP = np.float32(1e-6)
 
 
 def _hardest(p: ops.MultiBoxTargetParams, cls_pred: Array, is_positive: Array, overlap: Array) -> Array:
-    """The anchors mined as negative: those that look least like background."""
+    """Return the anchors mined as negative: those that look least like background."""
     candidates = ~is_positive & (overlap < np.float32(p.negative_mining_thresh))
     count = jnp.sum(is_positive, dtype=np.int32)
     wanted = (count * np.float32(p.negative_mining_ratio)).astype(np.int32)
@@ -57,7 +57,7 @@ def _hardest(p: ops.MultiBoxTargetParams, cls_pred: Array, is_positive: Array, o
 def _image_targets(
     p: ops.MultiBoxTargetParams, anchors: Array, label: Array, cls_pred: Array
 ) -> tuple[Array, Array, Array]:
-    """One image: anchors (a, 4), label (g, 5), cls_pred (c, a) → targets (a, 4), mask (a, 4), classes (a,)."""
+    """Give for one image: anchors (a, 4), label (g, 5), cls_pred (c, a) → targets (a, 4), mask (a, 4), classes (a,)."""
     is_object = jnp.cumsum(label[:, 0] == -1) == 0
     overlaps = jnp.where(is_object, _overlap(sides(anchors[:, None]), sides(label[:, 1:5])), -1)
     paired, _ = greedy_pairs(overlaps, _LEAST_OVERLAP)
@@ -93,7 +93,7 @@ def _multi_box_target(
 
 
 def _decoded(p: ops.MultiBoxDetectionParams, loc_pred: Array, anchors: Array) -> Array:
-    """Predicted boxes (a, 4) as corners."""
+    """Return predicted boxes (a, 4) as corners."""
     anchor, unit = centres(anchors)
     moved = loc_pred.reshape(-1, 4) * np.asarray(p.variances, loc_pred.dtype)
     centre, half = moved[:, :2] * unit + anchor, jnp.exp(moved[:, 2:]) * unit / 2
@@ -102,7 +102,7 @@ def _decoded(p: ops.MultiBoxDetectionParams, loc_pred: Array, anchors: Array) ->
 
 
 def _image_detections(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred: Array, anchors: Array) -> Array:
-    """One image: cls_prob (c, a), loc_pred (4a,), anchors (a, 4) → (a, 6)."""
+    """Return for one image: cls_prob (c, a), loc_pred (4a,), anchors (a, 4) → (a, 6)."""
     n = anchors.shape[0]
     objects = cls_prob[1:]
     if objects.shape[0] == 0:

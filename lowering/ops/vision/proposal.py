@@ -14,14 +14,14 @@ from symjax_nnvm.ops.vision import proposal as ops
 
 
 def _anchors(p: ops.ProposalParams, h: int, w: int, dtype: np.dtype) -> Array:
-    """(h, w, k, 4): the anchors of every place."""
+    """Return (h, w, k, 4): the anchors of every place."""
     x, y = (jnp.arange(size, dtype=dtype) * p.feature_stride for size in (w, h))
     shift = jnp.stack(jnp.broadcast_arrays(x[None], y[:, None]), -1)
     return jnp.tile(shift, 2)[:, :, None] + ops.base_anchors(p).astype(dtype)
 
 
 def _predicted(p: ops.ProposalParams, anchors: Array, deltas: Array) -> Array:
-    """Boxes (…, 4) in pixels. A box of corners a and b is b - a + 1 wide: both are pixels of it."""
+    """Return boxes (…, 4) in pixels. A box of corners a and b is b - a + 1 wide: both are pixels of it."""
     if p.iou_loss:
         return anchors + deltas
     size = anchors[..., 2:] - anchors[..., :2] + 1
@@ -31,7 +31,7 @@ def _predicted(p: ops.ProposalParams, anchors: Array, deltas: Array) -> Array:
 
 
 def _candidates(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_info: Array) -> tuple[Array, Array]:
-    """Boxes (h·w·k, 4) inside the image, and scores (h·w·k,), of cls_prob (2k, h, w), deltas (4k, h, w)."""
+    """Return boxes (h·w·k, 4) inside the image, and scores (h·w·k,), of cls_prob (2k, h, w), deltas (4k, h, w)."""
     channels, h, w = cls_prob.shape
     k = channels // 2
     scores = jnp.moveaxis(cls_prob[k:], 0, -1)
@@ -50,7 +50,7 @@ def _candidates(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_info: 
 
 
 def _image_proposals(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_info: Array) -> tuple[Array, Array]:
-    """The proposals (post, 4) of one image and their scores (post, 1)."""
+    """Return the proposals (post, 4) of one image and their scores (post, 1)."""
     boxes, scores = _candidates(p, cls_prob, deltas, im_info)
     everything = jnp.ones(scores.shape, bool)
     order = descending(scores, everything, p.rpn_pre_nms_top_n if p.rpn_pre_nms_top_n > 0 else None)

@@ -40,7 +40,7 @@ def images(rois: Array, count: int) -> tuple[Array, Array]:
 
 
 def _of_images(rows: Array, rois: Array, count: int) -> Array:
-    """Weights of rows (r, p, h) as weights of the rows of all images (r, p, n, h): 0 but for the region's own."""
+    """Give weights of rows (r, p, h) as weights of the rows of all images (r, p, n, h): 0 but for the region's own."""
     number = rois[:, 0].astype(jnp.int32)
     of_image = (number[:, None] == lax.iota(jnp.int32, count)).astype(rows.dtype)
     return rows[:, :, None, :] * of_image[:, None, :, None]
@@ -52,7 +52,7 @@ def _product(equation: str, a: Array, b: Array) -> Array:
 
 
 def _in_turn(regions: tuple[Array, ...], size: int) -> tuple[tuple[Array, ...], int]:
-    """The arrays' regions in chunks (turns, regions, …), filled up with zeros; and the number of regions in one.
+    """Return the arrays' regions in chunks (turns, regions, …), filled up with zeros; and the number of regions in one.
 
     size: elements of the intermediate array for one region. Where one of these is open all regions are one chunk.
     """

@@ -85,7 +85,7 @@ def along_axes(
 
 
 def _cost(shape: tuple[int, ...], steps: list[tuple[int, Matrix]]) -> int:
-    """Multiplications of one image channel by dense matrices."""
+    """Return multiplications of one image channel by dense matrices."""
     sizes = {2: shape[2], 3: shape[3]}
     total = 0
     for axis, matrix in steps:
@@ -118,7 +118,7 @@ def _interpolation(new: int, size: int, *, align_corners: bool) -> Matrix:
 
 
 def _interpolated(x: Array, axis: int, new: int, *, align_corners: bool) -> Array:
-    """The product of `_interpolation` and x along an axis of open size. Places are exact: fractions of whole
+    """Return the product of `_interpolation` and x along an axis of open size. Places are exact: fractions of whole
     numbers."""
     size = jnp.asarray(x.shape[axis], np.int32)
     number, count = lax.iota(np.int32, new), jnp.asarray(new, np.int32)
@@ -165,7 +165,7 @@ def _means(new: int, size: int) -> Matrix:
 
 
 def _averaged(x: Array, axis: int, new: int) -> Array:
-    """The product of `_means` and x along an axis of open size."""
+    """Return the product of `_means` and x along an axis of open size."""
     size, number = jnp.asarray(x.shape[axis], np.int32), lax.iota(np.int32, new)
     begin, end = number * size // new, -(-(number + 1) * size // new)
     place = lax.iota(np.int32, x.shape[axis])

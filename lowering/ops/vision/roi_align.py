@@ -30,7 +30,7 @@ then 6/7 of an element apart or more."""
 
 
 def _axis(p: ops.ROIAlignParams, rois: Array, axis: int) -> tuple[Array, Array, Array]:
-    """(start, size of a bin, number of samples in a bin) of each region along y (0) or x (1)."""
+    """Return (start, size of a bin, number of samples in a bin) of each region along y (0) or x (1)."""
     middle = 0.5 if p.aligned else 0.0
     start = rois[:, 2 - axis] * p.spatial_scale - middle
     length = rois[:, 4 - axis] * p.spatial_scale - middle - start
@@ -42,7 +42,7 @@ def _axis(p: ops.ROIAlignParams, rois: Array, axis: int) -> tuple[Array, Array, 
 
 
 def _coordinates(start: Array, size: Array, count: Array, bins: int, number: Array) -> Array:
-    """Coordinates of the samples of a number in each bin: (r, bins, …) for numbers (r or 1, bins or 1, …)."""
+    """Return coordinates of the samples of a number in each bin: (r, bins, …) for numbers (r or 1, bins or 1, …)."""
     shape = (-1, *[1] * (number.ndim - 1))
     start, size, count = (x.reshape(shape) for x in (start, size, count))
     bin_ = np.arange(bins).reshape(1, -1, *[1] * (number.ndim - 2)).astype(size.dtype)
@@ -50,7 +50,7 @@ def _coordinates(start: Array, size: Array, count: Array, bins: int, number: Arr
 
 
 def _weights(p: ops.ROIAlignParams, rois: Array, axis: int, size: int) -> Array:
-    """The weight of each element of an axis in the mean of each bin (r, bins, size), for any number of samples."""
+    """Give the weight of each element of an axis in the mean of each bin (r, bins, size), for any number of samples."""
     start, length, count = _axis(p, rois, axis)
     count = jnp.maximum(count, 1)
     bins = p.pooled_size[axis]
@@ -70,7 +70,7 @@ def _weights(p: ops.ROIAlignParams, rois: Array, axis: int, size: int) -> Array:
 
 
 def _maps(p: ops.ROIAlignParams, data: Array) -> Array:
-    """Data, with the axes of bins apart if they have maps of their own: (n, c, p, q, h, w)."""
+    """Return data, with the axes of bins apart if they have maps of their own: (n, c, p, q, h, w)."""
     if not p.position_sensitive:
         return data
     n, c, h, w = data.shape
@@ -79,7 +79,7 @@ def _maps(p: ops.ROIAlignParams, data: Array) -> Array:
 
 
 def _channels_last(p: ops.ROIAlignParams, data: Array) -> Array:
-    """Maps (maps, h, w, c): an image each, or in order p, q, n if bins have maps of their own."""
+    """Return maps (maps, h, w, c): an image each, or in order p, q, n if bins have maps of their own."""
     maps = _maps(p, data)
     if p.position_sensitive:
         maps = maps.transpose(2, 3, 0, 4, 5, 1)
@@ -88,14 +88,14 @@ def _channels_last(p: ops.ROIAlignParams, data: Array) -> Array:
 
 
 def _from_channels_last(p: ops.ROIAlignParams, maps: Array, shape: tuple[int, ...]) -> Array:
-    """The inverse of `_channels_last`."""
+    """Return the inverse of `_channels_last`."""
     if not p.position_sensitive:
         return maps.transpose(0, 3, 1, 2)
     return maps.reshape(*p.pooled_size, shape[0], *maps.shape[1:]).transpose(2, 5, 0, 1, 3, 4).reshape(shape)
 
 
 def _map_numbers(p: ops.ROIAlignParams, number: Array, count: int) -> Array:
-    """The number of the map of each bin: (r, p or 1, q or 1)."""
+    """Return the number of the map of each bin: (r, p or 1, q or 1)."""
     number = number[:, None, None]
     if not p.position_sensitive:
         return number
@@ -106,7 +106,7 @@ def _map_numbers(p: ops.ROIAlignParams, number: Array, count: int) -> Array:
 def _upright_samples(
     p: ops.ROIAlignParams, rois: Array, sizes: tuple[int, ...]
 ) -> Callable[[Array], tuple[Taps, Taps]]:
-    """Number of a sample → its taps in all bins: (r, p, 1) and (r, 1, q)."""
+    """Return a function: number of a sample → its taps in all bins: (r, p, 1) and (r, 1, q)."""
     axes = [_axis(p, rois, axis) for axis in range(2)]
 
     def taps_of(number: Array) -> tuple[Taps, Taps]:
@@ -128,7 +128,7 @@ def _mean_of_samples(
     at: Callable[[Array], tuple[Taps, Taps]],
     shape: tuple[int, ...],
 ) -> Array:
-    """The mean of `count` samples in each bin: (r, p, q, c)."""
+    """Return the mean of `count` samples in each bin: (r, p, q, c)."""
     weight = exists[:, None, None, None].astype(maps.dtype) / count
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
@@ -141,7 +141,7 @@ def _mean_of_samples(
 def _spread_samples(
     values: Array, maps: Array, numbers: Array, exists: Array, count: int, at: Callable[[Array], tuple[Taps, Taps]]
 ) -> Array:
-    """The transpose of `_mean_of_samples`: maps with values (r, p, q, c) added where they were sampled."""
+    """Return the transpose of `_mean_of_samples`: maps with values (r, p, q, c) added where they were sampled."""
     values = values * (exists[:, None, None, None].astype(values.dtype) / count)
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
@@ -185,7 +185,7 @@ def _backward_roi_align(p: ops.ROIAlignParams, ograd: Array, data: Array, rois: 
 
 
 class _Rotated:
-    """The samples of rotated regions: how many each region has in a bin, and where."""
+    """Holds the samples of rotated regions: how many each region has in a bin, and where."""
 
     def __init__(self, p: ops.RROIAlignParams, rois: Array, sizes: tuple[int, ...]) -> None:
         scale = p.spatial_scale
@@ -201,11 +201,11 @@ class _Rotated:
 
     @property
     def count(self) -> Array:
-        """The number of samples in a bin of each region."""
+        """Return the number of samples in a bin of each region."""
         return (self.counts[0] * self.counts[1]).astype(jnp.int32)
 
     def taps_of(self, number: Array) -> tuple[Taps, Taps]:
-        """The taps of the sample of a number in all bins: (r, p, q)."""
+        """Return the taps of the sample of a number in all bins: (r, p, q)."""
         across = self.counts[1].astype(jnp.int32)
         numbers = (number // across, number % across)
         y, x = (
@@ -219,7 +219,7 @@ class _Rotated:
         return taps(turned_y, self.sizes[0], _BORDER), taps(turned_x, self.sizes[1], _BORDER)
 
     def share(self, number: Array, exists: Array) -> Array:
-        """The weight of the sample of a number in the mean of each region's bins: (r, 1, 1, 1)."""
+        """Return the weight of the sample of a number in the mean of each region's bins: (r, 1, 1, 1)."""
         dtype = self.bins[0].dtype
         kept = (number < self.count) & exists
         return jnp.where(kept, 1 / self.count.astype(dtype), jnp.zeros((), dtype))[:, None, None, None]

@@ -21,14 +21,14 @@ from symjax_nnvm.ops.vision import roi_pooling as ops
 
 
 class _Spans(NamedTuple):
-    """The elements of an axis in each bin of each region: [begin, end), of shape (r, bins)."""
+    """Holds the elements of an axis in each bin of each region: [begin, end), of shape (r, bins)."""
 
     begin: Array
     end: Array
 
 
 def _spans(start: Array, length: Array, bins: int, size: int, scaled: bool) -> _Spans:
-    """Bins of regions that start somewhere and are so long, cut to whole elements of an axis of a size.
+    """Return bins of regions that start somewhere and are so long, cut to whole elements of an axis of a size.
 
     scaled: round with the start, which is not an integer; else bins are rounded within the region.
     """
@@ -46,7 +46,7 @@ def _spans(start: Array, length: Array, bins: int, size: int, scaled: bool) -> _
 
 
 def _rectangles(p: ops.ROIPoolingParams, rois: Array, sizes: tuple[int, ...]) -> tuple[_Spans, _Spans]:
-    """The rows (r, p) and columns (r, q) of bins."""
+    """Return the rows (r, p) and columns (r, q) of bins."""
     corners = rounded(rois[:, 1:5] * p.spatial_scale)
     spans: list[_Spans] = []
     for axis in range(2):
@@ -56,13 +56,13 @@ def _rectangles(p: ops.ROIPoolingParams, rois: Array, sizes: tuple[int, ...]) ->
 
 
 def _greater(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """(value, number) of the greater values, of equal ones that with the lower number."""
+    """Return (value, number) of the greater values, of equal ones that with the lower number."""
     second = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
     return jnp.where(second, b[0], a[0]), jnp.where(second, b[1], a[1])
 
 
 def _tables(maps: Array) -> tuple[Array, Array]:
-    """Rows of channels: values and numbers of maxima, over (level of y, level of x, n, h, w).
+    """Return rows of channels: values and numbers of maxima, over (level of y, level of x, n, h, w).
 
     Level l of an axis holds the maximum of the 2^l elements from each on; where the axis has no so many, nothing that
     is read.
@@ -118,7 +118,7 @@ def _roi_pooling(p: ops.ROIPoolingParams, data: Array, rois: Array) -> tuple[Arr
 
 
 def _whole(span: _Spans, size: int) -> _Spans:
-    """The spans, with an element in each."""
+    """Return the spans, with an element in each."""
     begin = jnp.minimum(span.begin, size - 1)
     return _Spans(begin, jnp.maximum(span.end, begin + 1))
 
@@ -128,7 +128,7 @@ def _read(rows: Array, at: Array) -> Array:
 
 
 def _places(rois: Array, numbers: Array, shape: tuple[int, ...]) -> tuple[tuple[Array, Array, Array], Array]:
-    """(image, channel and element of each bin; whether it has any)."""
+    """Return (image, channel and element of each bin; whether it has any)."""
     image, _ = images(wide(rois), shape[0])
     channel = np.arange(shape[1], dtype=np.int32).reshape(1, -1, 1, 1)
     return (image[:, None, None, None], jnp.asarray(channel), jnp.maximum(numbers, 0)), numbers >= 0
@@ -156,7 +156,7 @@ def _pick(p: ops.ROIPoolingParams, data: Array, maxidx: Array, rois: Array) -> A
 
 
 def _means(p: ops.PSROIPoolingParams, rois: Array, sizes: tuple[int, ...]) -> list[Array]:
-    """The weights of rows (r, p, h) and of columns (r, p, w) in the means of bins."""
+    """Return the weights of rows (r, p, h) and of columns (r, p, w) in the means of bins."""
     corners = rounded(rois[:, 1:5])
     means: list[Array] = []
     for axis, size in enumerate(sizes):
@@ -171,7 +171,7 @@ def _means(p: ops.PSROIPoolingParams, rois: Array, sizes: tuple[int, ...]) -> li
 
 
 def _group_maps(p: ops.PSROIPoolingParams, data: Array) -> Array:
-    """(n, output_dim · groups², h, w) → (n, output_dim, groups, groups, h, w)."""
+    """Map (n, output_dim · groups², h, w) → (n, output_dim, groups, groups, h, w)."""
     n, _, h, w = data.shape
     return data[:, : p.output_dim * p.groups**2].reshape(n, p.output_dim, p.groups, p.groups, h, w)
 

@@ -67,7 +67,7 @@ def taps(coordinate: Array, size: int, border: Border, order: int = 0) -> Taps:
 
 
 def _corners(shape: tuple[int, ...], batch: Array, y: Taps, x: Taps) -> Iterator[tuple[Array, Array]]:
-    """(row, weight) of each of the four elements around the samples, rows counted over (batch, height, width)."""
+    """Yield (row, weight) of each of the four elements around the samples, rows counted over (batch, height, width)."""
     _, height, width, _ = shape
     for i, j in itertools.product(range(2), repeat=2):
         row = (batch * height + y.places[i]) * width + x.places[j]

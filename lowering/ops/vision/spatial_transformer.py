@@ -17,7 +17,7 @@ from symjax_nnvm.ops.vision import spatial_transformer as ops
 
 
 def _affine(matrices: Array, shape: tuple[int, ...]) -> Array:
-    """Matrices (n, 6) times the target's positions: (n, 2, h, w)."""
+    """Return matrices (n, 6) times the target's positions: (n, 2, h, w)."""
     h, w = shape
     points = ops.target_points(shape).astype(matrices.dtype).reshape(3, h, w)
     m = matrices.reshape(-1, 2, 3, 1, 1)
@@ -26,7 +26,7 @@ def _affine(matrices: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _half_sizes(h: int, w: int, dtype: np.dtype) -> Array:
-    """Half the distance from the first to the last column and row, in pixels: (2, 1, 1). Sizes may be open."""
+    """Return half the distance from the first to the last column and row, in pixels: (2, 1, 1). Sizes may be open."""
     distances = jnp.stack([jnp.asarray(size - 1, jnp.promote_types(dtype, jnp.float32)) for size in (w, h)])
     return (distances / 2).astype(dtype).reshape(2, 1, 1)
 
@@ -56,7 +56,7 @@ def _backward_grid_generator(p: ops.GridGeneratorParams, ograd: Array) -> Array:
 
 
 def _neighbours(position: Array, size: int, slope: bool) -> Iterator[tuple[Array, Array, Array]]:
-    """Along one axis: (index, whether it is inside, weight) of the elements before and after each position.
+    """Yield along one axis: (index, whether it is inside, weight) of the elements before and after each position.
 
     slope: weights of the derivative with respect to the position.
     """
@@ -72,7 +72,7 @@ def _neighbours(position: Array, size: int, slope: bool) -> Iterator[tuple[Array
 
 
 def _corners(grid: Array, shape: tuple[int, ...], p: ops.SlopeParams) -> Iterator[tuple[Array, Array, Array]]:
-    """The four elements around each position: (number in the flattened h × w, whether it is inside, weight)."""
+    """Yield the four elements around each position: (number in the flattened h × w, whether it is inside, weight)."""
     _, _, h, w = shape
     positions = wide(grid).reshape(grid.shape[0], 2, -1)
     columns = list(_neighbours(positions[:, 0], w, p.dx))
@@ -82,7 +82,7 @@ def _corners(grid: Array, shape: tuple[int, ...], p: ops.SlopeParams) -> Iterato
 
 
 def _sample(data: Array, grid: Array, p: ops.SlopeParams) -> Array:
-    """data (n, c, h, w), grid (n, 2, y, x) → (n, c, y, x)."""
+    """Map data (n, c, h, w), grid (n, 2, y, x) → (n, c, y, x)."""
     n, c, h, w = data.shape
     flat = data.reshape(n, c, h * w)
     total: Array | None = None

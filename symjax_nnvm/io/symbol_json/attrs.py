@@ -80,7 +80,7 @@ ATTR_TYPES: dict[str, Callable[[Any], Any]] = {
 
 
 def attr_from_json(key: str, type_name: object, value: Any) -> Any:
-    """The Python value of a graph attribute stored as `[type_name, value]`.
+    """Return the Python value of a graph attribute stored as `[type_name, value]`.
 
     Shapes become a `ShapeList`; dtypes stay the codes they are. Raises JSONFormatError for an unknown type and for a
     value that is not of the type.
@@ -101,7 +101,7 @@ def attr_from_json(key: str, type_name: object, value: Any) -> Any:
 
 
 def attr_to_json(key: str, value: Any) -> tuple[str, Any]:
-    """(type name, JSON value) of a graph attribute. Raises JSONFormatError for a value that JSON cannot hold.
+    """Return (type name, JSON value) of a graph attribute. Raises JSONFormatError for a value that JSON cannot hold.
 
     Integers are written as `int`, also those that were read as `size_t`.
     """

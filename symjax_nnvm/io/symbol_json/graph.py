@@ -27,7 +27,7 @@ _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\
 
 
 def save_json(graph: Graph) -> str:
-    """The graph, its attributes included, as JSON text. `load_json` reads it back.
+    """Return the graph, its attributes included, as JSON text. `load_json` reads it back.
 
     Raises JSONFormatError when a graph attribute, a name or a node attribute cannot be written.
     """
@@ -37,13 +37,13 @@ def save_json(graph: Graph) -> str:
 
 @register_pass("SaveJSON", provides=("json",))
 def _save_json_pass(graph: Graph) -> Graph:
-    """An empty graph whose attribute `json` is the text of the given one."""
+    """Return an empty graph whose attribute `json` is the text of the given one."""
     return graph.derive((), {"json": save_json(graph)})
 
 
 @register_pass("LoadJSON", requires=("json",), change_graph=True)
 def _load_json_pass(graph: Graph) -> Graph:
-    """The graph that attribute `json` describes; with `load_json_no_parse`, operators' parameters stay unparsed."""
+    """Return the graph that attribute `json` describes; with `load_json_no_parse`, parameters stay unparsed."""
     loaded = load_json(graph.attrs["json"], parse=not graph.attrs.get("load_json_no_parse", False))
     return graph.derive(loaded.outputs, loaded.attrs)
 
@@ -53,7 +53,7 @@ def _load_json_pass(graph: Graph) -> Graph:
 
 
 def _block(brackets: str, items: Sequence[str], depth: int, multiline: bool, inside_multiline: bool = True) -> str:
-    """Items between brackets, on one line or one line each."""
+    """Return items between brackets, on one line or one line each."""
     if not items:
         return brackets
     if not multiline:
@@ -77,7 +77,7 @@ def _quote(text: str) -> str:
 
 
 def _graph_text(index: IndexedGraph, attrs: dict[str, tuple[str, Any]], depth: int) -> str:
-    """A graph object inside `depth` containers."""
+    """Return a graph object inside `depth` containers."""
     fields = [
         f'"nodes": {_block("[]", [_node_text(inode, depth + 3) for inode in index.nodes], depth + 2, True)}',
         f'"arg_nodes": {_numbers(index.input_nodes, depth + 2)}',
@@ -93,7 +93,7 @@ def _graph_text(index: IndexedGraph, attrs: dict[str, tuple[str, Any]], depth: i
 
 
 def _row_ptr(index: IndexedGraph, attrs: dict[str, tuple[str, Any]]) -> Sequence[int]:
-    """Running totals of the nodes' outputs: MXNet's counts, or ours where a graph attribute is a list by them."""
+    """Give running totals of the nodes' outputs: MXNet's counts, or ours where a graph attribute is a list by them."""
     if any(type_name.startswith("list") for type_name, _ in attrs.values()):
         return index.entry_rptr
     counts = [end - begin for begin, end in pairwise(index.entry_rptr)]
@@ -105,7 +105,7 @@ def _row_ptr(index: IndexedGraph, attrs: dict[str, tuple[str, Any]]) -> Sequence
 
 
 def _attr_text(type_name: str, value: Any, depth: int) -> str:
-    """The value of a graph attribute; it stands in a pair, which is always on one line."""
+    """Return the value of a graph attribute; it stands in a pair, which is always on one line."""
     match type_name:
         case "str":
             return _quote(value)
@@ -122,7 +122,7 @@ def _attr_text(type_name: str, value: Any, depth: int) -> str:
 
 
 def _node_text(inode: IndexedNode, depth: int) -> str:
-    """A node object; `depth` counts it."""
+    """Return a node object; `depth` counts it."""
     attrs = inode.source.attrs
     pad = "\n" + "  " * depth
     op = "null" if attrs.op is None else TFileName.get(attrs.op, attrs.op.name)

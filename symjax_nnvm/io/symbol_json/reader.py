@@ -45,7 +45,7 @@ _SHOWN = 10  # names in one message
 
 
 def load_json(text: str, *, parse: bool = True, report: Report | None = None) -> Graph:
-    """The graph that a JSON text describes, its graph attributes included.
+    """Return the graph that a JSON text describes, its graph attributes included.
 
     parse: run the operators' parameter parsers and check each node against its operator. Without it (for files that
     must be upgraded first) `check_nodes` has to be called later; subgraphs are parsed in any case. report: is told of
@@ -97,7 +97,7 @@ def _where(i: int, name: Any, graph: str) -> str:
 
 
 class _Reader:
-    """One reading: operators looked up once per name, and the names that are not registered."""
+    """Represents one reading: operators looked up once per name, and the names that are not registered."""
 
     def __init__(self, report: Report | None = None):
         self._report = report
@@ -119,7 +119,7 @@ class _Reader:
                 tell(self._report, node, problem, got=got, fix=_way_out(op) if self._report is None else None)
 
     def read_graph(self, document: Any, where: str, depth: int) -> tuple[list[Node], list[NodeEntry]]:
-        """The nodes of a graph object, linked, and its heads."""
+        """Return the nodes of a graph object, linked, and its heads."""
         _check_fields(document, _GRAPH_FIELDS, _REQUIRED_GRAPH_FIELDS, where)
         items = document["nodes"]
         if type(items) is not list:
@@ -142,7 +142,7 @@ class _Reader:
         return nodes, heads
 
     def read_graph_attrs(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The graph attributes of a graph object."""
+        """Return the graph attributes of a graph object."""
         attrs = document.get("attrs", {})
         if type(attrs) is not dict:
             _refuse("attrs", "the graph", "an object", attrs)
@@ -230,7 +230,7 @@ def _link(i: int, nodes: list[Node], edges: tuple[Any, ...], graph: str) -> bool
 def _read_entries(
     value: Any, nodes: list[Node], number: int, field: str, graph: str, user: Node | None = None
 ) -> tuple[list[NodeEntry], bool]:
-    """Entries `[node, output]` or `[node, output, version]`, and whether one is of a node `number` or a later one."""
+    """Return entries `[node, output]` or `[node, output, version]`, and whether one is of node `number` or a later."""
     entries: list[NodeEntry] = []
     forward = False
     if type(value) is not list:

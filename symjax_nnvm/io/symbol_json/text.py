@@ -16,7 +16,7 @@ _FEW_CONTAINERS = 1 << 18
 
 
 def decode(text: object) -> Any:
-    """The JSON value of a text, duplicate keys refused."""
+    """Return the JSON value of a text, duplicate keys refused."""
     if not isinstance(text, str):
         raise JSONFormatError("Graph JSON must be text", got=type(text).__name__)
     _refuse_bulk(text)

@@ -10,14 +10,14 @@ from symjax_nnvm.ir.types import Shape, format_shape
 
 
 def normal_axis(axis: int, ndim: int, param: str = "axis") -> int:
-    """The axis counted from the front. Raises ParamError when an array of `ndim` axes has no such axis."""
+    """Return the axis counted from the front. Raises ParamError when an array of `ndim` axes has no such axis."""
     if not -ndim <= axis < ndim:
         raise ParamError("No such axis", param=param, expected=f"{-ndim} ≤ axis < {ndim}", got=axis)
     return axis % ndim
 
 
 def normal_axes(axes: Iterable[int], ndim: int, param: str = "axis") -> tuple[int, ...]:
-    """The axes counted from the front, in the order given. Raises ParamError when two are one axis."""
+    """Return the axes counted from the front, in the order given. Raises ParamError when two are one axis."""
     axes = tuple(axes)
     normal = tuple(normal_axis(axis, ndim, param) for axis in axes)
     if len(set(normal)) != len(normal):
@@ -26,12 +26,12 @@ def normal_axes(axes: Iterable[int], ndim: int, param: str = "axis") -> tuple[in
 
 
 def known(*dims: int | None) -> int | None:
-    """The first dimension that is known."""
+    """Return the first dimension that is known."""
     return next((dim for dim in dims if dim is not None), None)
 
 
 def completed(*shapes: Shape | None) -> Shape | None:
-    """The first shape that is known, its unknown dimensions taken from the others of its rank."""
+    """Return the first shape that is known, its unknown dimensions taken from the others of its rank."""
     merged: Shape | None = None
     for shape in shapes:
         if merged is None:
@@ -42,19 +42,19 @@ def completed(*shapes: Shape | None) -> Shape | None:
 
 
 def without_axis(shape: Shape | None, axis: int) -> Shape | None:
-    """The shape without one axis; None when it is unknown or has no such axis."""
+    """Return the shape without one axis; None when it is unknown or has no such axis."""
     if shape is None or not -len(shape) <= axis < len(shape):
         return None
     return replaced(shape, axis % len(shape))
 
 
 def replaced(shape: Shape, axis: int, *dims: int | None) -> Shape:
-    """The shape with the dimensions `dims` in the place of one axis (none: without the axis)."""
+    """Return the shape with the dimensions `dims` in the place of one axis (none: without the axis)."""
     return (*shape[:axis], *dims, *shape[axis + 1 :])
 
 
 def size_of(dims: Iterable[int | None]) -> int | None:
-    """The product of dimensions; None when one of them is unknown."""
+    """Return the product of dimensions; None when one of them is unknown."""
     dims = tuple(dims)
     return None if None in dims else math.prod(dim for dim in dims if dim is not None)
 

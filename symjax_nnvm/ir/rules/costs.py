@@ -18,14 +18,14 @@ Sizes = Sequence[tuple[int, ...]]
 
 
 class Flops(NamedTuple):
-    """Arithmetic of one call: multiply-adds, and other floating-point operations."""
+    """Holds arithmetic of one call: multiply-adds, and other floating-point operations."""
 
     macs: int = 0
     other: int = 0
 
     @property
     def total(self) -> int:
-        """Floating-point operations: two for each MAC."""
+        """Return floating-point operations: two for each MAC."""
         return 2 * self.macs + self.other
 
 
@@ -45,22 +45,22 @@ ARRANGES: dict[str, Any] = {**MOVES, "same_values": True}
 
 
 def per_output(count: int) -> FlopsRule:
-    """A cost of `number` operations for each element of the first output."""
+    """Return a cost of `number` operations for each element of the first output."""
     return lambda p, ins, outs: Flops(0, count * prod(outs[0]))
 
 
 def per_input(count: int) -> FlopsRule:
-    """A cost of `number` operations for each element of the first input."""
+    """Return a cost of `number` operations for each element of the first input."""
     return lambda p, ins, outs: Flops(0, count * prod(ins[0]))
 
 
 def as_much_as(which: Literal["input", "output"], count: int) -> WorkspaceRule:
-    """A workspace of `number` arrays like the first input or output."""
+    """Return a workspace of `number` arrays like the first input or output."""
     return lambda p, ins, outs: count * prod((ins if which == "input" else outs)[0])
 
 
 def extended(shape: tuple[int, ...], axes: Sequence[int], margins: Sequence[int]) -> int:
-    """Elements of an array whose axes are longer by margins."""
+    """Return the number of elements of an array whose axes are longer by margins."""
     sizes = list(shape)
     for axis, margin in zip(axes, margins, strict=True):
         sizes[axis] += max(margin, 0)

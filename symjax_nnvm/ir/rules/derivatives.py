@@ -35,14 +35,14 @@ _MAX_ORDER = 16
 
 
 class DirectionParams(Params):
-    """The parameters that derivative operators have besides the operator's own."""
+    """Holds the parameters that derivative operators have besides the operator's own."""
 
     order: int = param(0, ge=0, le=_MAX_ORDER, doc="number of directions")
 
 
 @dataclass(frozen=True)
 class Operands:
-    """The operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
+    """Holds the operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
 
     heads: head gradients. smooth: differentiable inputs. fixed: other operands that the outputs depend on (lengths,
     labels, masks), and those that the forward operator kept for its gradient. directions: lists like `smooth`.
@@ -55,7 +55,7 @@ class Operands:
 
     @property
     def all(self) -> list[Any]:
-        """All operands, in the order in which the operators take them."""
+        """Return all operands, in the order in which the operators take them."""
         return [*self.heads, *self.smooth, *self.fixed, *(x for direction in self.directions for x in direction)]
 
 
@@ -65,7 +65,7 @@ Rule = Callable[[Any, Operands], Operands]
 
 @dataclass(frozen=True)
 class Derivatives:
-    """How an operator's derivative operators are called, and the names of their operands by role.
+    """Tells how an operator's derivative operators are called, and the names of their operands by role.
 
     Parameters of the derivative operators are those of the operator and `order`.
     """
@@ -77,7 +77,7 @@ class Derivatives:
     fixed: Names
 
     def names(self, p: Any, *, heads: bool) -> Operands:
-        """The names of a derivative operator's operands; heads: of the backward, which has head gradients."""
+        """Return the names of a derivative operator's operands; heads: of the backward, which has head gradients."""
         return Operands(
             [f"ograd_{name}" for name in self.heads(p)] if heads else [],
             list(self.smooth(p)),
@@ -86,14 +86,14 @@ class Derivatives:
         )
 
     def split(self, p: Any, operands: Sequence[Any], *, heads: bool) -> Operands:
-        """The operands of a derivative operator by role."""
+        """Return the operands of a derivative operator by role."""
         rest = iter(operands)
         names = self.names(p, heads=heads)
         groups = [[next(rest) for _ in group] for group in (names.heads, names.smooth, names.fixed, *names.directions)]
         return Operands(groups[0], groups[1], groups[2], groups[3:])
 
     def gradient(self, node: Node, ograds: Sequence[NodeEntry], fixed: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-        """FGradient of the operator itself, given all head gradients and the entries that the names `fixed` mean."""
+        """Is FGradient of the operator itself, given all head gradients and the entries that the names `fixed` mean."""
         p = node.attrs.parsed
         inputs = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
         smooth = list(self.smooth(p))
@@ -102,7 +102,7 @@ class Derivatives:
         return [grads.get(name) for name in inputs]
 
     def _apply(self, op: str, node: Node, operands: Operands) -> list[NodeEntry]:
-        """The outputs of a derivative operator, with the parameters of a node of the family."""
+        """Return the outputs of a derivative operator, with the parameters of a node of the family."""
         params: dict[str, Any] = {**node.attrs.dict, "order": len(operands.directions)}
         schema = Op.get(op).params
         known = {name: value for name, value in params.items() if schema is not None and name in schema.fields}
@@ -135,7 +135,7 @@ def _without_each(directions: list[list[NodeEntry]]) -> list[list[list[NodeEntry
 
 
 def _first_known(merge: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """The merged knowledge of several values; the first of two that contradict each other, which the pass reports."""
+    """Return the merged knowledge of several values; the first of two in conflict, which the pass reports."""
     known = None
     for value in values:
         try:

@@ -19,7 +19,7 @@ def gradient_entries(
     head_grads: Sequence[NodeEntry],
     zeros_if_unreachable: bool = False,
 ) -> list[NodeEntry]:
-    """The gradients of outputs with respect to entries; zeros of the right shape where none flows.
+    """Return the gradients of outputs with respect to entries; zeros of the right shape where none flows.
 
     zeros_if_unreachable: zeros, not an error, for entries that the outputs do not depend on. Raises GradientError.
     """
@@ -44,7 +44,7 @@ def gradient_entries(
 
 
 def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:
-    """Attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
+    """Is an attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
     if grad.node.op not in (Op.get("_zeros"), Op.get("_zeros_without_dtype")):
         return grad
     return _zeros_of(like)
@@ -55,5 +55,5 @@ def _zeros_of(entry: NodeEntry) -> NodeEntry:
 
 
 def is_zeros(entry: NodeEntry) -> bool:
-    """Whether an entry is what `gradient_entries` gives where no gradient flows."""
+    """Return whether an entry is what `gradient_entries` gives where no gradient flows."""
     return entry.node.op is Op.get("zeros_like")

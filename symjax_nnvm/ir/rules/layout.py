@@ -11,22 +11,22 @@ from typing import Any, Literal, NamedTuple
 
 
 class ChannelsLast(NamedTuple):
-    """The order of the axes of arrays with channels last. ndim: how many axes they have, at least three."""
+    """Represents the order of the axes of arrays with channels last. ndim: how many axes they have, at least three."""
 
     ndim: int
 
     @property
     def forth(self) -> tuple[int, ...]:
-        """`transpose`'s axes, from channels first."""
+        """Return `transpose`'s axes, from channels first."""
         return (0, *range(2, self.ndim), 1)
 
     @property
     def back(self) -> tuple[int, ...]:
-        """`transpose`'s axes, to channels first."""
+        """Return `transpose`'s axes, to channels first."""
         return (0, self.ndim - 1, *range(1, self.ndim - 1))
 
     def axis(self, axis: int) -> int | None:
-        """The new place of an axis; None when there is no such axis."""
+        """Return the new place of an axis; None when there is no such axis."""
         if not -self.ndim <= axis < self.ndim:
             return None
         first = axis % self.ndim
@@ -34,8 +34,8 @@ class ChannelsLast(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """An operator with channels last. params: the parameters that change. inputs, outputs: how many, the first ones,
-    have that order; None: all. The rest keep theirs."""
+    """Represents an operator with channels last. params: the parameters that change. inputs, outputs: how many, the
+    first ones, have that order; None: all. The rest keep theirs."""
 
     params: Mapping[str, Any] = {}
     inputs: int | None = None
@@ -54,7 +54,7 @@ def AGNOSTIC(p: Any, order: ChannelsLast) -> Corrected | None:  # a value of FCo
 
 
 def along(name: str, inputs: int | None = None, outputs: int | None = None) -> CorrectLayout:
-    """A parameter that is the number of an axis follows. inputs, outputs: as in `Corrected`."""
+    """Change a parameter that is the number of an axis. inputs, outputs: as in `Corrected`."""
 
     def rule(p: Any, order: ChannelsLast) -> Corrected | None:
         axis = getattr(p, name)
@@ -65,7 +65,7 @@ def along(name: str, inputs: int | None = None, outputs: int | None = None) -> C
 
 
 def windowed(p: Any, order: ChannelsLast) -> Corrected | None:
-    """The form of an operator whose parameter `layout` says channels first."""
+    """Return the form of an operator whose parameter `layout` says channels first."""
     letters = "DHW"[5 - order.ndim :]
     return Corrected({"layout": f"N{letters}C"}) if p.layout in (None, f"NC{letters}") else None
 
@@ -84,6 +84,6 @@ def reduction(p: Any, order: ChannelsLast) -> Corrected | None:
 
 
 def arrangement(p: Any, order: ChannelsLast) -> Corrected | None:
-    """Parameter axes: the whole order of the result's axes, which is what it was."""
+    """Rewrite parameter axes: the whole order of the result's axes, which is what it was."""
     axes = p.axes or tuple(reversed(range(order.ndim)))
     return Corrected({"axes": tuple(order.axis(axis) for axis in axes)}, outputs=0)

@@ -40,7 +40,7 @@ Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[An
 
 @dataclass(frozen=True)
 class Adjoint:
-    """An adjoint operator, and the properties of it that do not follow from the operator.
+    """Represents an adjoint operator, and the properties of it that do not follow from the operator.
 
     inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. That of
     the input it is the gradient of is a model: only its shape and dtype are asked. Or a function (the input whose
@@ -56,7 +56,7 @@ class Adjoint:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self, of: str, inputs: Sequence[str]) -> list[str]:
-        """The names of its inputs, where the operator has `inputs` and it is the gradient of one."""
+        """Return the names of its inputs, where the operator has `inputs` and it is the gradient of one."""
         names = self.inputs(of, inputs) if callable(self.inputs) else self.inputs
         if names is None:
             return [OGRAD, *inputs]
@@ -65,7 +65,7 @@ class Adjoint:
 
 @dataclass(frozen=True)
 class Linear:
-    """A declaration: the operator, and by the names of inputs in which it is linear their adjoints.
+    """Is a declaration: the operator, and by the names of inputs in which it is linear their adjoints.
 
     each: the one adjoint of all inputs, instead. params: of the adjoints. carried: what parameters their nodes share
     with the operator's; given: only those that a node was given. restored: parameters of the operator where it is the
@@ -89,7 +89,7 @@ class Linear:
     # -- names and parameters ------------------------------------------------------------------------------------------
 
     def _of_operator(self, p: Any) -> NodeAttrs:
-        """The operator's attributes for the parameters of an adjoint."""
+        """Return the operator's attributes for the parameters of an adjoint."""
         if not isinstance(p, self.schema.cls):
             parameters = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
             known = {**parameters, **self.restored}
@@ -100,11 +100,11 @@ class Linear:
         return NodeAttrs(self.op, parsed=p)
 
     def adjoint(self, of: str) -> Adjoint:
-        """The adjoint of an input in which the operator is linear."""
+        """Return the adjoint of an input in which the operator is linear."""
         return self.each or self.adjoints[of]
 
     def _signature(self, of: str, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
-        """An adjoint's signature: the operator's attributes and inputs, the input meant, and the adjoint's inputs."""
+        """Return an adjoint's signature: the operator's attributes and inputs, the input, the adjoint's inputs."""
         attrs, adjoint = self._of_operator(p), self.adjoint(of)
         inputs = list(FListInputNames[self.op](attrs))
         if adjoint.place is not None:
@@ -113,7 +113,7 @@ class Linear:
         return attrs, inputs, of, adjoint.names(of, inputs)
 
     def _values(self, node: Node) -> dict[str, Any]:
-        """The operator's parameters that a node, of the operator or of an adjoint, hands on."""
+        """Return the operator's parameters that a node, of the operator or of an adjoint, hands on."""
         p, given = node.attrs.parsed, node.attrs.dict
         if self.convert and isinstance(p, self.params):
             return self.convert[1](p)
@@ -122,13 +122,13 @@ class Linear:
     # -- gradients -----------------------------------------------------------------------------------------------------
 
     def gradient(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """The operator's FGradient."""
+        """Is the operator's FGradient."""
         assert node.op is not None
         at = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
         return [self.by_input(name, node, ograds[0], at) for name in at]
 
     def by_input(self, name: str, node: Node, dy: NodeEntry, at: At) -> NodeEntry | None:
-        """The gradient of <dY, f(at)> by an input; node: of the operator or of an adjoint, for its parameters."""
+        """Give the gradient of <dY, f(at)> by an input; node: of the operator or of an adjoint, for its parameters."""
         adjoint = self.each or self.adjoints.get(name)
         if adjoint is None:
             rule = self.others.get(name)
@@ -142,7 +142,7 @@ class Linear:
         return _counted(Op.get(adjoint.name), inputs, params)
 
     def backward(self, of: str, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """FGradient of the adjoint of an input."""
+        """Is FGradient of the adjoint of an input."""
         _, inputs, of, names = self._signature(of, node.attrs.parsed)
         by_name = dict(zip(names, node.inputs, strict=True))
         dy, whole = by_name[OGRAD], {**by_name, of: ograds[0]}
@@ -158,7 +158,7 @@ class Linear:
     def infer(
         self, merge: Callable[..., Any], table: OpMap[Any], of: str, p: Any, ins: Sequence[Any], outs: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """The operator's own rule for shapes or dtypes, asked for the input from what is known of the output."""
+        """Return the operator's own rule for shapes or dtypes, asked for the input from what is known of the output."""
         attrs, inputs, of, names = self._signature(of, p)
         at = dict(zip(names, ins, strict=True))
         whole = merge(at.get(of), outs[0])
@@ -268,12 +268,12 @@ def linear(
 
 
 def gradient_as(name: str, inputs: Entries, dy: NodeEntry, /, **params: Any) -> list[Any]:
-    """The gradient that another operator, of which one is a special case, has with these inputs and parameters."""
+    """Give the gradient that another operator, of which one is a special case, has with these inputs and parameters."""
     return list(FGradient[Op.get(name)](apply(name, *inputs, **params).node, [dy]))
 
 
 def self_adjoint(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-    """FGradient of an operator that is linear in its first input, and its own adjoint."""
+    """Is FGradient of an operator that is linear in its first input, and its own adjoint."""
     assert node.op is not None
     others = node.inputs[1:]
     return [apply(node.op, ograds[0], *others, **vars(node.attrs.parsed)), *[None] * len(others)]
@@ -305,7 +305,7 @@ def jointly_linear(
         return [whole, *[None] * len(ograds)]
 
     def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
+        """Return the operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
         parameters = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
         known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
         inferred, (ograd,) = table[op](NodeAttrs(op, parsed=parameters), known, ins[:1])

@@ -12,7 +12,7 @@ Dims = dict[str, int | None]
 
 
 def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **given: int | None) -> Dims:
-    """The dimensions that shapes know, by the names in their patterns; the first shape that knows one decides.
+    """Return the dimensions that shapes know, by the names in their patterns; the first shape that knows one decides.
 
     given: dimensions known beforehand. A shape of another rank than its pattern says nothing: what the rule then
     proposes for it is a conflict, which the inference pass words.
@@ -27,7 +27,7 @@ def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **given: 
 
 
 def of_rank(shape: Shape | None, rank: int, problem: str, **facts: Any) -> Shape:
-    """A shape with so many axes, all of it unknown where it is None. Raises InferenceError: problem and facts."""
+    """Give a shape with so many axes, all of it unknown where it is None. Raises InferenceError: problem and facts."""
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:
@@ -36,10 +36,10 @@ def of_rank(shape: Shape | None, rank: int, problem: str, **facts: Any) -> Shape
 
 
 def image_shape(shape: Shape | None, name: str) -> Shape:
-    """The shape of a batch of images, an input's. Raises InferenceError for another rank."""
+    """Return the shape of a batch of images, an input's. Raises InferenceError for another rank."""
     return of_rank(shape, 4, "Input data should be 4D in (batch, channel, y, x)", input=name)
 
 
 def shapes_of(patterns: Sequence[str], dims: Mapping[str, int | None]) -> list[Shape]:
-    """The shapes of patterns; a dimension that is not known is None."""
+    """Return the shapes of patterns; a dimension that is not known is None."""
     return [tuple(int(d) if d.isdecimal() else dims.get(d) for d in pattern.split()) for pattern in patterns]

@@ -21,17 +21,17 @@ def decide_by(kind: type[Exception]) -> None:
 
 
 def are_undecided() -> tuple[type[Exception], ...]:
-    """The exceptions that comparisons of open sizes raise, for an `except`."""
+    """Return the exceptions that comparisons of open sizes raise, for an `except`."""
     return tuple(_undecided)
 
 
 def is_open(size: Any) -> bool:
-    """Whether a size is a symbol: neither a number nor unknown."""
+    """Return whether a size is a symbol: neither a number nor unknown."""
     return size is not None and not isinstance(size, int)
 
 
 def is_at_most(small: Any, large: Any) -> bool:
-    """Whether small ≤ large. Raises OpenSizeError, which says what has to be promised, where that is not decided."""
+    """Return whether small ≤ large. Raises OpenSizeError, which says what to promise, where that is open."""
     try:
         return bool(small <= large)
     except are_undecided() as error:
@@ -39,7 +39,7 @@ def is_at_most(small: Any, large: Any) -> bool:
 
 
 def is_multiple(size: Any, divisor: int) -> bool:
-    """Whether a size is a multiple of a number. Raises OpenSizeError likewise."""
+    """Return whether a size is a multiple of a number. Raises OpenSizeError likewise."""
     rest = size % divisor
     if is_open(rest):
         raise needed(f"mod({size}, {divisor}) == 0")
@@ -47,7 +47,7 @@ def is_multiple(size: Any, divisor: int) -> bool:
 
 
 def needed(condition: str, **where: Any) -> OpenSizeError:
-    """The error of an operator that takes only sizes of which a condition holds; where: the operator and its node."""
+    """Return the error of an operator whose sizes must meet a condition; where: the operator and its node."""
     return OpenSizeError(
         f"The operator needs {condition}, and the sizes were left open",
         condition,

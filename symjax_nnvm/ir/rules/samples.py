@@ -19,12 +19,12 @@ Samples = Literal["each"] | SamplesRule
 
 
 def rows(p: Any, ins: Sizes, outs: Sizes) -> bool:
-    """The rule of operators that keep the order of elements: samples stay apart if there are as many as before."""
+    """Is the rule of operators that keep the order of elements: samples stay apart if there are as many as before."""
     return ins[0][:1] == outs[0][:1]
 
 
 def across(name: str) -> SamplesRule:
-    """The rule of operators that mix elements along the axis that a parameter names: any axis but the first."""
+    """Return the rule of operators that mix elements along the axis that a parameter names: any axis but the first."""
 
     def rule(p: Any, ins: Sizes, outs: Sizes) -> bool:
         axis = getattr(p, name)

@@ -30,7 +30,7 @@ WIDER = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int6
 
 
 def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
-    """The shape that ONNX gives a result: MXNet's, but () for (1,) where no input has axes."""
+    """Return the shape that ONNX gives a result: MXNet's, but () for (1,) where no input has axes."""
     return () if without_axes and tuple(shape) == (1,) else tuple(shape)
 
 
@@ -151,7 +151,7 @@ class Composer:
         ]
 
     def _inferred(self, outputs: list[NodeEntry], values: Sequence[Value]) -> tuple[list[list[Numbers]], list[DType]]:
-        """The shapes of a node's outputs under each assignment, and their dtypes: of this node alone."""
+        """Return the shapes of a node's outputs under each assignment, and their dtypes: of this node alone."""
         node = outputs[0].node
         probe = Node(node.attrs, [NodeEntry(create_variable_node(f"in{i}")) for i in range(len(values))])
         graph = Graph([NodeEntry(probe, entry.index) for entry in outputs])
@@ -259,7 +259,7 @@ class Composer:
         symbol.outputs[0].node.attrs.name = self._named(self.node.name, self._nodes)
 
     def _named(self, name: str, taken: dict[str, int]) -> str:
-        """A name that is not taken. Raises OnnxError for one that is too long for a symbol's file."""
+        """Return a name that is not taken. Raises OnnxError for one that is too long for a symbol's file."""
         if len(name) > MAX_NAME:
             self.refuse(f"a name has {len(name)} characters, and {MAX_NAME} is the most")
         return unique(name, taken)

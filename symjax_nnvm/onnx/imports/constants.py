@@ -45,7 +45,7 @@ def _shape(array: np.ndarray) -> Sizes:
 
 
 def _pieces(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
-    """Gather's result: as many pieces of the data as there are indices."""
+    """Return Gather's result: as many pieces of the data as there are indices."""
     data, indices = inputs
     return data.size // max(data.shape[attrs.get("axis", 0)], 1), indices.size
 
@@ -66,7 +66,7 @@ def _padded(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
 
 
 def _product(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
-    """The result, and no less than what is read, so that it is not computed again and again."""
+    """Return the result, and no less than what is read, so that it is not computed again and again."""
     a, b = inputs
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows, columns = (a.shape[-2:-1] if a.ndim > 1 else ()), (b.shape[-1:] if b.ndim > 1 else ())
@@ -89,7 +89,7 @@ _GROW: dict[str, Callable[[Any, Mapping[str, Any]], Sizes]] = {
 
 
 def _sizes(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> Sizes:
-    """The sizes of a node's result, whose product is the most that it can have."""
+    """Return the sizes of a node's result, whose product is the most that it can have."""
     if kind in _GROW:
         return _GROW[kind](inputs, attrs)
     values = [value for value in inputs if value is not None]

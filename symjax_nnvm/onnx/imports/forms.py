@@ -90,7 +90,7 @@ def missing_input(form: ImportForm, inputs: Sequence[Value | None]) -> int | Non
 
 @cache
 def _needed(form: ImportForm) -> tuple[tuple[bool, ...], bool]:
-    """Whether each input of a form, and those that `*inputs` stands for, is annotated as a `Value`."""
+    """Return whether each input of a form, and those that `*inputs` stands for, is annotated as a `Value`."""
     _, *inputs = inspect.signature(form).parameters.values()
     needed = [
         parameter.annotation in ("Value", Value)

@@ -59,7 +59,7 @@ def from_onnx(
 
 
 def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list[int | str]]]:
-    """Input → (dtype, sizes: numbers, and names of what is open). Raises OnnxError, SymbolValueError."""
+    """Map input → (dtype, sizes: numbers, and names of what is open). Raises OnnxError, SymbolValueError."""
     weights = {each.name for each in graph.initializer}
     infos = [each for each in graph.input if each.name not in weights]  # old files list weights there, too
     names = {info.name: None for info in infos}
@@ -88,7 +88,7 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
 
 
 def _given(name: str, sizes: list[int | str], given: Sequence[int | str] | None) -> list[int | str]:
-    """The sizes of an input, where they are said twice."""
+    """Return the sizes of an input, where they are said twice."""
     if given is not None:
         fits = len(given) == len(sizes) and all(
             isinstance(size, str) or size == number for size, number in zip(sizes, given, strict=True)
@@ -106,7 +106,7 @@ def _given(name: str, sizes: list[int | str], given: Sequence[int | str] | None)
 def _assignments(
     inputs: Mapping[str, tuple[str, Sequence[int | str]]],
 ) -> Iterator[dict[str, tuple[str, list[Numbers]]]]:
-    """Input → (dtype, shapes) for several numbers in the place of each name: one set of numbers after the other."""
+    """Yield input → (dtype, shapes) for several numbers in the place of each name: one set after the other."""
     names: dict[str, bool] = {}
     for _, sizes in inputs.values():
         for axis, size in enumerate(sizes):

@@ -32,8 +32,8 @@ _ENOUGH = 2**62
 
 @dataclass
 class _Size:
-    """The sizes that one call of a function adds, calls inside included. received: attributes that it gets from its
-    call. depth: functions inside each other."""
+    """Holds the sizes that one call of a function adds, calls inside included. received: attributes that it gets from
+    its call. depth: functions inside each other."""
 
     nodes: int = 0
     size: int = 0
@@ -98,13 +98,13 @@ def refuse_many(model: onnx.ModelProto) -> None:
 
 
 def _id(domain: str, name: str, overload: str) -> str:
-    """The identity of a function, as onnx defines it."""
+    """Return the identity of a function, as onnx defines it."""
     bare_domain = "" if domain == "ai.onnx" else domain
     return f"{bare_domain}::{name}" + (f"::{overload}" if overload else "")
 
 
 def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes, and those of the graphs inside them."""
+    """Yield nodes, and those of the graphs inside them."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
@@ -115,7 +115,7 @@ def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _calls(nodes: Iterable[onnx.NodeProto], functions: dict[str, Any]) -> tuple[Counter[str], int]:
-    """How often nodes call each function, and the bytes of the largest attribute that they give one."""
+    """Return how often nodes call each function, and the bytes of the largest attribute that they give one."""
     calls: Counter[str] = Counter()
     largest = 0
     for node in nodes:
@@ -127,7 +127,7 @@ def _calls(nodes: Iterable[onnx.NodeProto], functions: dict[str, Any]) -> tuple[
 
 
 def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
-    """Bytes of the largest attribute that a function gets. Raises OnnxError for a graph: what it adds where the
+    """Return bytes of the largest attribute that a function gets. Raises OnnxError for a graph: what it adds where the
     function has it several times is not counted."""
     of_graphs = import_onnx().AttributeProto.GRAPH, import_onnx().AttributeProto.GRAPHS
     largest = 0
@@ -141,7 +141,7 @@ def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
 
 
 def _inner_first(calls: dict[str, Counter[str]]) -> Iterator[str]:
-    """Functions, those that one calls before it. Raises OnnxError for one that calls itself."""
+    """Yield functions, those that one calls before it. Raises OnnxError for one that calls itself."""
     done: set[str] = set()
     for start in calls:
         path: dict[str, Iterator[str]] = {start: iter(calls[start])} if start not in done else {}

@@ -43,7 +43,7 @@ def without_form(graph: onnx.GraphProto, opset: int) -> Iterator[OnnxError]:
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs inside a node."""
+    """Return the graphs inside a node."""
     return [
         inner
         for attribute in node.attribute
@@ -53,7 +53,7 @@ def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def _reads(graph: onnx.GraphProto) -> Counter[str]:
-    """How often each tensor is read, in the graphs inside, too."""
+    """Return how often each tensor is read, in the graphs inside, too."""
     reads = Counter(name for node in graph.node for name in node.input)
     reads.update(info.name for info in graph.output)
     for node in graph.node:
@@ -68,7 +68,7 @@ def _in_the_way(node: onnx.NodeProto, opset: int, reason: str, fix: str) -> Onnx
 
 
 def _name(node: onnx.NodeProto) -> str:
-    """The name of a node; of one that has none that of its first output, without MXNet's suffix."""
+    """Return the name of a node; of one that has none that of its first output, without MXNet's suffix."""
     return node.name or next(iter(node.output), "").removesuffix("_output") or node.op_type
 
 
@@ -108,7 +108,7 @@ class Reader:
             self.values.update(zip(node.output, outputs, strict=True))
 
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
-        """The outputs of a graph inside a node, which sees what is around it."""
+        """Return the outputs of a graph inside a node, which sees what is around it."""
         outer, node = self.values, self.g.node
         outer_values: dict[str, Value | None] = {
             info.name: value for info, value in zip(graph.input, inputs, strict=True)
@@ -149,7 +149,7 @@ class Reader:
         self.refused.append(row)
 
     def _of_node(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> Sequence[Value]:
-        """The outputs of a node: computed, or composed by its operator's form."""
+        """Return the outputs of a node: computed, or composed by its operator's form."""
         attrs = self.weights.attributes(node)
         used = [self.reads[name] > 0 for name in node.output]
         fresh = self.g.begin(FileNode(node.op_type, _name(node), attrs, used))
@@ -177,7 +177,7 @@ class Reader:
         return outputs
 
     def _computed(self, node: onnx.NodeProto, attrs: Any, inputs: Sequence[Value | None]) -> list[Value]:
-        """The values computed from constants, under each assignment."""
+        """Return the values computed from constants, under each assignment."""
         rows = [[None if v is None or v.arrays is None else v.arrays[i] for v in inputs] for i in range(self.count)]
         computed: list[list[np.ndarray]] = []
         for i, row in enumerate(rows):

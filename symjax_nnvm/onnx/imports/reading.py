@@ -86,7 +86,7 @@ def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
 
 
 def _of_protobuf() -> tuple[type[Exception], ...]:
-    """The errors of the package protobuf for messages that it cannot read or write."""
+    """Return the errors of the package protobuf for messages that it cannot read or write."""
     from google.protobuf.message import Error
 
     return (Error,)

@@ -110,8 +110,8 @@ class Weights:
         return _of_mxnets_dtype(tensor, array.dtype, array)
 
     def _beside(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """The array of a tensor whose numbers are in a file in the model's own folder, or below it: a view of the
-        file."""
+        """Return the array of a tensor whose numbers are in a file in the model's own folder, or below it: a view of
+        the file."""
         shown = printable(tensor.name)
         if self._path is None:
             raise OnnxError(f"The weights of {shown} are in a file beside the model. Give the path of the model.")
@@ -207,7 +207,7 @@ def _of_mxnets_dtype(tensor: onnx.TensorProto, dtype: np.dtype, array: Any = Non
 
 
 def _number(text: str, shown: str) -> int:
-    """A number of bytes, of which a file has fewer than 20 digits."""
+    """Return a number of bytes, of which a file has fewer than 20 digits."""
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
         raise OnnxError(f"The weights of {shown} are malformed: {printable(text[:40])!r} is no number of bytes.")
     return int(text)

@@ -481,8 +481,8 @@ def _stacked_heads(
 ) -> dict[NodeEntry, NodeEntry]:
     """The stacked outputs of a loop by the heads of its body. first: the number of the first inner value's."""
     heads = body.outputs
-    found = dict(zip(heads[num_outputs:], _outputs(node, first, len(heads) - num_outputs), strict=True))
-    return found | dict(zip(heads[:num_out_data], _outputs(node, 0, num_out_data), strict=True))
+    stacked = dict(zip(heads[num_outputs:], _outputs(node, first, len(heads) - num_outputs), strict=True))
+    return stacked | dict(zip(heads[:num_out_data], _outputs(node, 0, num_out_data), strict=True))
 
 
 def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):

@@ -138,8 +138,8 @@ def resized_bytes(image: Any, height: int, width: int, interp: int) -> Any:
     places, weights = _byte_taps(height, old[0], interp, rows=True)
     if weights.shape[1] == 2:  # a sum of two that OpenCV cuts off on the way, so that 16 bits are enough
         return (sum(term >> 16 for term in _terms(wide >> 4, places, weights, 2)) + 2) >> 2
-    found: Any = sum(_terms(wide, places, weights, 2))
-    return ((found + (1 << (2 * _BITS - 1))) >> 2 * _BITS).clip(0, 255)
+    total: Any = sum(_terms(wide, places, weights, 2))
+    return ((total + (1 << (2 * _BITS - 1))) >> 2 * _BITS).clip(0, 255)
 
 
 def resized(image: np.ndarray, height: int, width: int, interp: int) -> np.ndarray:

@@ -65,8 +65,8 @@ def channels_last_shapes(p: ChannelsLastGeometry, ins: Shapes, outs: Shapes):
     axes = list(zip(data[1:-1], out[1:-1], p.steps, strict=True))
     sizes = [known(size, input_size(result, step)) for size, result, step in axes]
     results = [known(output_size(size, step), axis[1]) for size, axis, step in zip(sizes, axes, p.steps, strict=True)]
-    found = [(batch, *sizes, channels), (*p.kernel, known(weight_channels(p, channels), share), p.num_filter)]
-    return [*found, *[(p.num_filter,)] * (len(ins) - 2)], [(batch, *results, p.num_filter)]
+    inputs = [(batch, *sizes, channels), (*p.kernel, known(weight_channels(p, channels), share), p.num_filter)]
+    return [*inputs, *[(p.num_filter,)] * (len(ins) - 2)], [(batch, *results, p.num_filter)]
 
 
 register_op(

@@ -198,10 +198,10 @@ def convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     batch = known(data[0], out[0])
     sizes = [known(data[i], input_size(out[i], step)) for i, step in zip(axes, p.steps, strict=True)]
     results = [known(output_size(size, step), out[i]) for i, size, step in zip(axes, sizes, p.steps, strict=True)]
-    found = [arranged(p, batch, channels, sizes), arranged(p, p.num_filter, share, p.kernel)]
+    inputs = [arranged(p, batch, channels, sizes), arranged(p, p.num_filter, share, p.kernel)]
     if len(ins) > 2:
-        found.append((p.num_filter,))
-    return found, [arranged(p, batch, p.num_filter, results)]
+        inputs.append((p.num_filter,))
+    return inputs, [arranged(p, batch, p.num_filter, results)]
 
 
 def bias_gradient(node: Node, dy: NodeEntry, at: At) -> NodeEntry:

@@ -142,10 +142,10 @@ def _deconvolution_shapes(p: DeconvolutionGeometry, ins: Shapes, outs: Shapes):
     for axis, step, adj, target in zip(p.spatial_axes, p.steps, p.adjustments, p.targets, strict=True):
         sizes.append(known(data[axis], _input_size(out[axis], step, adj, target)))
         results.append(_output_size(sizes[-1], step, adj, target))
-    found = [arranged(p, batch, channels, sizes), arranged(p, channels, p.num_filter // p.num_group, p.kernel)]
+    inputs = [arranged(p, batch, channels, sizes), arranged(p, channels, p.num_filter // p.num_group, p.kernel)]
     if len(ins) > 2:
-        found.append((p.num_filter,))
-    return found, [arranged(p, batch, p.num_filter, results)]
+        inputs.append((p.num_filter,))
+    return inputs, [arranged(p, batch, p.num_filter, results)]
 
 
 def transposed(p: DeconvolutionGeometry, data: tuple[int, ...]) -> tuple[ConvolutionGeometry, tuple[int, ...]]:
@@ -168,8 +168,8 @@ def transposed(p: DeconvolutionGeometry, data: tuple[int, ...]) -> tuple[Convolu
 
 def _with_weight(p: DeconvolutionParams, order: ChannelsLast) -> Corrected | None:
     """Data and weight have the same order of axes, which has a name over two and three of space."""
-    found = windowed(p, order) if order.ndim > 3 else None
-    return found and found._replace(inputs=2)
+    corrected = windowed(p, order) if order.ndim > 3 else None
+    return corrected and corrected._replace(inputs=2)
 
 
 def _deconvolution_flops(p: DeconvolutionParams, ins: Sizes, outs: Sizes) -> Flops:

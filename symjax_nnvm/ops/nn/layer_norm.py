@@ -105,7 +105,7 @@ class _Rows:
     normalised: int
     vector: int
 
-    def of(self, data: NodeEntry) -> NodeEntry:
+    def as_rows(self, data: NodeEntry) -> NodeEntry:
         """The data as rows."""
         return data if self.shape is None else apply("Reshape", data, shape=self.shape)
 
@@ -145,8 +145,8 @@ def _gradient_of_gradient(name: str, rows_of: Callable[[Any], _Rows]) -> Callabl
         p = node.attrs.parsed
         rows = rows_of(p)
         dy, x, gamma, mean, std = node.inputs
-        data, like = x, rows.of(x)
-        dy, g, x = rows.of(dy), rows.of(ograds[0]), like
+        data, like = x, rows.as_rows(x)
+        dy, g, x = rows.as_rows(dy), rows.as_rows(ograds[0]), like
         ones = apply("ones_like", gamma)
 
         def projected(v: NodeEntry) -> NodeEntry:

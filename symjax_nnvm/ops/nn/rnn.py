@@ -204,9 +204,9 @@ def _inferred(rule: Any, p: RNNParams, ins: Sequence[Any], outs: Sequence[Any]):
     """The forward operator's rule from that of the operands: `output` is among what the gradient reads."""
     visible, inputs = len(heads(p)), len(smooth(p))
     at = Operands(list(outs[:visible]), list(ins[:inputs]), [*ins[inputs:], outs[0], *outs[visible:]], [])
-    found = rule(p, at)
-    lengths = found.fixed[: int(p.use_sequence_length)]
-    return [*found.smooth, *lengths], [*found.heads, *found.fixed[len(lengths) + 1 :]]
+    inferred = rule(p, at)
+    lengths = inferred.fixed[: int(p.use_sequence_length)]
+    return [*inferred.smooth, *lengths], [*inferred.heads, *inferred.fixed[len(lengths) + 1 :]]
 
 
 def _visible(rule: Any, p: RNNParams, ins: Sequence[Any], outs: Sequence[Any]):

@@ -90,8 +90,8 @@ def _nearest_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     else:
         total = None if None in channels else sum(c for c in channels if c is not None)
     first = [known(data[0][i + 2], _reduced(size, p.scale)) for i, size in enumerate(sizes)]
-    found = [(n, channels[0], *first), *((n, c, *shape[2:]) for c, shape in zip(channels[1:], data[1:], strict=True))]
-    return found, [(n, known(total, out[1]), *sizes)]
+    inputs = [(n, channels[0], *first), *((n, c, *shape[2:]) for c, shape in zip(channels[1:], data[1:], strict=True))]
+    return inputs, [(n, known(total, out[1]), *sizes)]
 
 
 def _check_factors(data: list[Shape], sizes: list[Dim]) -> None:

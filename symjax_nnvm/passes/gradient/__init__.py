@@ -126,7 +126,7 @@ def gradient_pass(graph: Graph) -> Graph:
 def _start(
     order: Sequence[Node], ys: Sequence[NodeEntry], xs: Sequence[NodeEntry], ys_out_grad: Sequence[NodeEntry]
 ) -> dict[Node, list[GradEntry]]:
-    """Slots for every output of every node, the head gradients in theirs."""
+    """Return slots for every output of every node, the head gradients in theirs."""
     if len(ys) != len(ys_out_grad):
         raise GradientError(
             explain("Wrong number of head gradients", expected=f"{len(ys)}, one per output", got=len(ys_out_grad))
@@ -186,7 +186,7 @@ def _backpropagate(
 
 
 def _sum(slot: GradEntry, entry: NodeEntry, aggregate: AggregateFun, hint: AttrHintFun | None) -> NodeEntry:
-    """The gradient of an entry, aggregated once."""
+    """Return the gradient of an entry, aggregated once."""
     if slot.sum is None:
         total = aggregate(slot)
         if slot.need_attr_hint and hint is not None:

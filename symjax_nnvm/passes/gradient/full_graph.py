@@ -26,7 +26,7 @@ LONGEST_SUM = 7
 def init_full_graph(
     graph: G, xs: Sequence[NodeEntry], mirror: Mirror = None, shapes: Mapping[str, Shape | None] | None = None
 ) -> G:
-    """The graph of the outputs, equal nodes merged, followed by their gradients with respect to `xs`.
+    """Return the graph of the outputs, equal nodes merged, followed by their gradients with respect to `xs`.
 
     For output i there is a variable `_head_grad_{i}`, which the gradients read through an
     `_identity_with_attr_like_rhs` named `_head_grad_{i}_id`, except where a loss head ignores it. Without xs there are
@@ -47,7 +47,7 @@ def init_full_graph(
     change_graph=True,
 )
 def _init_full_graph(graph: Graph) -> Graph:
-    """Forward outputs and gradients in one graph; see `init_full_graph`."""
+    """Return forward outputs and gradients in one graph; see `init_full_graph`."""
     merged = eliminate_common_expressions(graph.derive(attrs={}))
     attrs = graph.attrs
     return add_gradients(merged, attrs["grad_xs"], attrs.get("grad_mirror"), attrs.get("grad_mirror_shapes"))
@@ -56,7 +56,7 @@ def _init_full_graph(graph: Graph) -> Graph:
 def add_gradients(
     graph: G, xs: Sequence[NodeEntry], mirror: Mirror = None, shapes: Mapping[str, Shape | None] | None = None
 ) -> G:
-    """The graph's outputs followed by their gradients: `init_full_graph` of a graph whose equal nodes are merged."""
+    """Return the graph's outputs followed by their gradients: `init_full_graph` without merging equal nodes."""
     outputs = graph.outputs
     heads = [create_variable_node(f"_head_grad_{i}") for i in range(len(outputs))] if xs else []
     grads: list[NodeEntry] = []
@@ -81,7 +81,7 @@ def add_gradients(
 
 
 def aggregate_gradient(grads: list[NodeEntry]) -> NodeEntry:
-    """MXNet's sum of the gradients that meet in one entry.
+    """Return MXNet's sum of the gradients that meet in one entry.
 
     None: `_zeros_without_dtype`. Zeros are left out; one that remains is the sum; up to seven are added by `add_n`,
     named `sum_grad`; more by a chain of `_grad_add`, named `sum_grad_1`, … and `sum_grad_final`. MXNet orders the links

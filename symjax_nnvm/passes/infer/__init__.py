@@ -151,7 +151,7 @@ def _infer(
 
 
 def _known_before(graph: Graph, index: IndexedGraph, quantity: Quantity) -> list[Any]:
-    """The result of an earlier inference over the same graph, or nothing known."""
+    """Return the result of an earlier inference over the same graph, or nothing known."""
     before = graph.attrs.get(quantity.name)
     if before is None:
         return [None] * index.num_node_entries
@@ -167,7 +167,7 @@ def _known_before(graph: Graph, index: IndexedGraph, quantity: Quantity) -> list
 
 
 def _read_attribute(name: str, value: Any, quantity: Quantity) -> Sequence[Any]:
-    """A graph attribute with a shape or dtype each for variables or entries, which may come from a file."""
+    """Return a graph attribute with a shape or dtype each for variables or entries, which may come from a file."""
     if isinstance(value, quantity.result):
         return value
     try:

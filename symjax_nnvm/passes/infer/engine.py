@@ -135,7 +135,7 @@ class InferenceEngine:
         return self._merge(nid, [*ins, *outs], self._ask(rule, inode, *known))
 
     def _entries(self, nid: int) -> list[int]:
-        """The entries whose values a visit of the node reads."""
+        """Return the entries whose values a visit of the node reads."""
         rptr = self.index.entry_rptr
         entries = [rptr[source] + i for source, i, _ in self.index.nodes[nid].inputs]
         entries += range(rptr[nid], rptr[nid + 1])
@@ -193,12 +193,12 @@ class InferenceEngine:
             ins[:], outs[:] = ([self.values[eid] for eid in part] for part in (eids[: len(ins)], eids[len(ins) :]))
 
     def _find_rule(self, op: Op) -> Callable[..., Any] | None:
-        """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
+        """Return the operator's own rule, or the default one; None for backward operators that leave it to theirs."""
         rule = self.quantity.rules.get(op)
         return self.quantity.default_rule if rule is None and op.is_registered and not TIsBackward.get(op) else rule
 
     def _ask(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
-        """The values that the rule proposes for inputs and outputs, in one list."""
+        """Return the values that the rule proposes for inputs and outputs, in one list."""
         node = inode.source
         try:
             new_ins, new_outs = rule(node.attrs, ins, outs)
@@ -314,7 +314,7 @@ class InferenceEngine:
 
 
 def _forward_pairs(index: IndexedGraph, nid: int, inode: IndexedNode) -> list[tuple[int, int]]:
-    """(entry of the forward node, entry of the backward node) of equal shape and dtype, found by asking FGradient.
+    """Give (entry of the forward node, entry of the backward node) of equal shape and dtype, found by asking FGradient.
 
     The forward node's gradient is built again over placeholder head gradients: the node of this operator in it shows
     which output is which input's gradient, and which inputs are head gradients.

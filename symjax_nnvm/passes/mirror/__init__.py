@@ -102,19 +102,19 @@ def _can_be_recomputed(node: Node) -> bool:
 
 
 def _forced(node: Node) -> bool:
-    """Whether MXNet's attribute forces a node to be computed again; it does not force Dropout (TRecompute)."""
+    """Return whether MXNet's attribute forces a node to be computed again; it does not force Dropout (TRecompute)."""
     return is_forced(node) and TRecompute.get(node.op) != "in blocks"
 
 
 def _do_mirror(node: Node) -> bool:
-    """MXNet's rule under MXNET_BACKWARD_DO_MIRROR=1, the attribute first."""
+    """Return MXNet's rule under MXNET_BACKWARD_DO_MIRROR=1, the attribute first."""
     if _forced(node):
         return True
     return TRecompute.get(node.op, "freely") == "freely"
 
 
 def _connected(order: Sequence[Node], chosen: Collection[Node]) -> dict[Node, int]:
-    """Chosen nodes that read one another, directly or through chosen nodes, share a number (union-find)."""
+    """Number the chosen nodes, alike if they read one another, directly or through chosen ones (union-find)."""
     leader: dict[Node, Node] = {}
 
     def find(node: Node) -> Node:

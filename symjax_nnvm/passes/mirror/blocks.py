@@ -40,7 +40,7 @@ def block_numbers(
 def _sizes(
     ys: Sequence[NodeEntry], nodes: Sequence[Node], shapes: Mapping[str, Shape | None] | None
 ) -> dict[Node, list[int]]:
-    """Elements of every output; 1 each when some shape is not known."""
+    """Return elements of every output; 1 each when some shape is not known."""
     graph = Graph(ys)
     index = graph.indexed_graph()
     input_shapes = [(shapes or {}).get(index.nodes[nid].source.name) for nid in index.input_nodes]
@@ -71,7 +71,7 @@ def _spans(nodes: Sequence[Node]) -> Spans:
 
 
 def _crossing(count: int, spans: Spans, sizes: Mapping[Node, list[int]]) -> list[int]:
-    """Elements that are made at or before each position and read after it."""
+    """Return elements that are made at or before each position and read after it."""
     changes = [0] * (count + 1)
     for written, read, node, index in spans:
         changes[written] += sizes[node][index]
@@ -80,7 +80,7 @@ def _crossing(count: int, spans: Spans, sizes: Mapping[Node, list[int]]) -> list
 
 
 def _cuts(weights: Sequence[int], crossing: Sequence[int], count: int) -> list[int]:
-    """Positions after which a block ends: the narrowest place between half a share of all weight and one and a half."""
+    """Return positions after which a block ends: the narrowest place between 0.5 and 1.5 shares of all weight."""
     share = sum(weights) / count
     cuts: list[int] = []
     start = 0
@@ -91,7 +91,7 @@ def _cuts(weights: Sequence[int], crossing: Sequence[int], count: int) -> list[i
 
 
 def _window(weights: Sequence[int], start: int, share: float) -> Iterator[tuple[int, int]]:
-    """(position, weight so far) where a block from `start` may end; the first place past the limit if there is none."""
+    """Yield (position, weight so far) where a block from `start` may end; else the first place past the limit."""
     total = 0
     for i in range(start, len(weights)):
         total += weights[i]
@@ -104,7 +104,7 @@ def _window(weights: Sequence[int], start: int, share: float) -> Iterator[tuple[
 def _peak(
     cuts: Sequence[int], weights: Sequence[int], spans: Spans, sizes: Mapping[Node, list[int]], nodes: Sequence[Node]
 ) -> int:
-    """The memory held at the worst moment: all arrays that cross a cut, and the largest block."""
+    """Return the memory held at the worst moment: all arrays that cross a cut, and the largest block."""
     before = [bisect_left(cuts, i) for i in range(len(nodes))]
     kept = sum(sizes[node][index] for written, read, node, index in spans if before[written] != before[read])
     totals = [0, *accumulate(weights)]

@@ -15,7 +15,7 @@ InputGradients = Sequence[NodeEntry | None]
 
 @dataclass(slots=True)
 class Recomputed:
-    """The `Node.info` of a copy: its original, and its group.
+    """Is the `Node.info` of a copy: its original, and its group.
 
     after: the gradient that flows in when the group is first read; computing any of it earlier would hold the memory
     that mirroring saves. None while nothing has read the group.

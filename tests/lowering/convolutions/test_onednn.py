@@ -56,7 +56,7 @@ def test_every_geometry_equals_xla(name: str):
     data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
     bias, addend = numbers(g.filters), numbers(g.batch, *g.out_size, g.filters)
     operands = [bias] * epilogue.bias + [addend] * epilogue.addend
-    laid = Blocks.of(block, g).lay(weight, np).ravel()
+    laid = Blocks.of_weight(block, g).lay(weight, np).ravel()
     found = onednn.convolve(jnp.asarray(data), laid, g, epilogue, [jnp.asarray(a) for a in operands])
     expected = np.asarray(directions.forward(jnp.asarray(data), jnp.asarray(weight), g, "xla")) + sum(operands)
     if epilogue.act_type:

@@ -63,7 +63,7 @@ def test_a_triple_of_functions_is_a_metric():
 
 
 def test_metric_of_one_output_among_several():
-    chosen = metrics.mae().of(output_names=["b"])
+    chosen = metrics.mae().select(output_names=["b"])
     tracker = Tracker([chosen], INPUTS, ["a", "b"])
     tracker.update({"label": np.zeros(2, np.float32)}, [jnp.full(2, 7.0), jnp.full(2, 3.0)])
     assert tracker.results() == {"mae": 3.0}
@@ -108,7 +108,7 @@ def test_top_k_by_name_says_how_to_give_k():
 
 def test_labels_and_outputs_that_do_not_pair_are_an_error():
     tracker = Tracker(["accuracy"], INPUTS, ["a", "b"])
-    with pytest.raises(TrainingError, match=r"1 outputs; got 2.*of\(output_names"):
+    with pytest.raises(TrainingError, match=r"1 outputs; got 2.*select\(output_names"):
         tracker.update({"label": np.zeros(2)}, [jnp.ones((2, 3)), jnp.ones((2, 3))])
 
 
@@ -125,7 +125,7 @@ def test_metrics_that_need_labels_say_so():
 def test_two_metrics_of_one_name_are_told_apart_by_hand():
     with pytest.raises(TrainingError, match="share a name"):
         Tracker(["mae", "mae"], INPUTS, ["a"])
-    both = [metrics.mae().of(["a"], name="a"), metrics.mae().of(["b"], name="b")]
+    both = [metrics.mae().select(["a"], name="a"), metrics.mae().select(["b"], name="b")]
     tracker = Tracker(both, INPUTS, ["a", "b"])
     tracker.update({"label": np.zeros(2, np.float32)}, [jnp.full(2, 7.0), jnp.full(2, 3.0)])
     assert tracker.results() == {"a": 7.0, "b": 3.0}
@@ -133,4 +133,4 @@ def test_two_metrics_of_one_name_are_told_apart_by_hand():
 
 def test_metric_of_an_unknown_output_is_an_error():
     with pytest.raises(TrainingError, match="outputs \\['c'\\]"):
-        Tracker([metrics.mae().of(output_names=["c"])], INPUTS, ["a"])
+        Tracker([metrics.mae().select(output_names=["c"])], INPUTS, ["a"])

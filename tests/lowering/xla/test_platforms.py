@@ -102,10 +102,10 @@ def test_the_default_device_is_where_a_program_runs(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert not is_for_a_cpu(run.lower(ARGS).as_text())
     with jax.default_device(jax.devices("cpu")[0]):
-        assert platforms.here() == "cpu"
+        assert platforms.current_platform() == "cpu"
         assert is_for_a_cpu(run.lower(ARGS).as_text())
     with jax.default_device("cpu"):
-        assert platforms.here() == "cpu"
+        assert platforms.current_platform() == "cpu"
 
 
 def test_a_mesh_is_where_a_program_runs(monkeypatch: pytest.MonkeyPatch):
@@ -123,5 +123,5 @@ def test_a_predictor_lies_on_the_default_device():
 
 def test_a_device_of_another_kind_is_none_in_particular(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "METAL")
-    assert platforms.here() == "any"
+    assert platforms.current_platform() == "any"
     assert not is_for_a_cpu(jax.jit(lowering.to_jax(NET)).lower(ARGS).as_text())

@@ -26,7 +26,7 @@ _LONGEST = 1 << 24
 
 
 class _TokenEmbedding(Vocabulary):
-    """A vocabulary with a vector for each token. Other words are the vocabulary's.
+    """Represents a vocabulary with a vector for each token. Other words are the vocabulary's.
 
     pretrained_file_name_sha1: the names of a class's files, and hashes, which are not looked at.
     """
@@ -42,8 +42,8 @@ class _TokenEmbedding(Vocabulary):
 
     @classmethod
     def _get_pretrained_file(cls, embedding_root: str, pretrained_file_name: str) -> str:
-        """The path of a file of the class. Raises FileError where it is not there, UnknownArrayError, a KeyError, for a
-        name that is none."""
+        """Return the path of a file of the class. Raises FileError where it is not there, UnknownArrayError, a
+        KeyError, for a name that is none."""
         cls._check_pretrained_file_names(pretrained_file_name)
         path = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower(), pretrained_file_name)
         if not os.path.isfile(path):
@@ -116,31 +116,31 @@ class _TokenEmbedding(Vocabulary):
 
     @property
     def vec_len(self) -> int:
-        """The length of a vector."""
+        """Return the length of a vector."""
         return self._vec_len
 
     @property
     def idx_to_vec(self) -> NDArray | None:
-        """The vectors (tokens, length) by the tokens' numbers."""
+        """Return the vectors (tokens, length) by the tokens' numbers."""
         return self._idx_to_vec
 
     @property
     def vectors(self) -> NDArray:
-        """The same. Raises AssertionError where there are none."""
+        """Return the same. Raises AssertionError where there are none."""
         assert self._idx_to_vec is not None, "The property `idx_to_vec` has not been properly set."
         return self._idx_to_vec
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
-        """The vector of a token, or (n, length) of a list; the unknown token's for others.
+        """Return the vector of a token, or (n, length) of a list; the unknown token's for others.
 
         lower_case_backup: look for a token that is not known in lower case, too.
         """
         listed_tokens = tokens if isinstance(tokens, list) else [tokens]
 
         def number(token: Any) -> int:
-            found = self._token_to_idx.get(token)
+            index = self._token_to_idx.get(token)
             backup = token.lower() if lower_case_backup else token
-            return self._token_to_idx.get(backup, UNKNOWN) if found is None else found
+            return self._token_to_idx.get(backup, UNKNOWN) if index is None else index
 
         vectors = nd.array(self.vectors.asnumpy()[[number(token) for token in listed_tokens]])
         return vectors if isinstance(tokens, list) else vectors[0]
@@ -185,7 +185,7 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
 
 
 class _OfFile(_TokenEmbedding):
-    """Vectors of a named file in embedding_root, by default `$MXNET_HOME/embeddings`."""
+    """Holds vectors of a named file in embedding_root, by default `$MXNET_HOME/embeddings`."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ default_mp_batchify_fn = default_batchify_fn
 
 
 def _as_in_context(data: Any, ctx: Context) -> Any:
-    """A batch with its arrays on a context."""
+    """Return a batch with its arrays on a context."""
     if isinstance(data, NDArray):
         return data.as_in_context(ctx)
     return [_as_in_context(part, ctx) for part in data] if isinstance(data, list | tuple) else data
@@ -147,7 +147,7 @@ class DataLoader:
         return _Ahead(self, self._worker_pool, numbers)
 
     def _batch(self, numbers: Sequence[Any]) -> Any:
-        """The batch of the samples of some numbers."""
+        """Return the batch of the samples of some numbers."""
         batch = self._batchify_fn([self._dataset[i] for i in numbers])
         return _as_in_context(batch, cpu_pinned(self._pin_device_id)) if self._pin_memory else batch
 
@@ -189,7 +189,7 @@ class _Ahead:
 
 
 class _MultiWorkerIter:
-    """MXNet's iterator over batches of worker processes, which loaders of libraries derive from: not here."""
+    """Is MXNet's iterator over batches of worker processes, which loaders of libraries derive from: not here."""
 
     def __init__(self, *_: Any, **__: Any):
         raise ParamError(

@@ -75,7 +75,7 @@ class SimpleDataset(Dataset):
 
 
 class _LazyTransformDataset(SimpleDataset):
-    """A data set whose samples a function is applied to when they are asked for."""
+    """Represents a data set whose samples a function is applied to when they are asked for."""
 
     def __init__(self, data: Any, fn: Callable[..., Any]):
         super().__init__(data)
@@ -87,7 +87,7 @@ class _LazyTransformDataset(SimpleDataset):
 
 
 class _TransformFirstClosure:
-    """A function of the first of its arguments, which the others follow unchanged."""
+    """Represents a function of the first of its arguments, which the others follow unchanged."""
 
     def __init__(self, fn: Callable[[Any], Any]):
         self._fn = fn
@@ -97,7 +97,7 @@ class _TransformFirstClosure:
 
 
 class _SampledDataset(Dataset):
-    """The samples of a data set whose numbers a sampler gives, once."""
+    """Represents the samples of a data set whose numbers a sampler gives, once."""
 
     def __init__(self, dataset: Dataset, sampler: Sampler):
         self._dataset, self._indices = dataset, list(sampler)

@@ -23,7 +23,7 @@ from lowering.mx.gluon.nn.normalization import LayerNorm as LayerNorm
 
 
 class _InARow:
-    """What both containers have: blocks that are called one after the other, by number."""
+    """Holds what both containers have: blocks that are called one after the other, by number."""
 
     _children: Any
     _prefix: str

@@ -26,7 +26,7 @@ from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
 
 
 def _sizes(value: Any, rank: int, what: str) -> Any:
-    """A number as so many, numbers as they are. Raises MismatchError for another count."""
+    """Return a number as so many, numbers as they are. Raises MismatchError for another count."""
     sizes = (value,) * rank if isinstance(value, numeric_types) else value
     if len(sizes) != rank:
         raise MismatchError(f"{what} must be a number or a list of {rank} ints", got=value)
@@ -39,7 +39,7 @@ def _check_layout(layout: str, known: tuple[str, ...], what: str) -> None:
 
 
 class _Conv(HybridBlock):
-    """What all convolutions have in common. A subclass says its rank and layouts. adj: of a transposed one."""
+    """Holds what all convolutions have in common. A subclass says its rank and layouts. adj: of a transposed one."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Conv(HybridBlock):
         return "conv"
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
-        """The layer's output, in x's layout."""
+        """Return the layer's output, in x's layout."""
         given = [x, weight] if bias is None else [x, weight, bias]
         out = getattr(F, self._op_name)(*given, name="fwd", **self._kwargs)
         return out if self.act is None else self.act(out)

@@ -15,7 +15,7 @@ def _text(first: str, values: dict[str, Any], channels: Any) -> str:
 
 
 class _BatchNorm(HybridBlock):
-    """What BatchNorm and BatchNormReLU have in common."""
+    """Holds what BatchNorm and BatchNormReLU have in common."""
 
     gamma: Parameter
     beta: Parameter
@@ -71,7 +71,7 @@ class _BatchNorm(HybridBlock):
         super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
-        """x normalised, by the batch's statistics in training, else by the moving ones."""
+        """Return x normalised, by the batch's statistics in training, else by the moving ones."""
         function = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
         return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
@@ -114,7 +114,7 @@ class BatchNormReLU(BatchNorm):
 
 
 class _Normalized(HybridBlock):
-    """What the layers without moving statistics have in common."""
+    """Holds what the layers without moving statistics have in common."""
 
     def _make_parameters(self, channels: int, scale: bool, center: bool, gamma: Any, beta: Any) -> None:
         """Make the scale and the shift of each channel."""

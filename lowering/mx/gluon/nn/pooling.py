@@ -10,7 +10,7 @@ from lowering.mx.gluon.hybrid import HybridBlock
 
 
 class _Pooling(HybridBlock):
-    """What all poolings have in common."""
+    """Holds what all poolings have in common."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class _Pooling(HybridBlock):
         return "pool"
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The layer's output, in x's layout."""
+        """Return the layer's output, in x's layout."""
         return F.Pooling(x, name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class _Pooling(HybridBlock):
 
 
 def _checked(pool_size: Any, layout: str, layouts: tuple[str, str]) -> Any:
-    """The window along all axes. Raises MismatchError for another count, and for another layout."""
+    """Return the window along all axes. Raises MismatchError for another count, and for another layout."""
     rank = len(layouts[0]) - 2
     if layout not in layouts:
         problem = f"Only {' and '.join(layouts)} layouts are valid for {rank}D Pooling"

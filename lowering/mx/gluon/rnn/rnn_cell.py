@@ -30,7 +30,7 @@ _MODIFIED = (
 
 
 def activated(F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
-    """An activation, by its name or as a block, applied."""
+    """Return an activation, by its name or as a block, applied."""
     if isinstance(activation, str):
         if activation in _FUNCTIONS:
             return getattr(F, activation)(inputs, **kwargs)
@@ -116,7 +116,7 @@ class RecurrentCell(Block):
         return outputs, states
 
     def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
-        """An activation, by its name or as a block, applied."""
+        """Return an activation, by its name or as a block, applied."""
         return activated(F, inputs, activation, **kwargs)
 
     def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -311,7 +311,7 @@ class GRUCell(GatedCell):
 
 
 class _Stack(RecurrentCell):
-    """Cells, each taking the outputs of the one before."""
+    """Holds cells, each taking the outputs of the one before."""
 
     def __repr__(self) -> str:
         lines = (f"({name}): {cell!r}".replace("\n", "\n  ") for name, cell in self._children.items())
@@ -322,16 +322,16 @@ class _Stack(RecurrentCell):
         self.register_child(cell)
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The states of all cells."""
+        """Return the states of all cells."""
         return _cells_state_info(self._children.values(), batch_size)
 
     def begin_state(self, **kwargs: Any) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The states of all cells to begin with."""
+        """Return the states of all cells to begin with."""
         assert not self._modified, _MODIFIED.format("ZoneoutCell")
         return _cells_begin_state(self._children.values(), **kwargs)
 
     def _with_states(self, states: Any) -> Iterable[tuple[Any, Any]]:
-        """Each cell with its states."""
+        """Return each cell with its states."""
         start = 0
         for cell in self._children.values():
             end = start + len(cell.state_info())
@@ -358,7 +358,7 @@ class _Stack(RecurrentCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, States]:
-        """As `RecurrentCell.unroll`: each cell is unrolled before the next."""
+        """Run as `RecurrentCell.unroll` does: each cell is unrolled before the next."""
         self.reset()
         inputs, _, F, batch_size = _format_sequence(length, inputs, layout, None)
         states = _get_begin_state(self, F, begin_state, inputs, batch_size)

@@ -34,7 +34,7 @@ _PARAMETER = re.compile(r"([lr])(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 
 
 class _RNNLayer(HybridBlock):
-    """num_layers layers, one on top of the other: what RNN, LSTM and GRU share.
+    """Holds num_layers layers, one on top of the other: what RNN, LSTM and GRU share.
 
     Input (t, n, c) for layout "TNC", (n, t, c) for "NTC"; states (layers · directions, n, hidden). Called with the
     input alone it gives the output, with states (output, new states). dropout: between layers. use_sequence_length: the
@@ -81,8 +81,8 @@ class _RNNLayer(HybridBlock):
             for direction in "lr"[: self._dir]:
                 for part, shape in shapes.items():
                     name, init = f"{direction}{layer}_{part}", initializers[part]
-                    found = self.params.get(name, shape=shape, init=init, allow_deferred_init=True, dtype=dtype)
-                    setattr(self, name, found)
+                    parameter = self.params.get(name, shape=shape, init=init, allow_deferred_init=True, dtype=dtype)
+                    setattr(self, name, parameter)
 
     def __repr__(self) -> str:
         rows, columns = self.l0_i2h_weight.shape
@@ -92,27 +92,27 @@ class _RNNLayer(HybridBlock):
         return text + (", bidirectional)" if self._dir == 2 else ")")
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Any]:
-        """The parameters under the names of the cells that do the same, as MXNet's files have them."""
+        """Return the parameters under the names of the cells that do the same, as MXNet's files have them."""
         prefix += "." if prefix else ""
-        found = {}
+        parameters = {}
         for name, parameter in self._reg_params.items():
             match = _PARAMETER.match(name)
             assert match is not None, name
             direction, layer, group, kind = match.groups()
             cell = f"{direction}_cell." if self._dir == 2 else ""
-            found[f"{prefix}_unfused.{layer}.{cell}{group}_{kind}"] = parameter
+            parameters[f"{prefix}_unfused.{layer}.{cell}{group}_{kind}"] = parameter
         for name, child in self._children.items():
-            found.update(child._collect_params_with_prefix(prefix + name))
-        return found
+            parameters.update(child._collect_params_with_prefix(prefix + name))
+        return parameters
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The output, and of an LSTM the cell, of each layer and direction."""
+        """Return the output, and of an LSTM the cell, of each layer and direction."""
         sizes = [self._projection_size or self._hidden_size, self._hidden_size][: 1 + (self._mode == "lstm")]
         layers = self._num_layers * self._dir
         return [{"shape": (layers, batch_size, size), "__layout__": "LNC", "dtype": self._dtype} for size in sizes]
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
-        """The states to begin with. func: makes each of its description, with kwargs."""
+        """Return the states to begin with. func: makes each of its description, with kwargs."""
         infos = enumerate(self.state_info(batch_size))
         return [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
 
@@ -122,7 +122,7 @@ class _RNNLayer(HybridBlock):
         self._dtype = dtype
 
     def _unfuse(self) -> HybridSequentialRNNCell:
-        """Cells that do the same, with these parameters."""
+        """Return cells that do the same, with these parameters."""
         assert not self._projection_size, "_unfuse does not support projection layer yet!"
         assert not any(self._clip[:2]), "_unfuse does not support state clipping yet!"
         _, kind, options = _MODES[self._mode]
@@ -150,7 +150,7 @@ class _RNNLayer(HybridBlock):
         return super().__call__(inputs, states, *lengths, **kwargs)
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The output, or (output, states)."""
+        """Return the output, or (output, states)."""
         if F is ndarray:
             for state, info in zip(states, self.state_info(inputs.shape[self._layout.find("N")]), strict=True):
                 if state.shape != info["shape"]:
@@ -182,7 +182,7 @@ class _RNNLayer(HybridBlock):
         return outputs if self.skip_states else (outputs, states)
 
     def _packed(self) -> Iterator[str]:
-        """The parameters' names in the order of the operator's vector."""
+        """Yield the parameters' names in the order of the operator's vector."""
         for kind in ("weight", "bias"):
             groups = ("i2h", "h2h", "h2r") if self._projection_size and kind == "weight" else ("i2h", "h2h")
             for layer in range(self._num_layers):

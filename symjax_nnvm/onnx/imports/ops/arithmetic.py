@@ -60,7 +60,7 @@ def _pow(g: Composer, x: Value, y: Value) -> Value:
 
 @onnx_import("Mod")
 def _mod(g: Composer, x: Value, y: Value) -> Value:
-    """The remainder. With fmod it has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
+    """Return the remainder. With fmod it has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
     signed = bool(g.attr("fmod", 0))
     if not is_float(x.dtype):
         return sub(g, x, mul(g, div(g, x, y), y)) if signed else _modulo(g, x, y)
@@ -103,7 +103,7 @@ def where(g: Composer, condition: Value, x: Value, y: Value) -> Value:
 
 
 def _covers(x: Value, y: Value) -> bool:
-    """Whether y broadcasts to the shape of x."""
+    """Return whether y broadcasts to the shape of x."""
     if y.ndim > x.ndim:
         return False
     return all(b in (a, (1,) * len(b)) for a, b in zip(x.sizes[x.ndim - y.ndim :], y.sizes, strict=True))

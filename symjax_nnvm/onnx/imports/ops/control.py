@@ -13,7 +13,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def _standing(value: Value, symbol: Symbol, shapes: Sequence[Numbers] | None = None) -> Value:
-    """A value that a body gets, or a node gives, in the place of one like it."""
+    """Return a value that a body gets, or a node gives, in the place of one like it."""
     return Value(value.name, value.dtype, value.shapes if shapes is None else shapes, None, symbol, value.held)
 
 
@@ -29,7 +29,7 @@ def _stacked(g: Composer, piece: Value, symbol: Symbol, counts: Sequence[int]) -
 
 @onnx_import("If")
 def _if(g: Composer, test: Value) -> list[Value]:
-    """One branch alone where it is known which."""
+    """Return one branch alone where it is known which."""
     branches = [g.attr("then_branch"), g.attr("else_branch")]
     if test.array is not None:
         return g.body(branches[0 if test.array.item() else 1], [])
@@ -46,7 +46,7 @@ def _if(g: Composer, test: Value) -> list[Value]:
 
 
 def _as(g: Composer, values: Sequence[Value], others: Sequence[Value]) -> list[Value]:
-    """Values in the dtypes of others, whose shapes they must have."""
+    """Return values in the dtypes of others, whose shapes they must have."""
     if [value.symbol_shapes for value in values] != [other.symbol_shapes for other in others]:
         g.refuse("its branches, or its steps, give arrays of different shapes")
     _symbols(g, others)

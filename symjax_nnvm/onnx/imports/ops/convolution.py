@@ -18,7 +18,7 @@ def _kernel(g: Composer, weight: Value) -> tuple[int, ...]:
 
 
 def _padded(g: Composer, x: Value, w: Window) -> tuple[Value, tuple[int, ...]]:
-    """Data and the padding that an operator is left to do, which is the same on both sides."""
+    """Return data and the padding that an operator is left to do, which is the same on both sides."""
     if w.symmetric:
         return x, w.before
     return pad(g, x, (0, 0, *w.before), (0, 0, *w.after)), (0,) * len(w.before)
@@ -44,8 +44,8 @@ def _conv(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Va
 
 @onnx_import("ConvTranspose")
 def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    """Padding cuts the borders of the result; where its sides differ, a slice cuts the rest. What is wanted behind the
-    last window has the bias alone."""
+    """Cut the borders of the result by padding; where its sides differ, a slice cuts the rest. What is wanted behind
+    the last window has the bias alone."""
     need_float(g, x)
     w = window(g, x, _kernel(g, weight))
     rank, groups = len(w.kernel), g.attr("group", 1)
@@ -82,8 +82,8 @@ def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = N
 def _of_output(
     g: Composer, x: Value, w: Window, extra: tuple[int, ...], shape: list[int] | None
 ) -> tuple[Window, tuple[int, ...]]:
-    """The window with the padding, and the output padding, that give an output of a shape, else of stride times the
-    data's. Raises OnnxError for automatic padding of an output that its windows do not fill."""
+    """Return the window with the padding, and the output padding, that give an output of a shape, else of stride times
+    the data's. Raises OnnxError for automatic padding of an output that its windows do not fill."""
     auto = g.attr("auto_pad", "NOTSET")
     sizes = g.static(x, range(2, x.ndim))[2:]
     wanted = shape[-len(sizes) :] if shape else [n * s for n, s in zip(sizes, w.stride, strict=True)]

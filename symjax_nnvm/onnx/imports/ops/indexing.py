@@ -22,7 +22,7 @@ def _slice(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Value:
-    """Parts of some axes; before opset 10 attributes say which."""
+    """Return parts of some axes; before opset 10 attributes say which."""
     if starts is None or ends is None:
         rows = [(g.attr("starts"), g.attr("ends"))] * g.count
     elif starts.arrays is None or ends.arrays is None:
@@ -47,7 +47,7 @@ def _slice(
 
 
 def _slice_bounds(g: Composer, x: Value, axis: int, bounds: list[tuple[int, int]], step: int) -> tuple[Any, Any, Any]:
-    """(begin, end, step) of an axis: None for its ends. Raises OnnxError where run time decides it in another way."""
+    """Return (begin, end, step) of an axis: None for its ends. Raises OnnxError where run time decides others."""
     if step == 0:
         g.refuse("its step is 0")
     sizes = x.sizes[axis]
@@ -87,7 +87,7 @@ def _pad(
 
 @onnx_import("Gather")
 def _gather(g: Composer, data: Value, indices: Value) -> Value:
-    """Negative indices count from the end, as MXNet's do that wrap around."""
+    """Take elements by indices: negative ones count from the end, as MXNet's do that wrap around."""
     axis = g.axis(g.attr("axis", 0), data.ndim)
     array = indices.array
     if array is not None and array.size == 1 and indices.ndim <= 1:
@@ -104,7 +104,7 @@ def _gather(g: Composer, data: Value, indices: Value) -> Value:
 
 @onnx_import("GatherElements")
 def _gather_elements(g: Composer, data: Value, indices: Value) -> Value:
-    """Along an axis of which one element is wanted, MXNet's pick; else our own operator."""
+    """Use MXNet's pick along an axis of which one element is wanted; else our own operator."""
     axis = g.axis(g.attr("axis", 0), data.ndim)
     others = [k for k in range(data.ndim) if k != axis]
     if indices.shape[axis] == 1 and all(data.sizes[k] == indices.sizes[k] for k in others):
@@ -178,7 +178,7 @@ def _top_k(g: Composer, x: Value, k: Value | None = None) -> list[Value]:
 
 def _extreme(op: str) -> Any:
     def form(g: Composer, x: Value) -> Value:
-        """The first of equal elements; with select_last_index the last. MXNet's numbers are floating-point ones."""
+        """Return the first of equal elements; with select_last_index the last. MXNet's numbers are floats."""
         axis, keep = g.axis(g.attr("axis", 0), x.ndim), bool(g.attr("keepdims", 1))
         last = bool(g.attr("select_last_index", 0))
         data = g.op("reverse", x, axis=axis) if last else x
@@ -230,7 +230,7 @@ def _compress(g: Composer, x: Value, condition: Value) -> Value:
 
 @onnx_import("GridSample")
 def _grid_sample(g: Composer, x: Value, grid: Value) -> Value:
-    """MXNet's sampler: bilinear, corners aligned, zeros around."""
+    """Use MXNet's sampler: bilinear, corners aligned, zeros around."""
     if x.ndim != 4 or g.attr("mode", "linear") not in ("linear", "bilinear"):
         g.refuse("MXNet samples images bilinearly alone")
     if not g.attr("align_corners", 0) or g.attr("padding_mode", "zeros") != "zeros":

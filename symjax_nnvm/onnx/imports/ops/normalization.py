@@ -32,7 +32,7 @@ def _batch_norm(g: Composer, x: Value, gamma: Value, beta: Value, mean: Value, v
 
 
 def _computed_statistics(g: Composer, x: Value, *vectors: Value) -> Value:
-    """Statistics that are no constants: the formula."""
+    """Return the formula for statistics that are no constants."""
     columns = [
         reshape(g, vector, [(*shape, *(1,) * (x.ndim - 2)) for shape in vector.shapes]) if x.ndim > 2 else vector
         for vector in vectors
@@ -62,7 +62,7 @@ def _layer_norm(g: Composer, x: Value, gamma: Value, beta: Value | None = None) 
 
 
 def _vector(g: Composer, x: Value | None, length: int, default: float) -> Value:
-    """A weight as a vector; where there is none, the same number all along."""
+    """Return a weight as a vector; where there is none, the same number all along."""
     if x is None:
         return g.constant(g.full((length,), default), name="beta" if default == 0 else "gamma")
     if x.ndim == 1 and x.shape[0] == length:
@@ -85,7 +85,7 @@ def _rms_norm(g: Composer, x: Value, scale: Value) -> Value:
 
 @onnx_import("GroupNormalization", ignores=_STASH)
 def _group_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
-    """Groups as the channels of an InstanceNorm. gamma, beta: of groups before opset 21, then of channels."""
+    """Write groups as the channels of an InstanceNorm. gamma, beta: of groups before opset 21, then of channels."""
     groups = g.attr("num_groups")
     channels = g.static(x, [1])[1]
     if channels % groups:
@@ -148,7 +148,7 @@ def _along(function: Any, old: bool) -> Any:
 
 
 def _hardmax(g: Composer, x: Value, axis: int) -> Value:
-    """1 at the first of the largest elements."""
+    """Return 1 at the first of the largest elements."""
     result = g.op("one_hot", g.op("argmax", x, axis=axis), depth=g.static(x, [axis])[axis])
     order = list(range(x.ndim - 1))
     order.insert(axis, x.ndim - 1)

@@ -184,7 +184,7 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
 
 
 def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
-    """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
+    """Return a part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
     like = g.input_with(tuple(column for column in columns if fixed(column) is None))
     if like is not None:
         x, axes = like

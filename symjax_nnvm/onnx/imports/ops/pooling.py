@@ -13,8 +13,8 @@ from symjax_nnvm.onnx.imports.values import Value
 
 
 def _counts(sizes: tuple[int, ...], w: Window, ceil: bool) -> tuple[int, ...]:
-    """How many windows there are along each axis: with ceil also one that begins in the data or the padding before it,
-    and ends beyond."""
+    """Return how many windows there are along each axis: with ceil also one that begins in the data or the padding
+    before it, and ends beyond."""
     counts = []
     for n, span, stride, low, high in zip(sizes, w.spans, w.stride, w.before, w.after, strict=True):
         rest = n + low + high - span
@@ -24,7 +24,7 @@ def _counts(sizes: tuple[int, ...], w: Window, ceil: bool) -> tuple[int, ...]:
 
 
 def _mxnets(sizes: tuple[int, ...], w: Window, full: bool) -> tuple[int, ...]:
-    """How many windows MXNet's convention gives of the padding before, on both sides."""
+    """Return how many windows MXNet's convention gives of the padding before, on both sides."""
     spans = zip(sizes, w.kernel, w.stride, w.before, strict=True)
     rests = [(n + 2 * low - k, s) for n, k, s, low in spans]
     return tuple((-(-rest // s) if full else rest // s) + 1 for rest, s in rests)
@@ -64,14 +64,14 @@ def _pool(pool_type: str, **more: Any) -> ImportForm:
 
 
 def _ends(g: Composer, x: Value, w: Window, counts: tuple[int, ...]) -> tuple[int, ...]:
-    """The padding after the data with which as many windows fit, and no more."""
+    """Return the padding after the data with which as many windows fit, and no more."""
     sizes = g.static(x, range(2, x.ndim))[2:]
     spans = zip(counts, w.stride, w.kernel, sizes, w.before, strict=True)
     return tuple((count - 1) * s + k - n - low for count, s, k, n, low in spans)
 
 
 def _mean_of_real(g: Composer, x: Value, w: Window, counts: tuple[int, ...], params: dict[str, Any]) -> Value:
-    """Sums over the padded data, divided by how many elements of each window are the data's."""
+    """Return sums over the padded data, divided by how many elements of each window are the data's."""
     ends = _ends(g, x, w, counts)
     sides = (0, 0, *w.before), (0, 0, *ends)
     how = {**params, "pool_type": "sum"}

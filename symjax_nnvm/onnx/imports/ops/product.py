@@ -14,7 +14,7 @@ from symjax_nnvm.onnx.imports.values import Value
 
 @onnx_import("Gemm")
 def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
-    """α A B + β C."""
+    """Return α A B + β C."""
     need_float(g, a)
     alpha, beta = float(g.attr("alpha", 1.0)), float(g.attr("beta", 1.0))
     a = transpose(g, a, (1, 0)) if g.attr("transA", 0) else a
@@ -35,7 +35,7 @@ def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
 
 
 def _bias(g: Composer, c: Value, array: np.ndarray, hidden: int, beta: float) -> Value | None:
-    """A summand as the vector of a bias; None where it is none."""
+    """Return a summand as the vector of a bias; None where it is none."""
     if array.size not in (1, hidden) or (array.ndim == 2 and array.shape[0] != 1):
         return None
     if array.shape == (hidden,) and beta == 1:

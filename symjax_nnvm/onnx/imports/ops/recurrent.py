@@ -20,7 +20,7 @@ _CELLS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
 
 
 def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None) -> list[Value]:
-    """x (t, n, i), w (k, g·s, i), r (k, g·s, s), bias (k, 2·g·s), lengths (n), states (k, n, s) → (t, k, n, s) …"""
+    """Map x (t, n, i), w (k, g·s, i), r (k, g·s, s), bias (k, 2·g·s), lengths (n), states (k, n, s) → (t, k, n, s) …"""
     bias, lengths, *states = [*others, None, None, None, None, None][:5]
     directions = {"forward": 1, "reverse": 1, "bidirectional": 2}[g.attr("direction", "forward")]
     size = g.attr("hidden_size") or g.static(r)[2]
@@ -55,7 +55,7 @@ def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None
 
 
 def _mode(g: Composer, directions: int) -> str:
-    """The cell. Raises OnnxError for functions that MXNet's has not."""
+    """Return the cell. Raises OnnxError for functions that MXNet's has not."""
     mode, _, usual = _CELLS[g.node.kind]
     activations = tuple(g.attr("activations") or usual * directions)
     if g.node.kind == "RNN" and set(activations) == {"Relu"}:
@@ -78,7 +78,7 @@ def _check(g: Composer, peepholes: Value | None) -> None:
 
 
 def _turned(g: Composer, x: Value, lengths: Value | None) -> Value:
-    """The sequences backwards, where the cells read them so."""
+    """Return the sequences backwards, where the cells read them so."""
     if g.attr("direction", "forward") != "reverse":
         return x
     if lengths is None:
@@ -87,7 +87,7 @@ def _turned(g: Composer, x: Value, lengths: Value | None) -> Value:
 
 
 def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
-    """MXNet's vector: the matrices of each direction, then the biases."""
+    """Return MXNet's vector: the matrices of each direction, then the biases."""
     _, order, _ = _CELLS[g.node.kind]
     k, rows, _ = g.static(w)
     halves = g.constant(g.full((k, 2 * rows), 0, w.dtype), name="zeros") if bias is None else bias
@@ -107,7 +107,7 @@ def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
 
 
 def _packed_at_run_time(g: Composer, w: Value, r: Value, bias: Value) -> Value:
-    """The same of weights that are computed."""
+    """Return the same of weights that are computed."""
     _, order, _ = _CELLS[g.node.kind]
     k, rows, _ = g.static(w)
     part = rows // len(order)

@@ -106,7 +106,7 @@ def _resize(
 
 
 def _repeats(how: dict[str, Any], times: int) -> bool:
-    """Whether enlarging a whole number of times repeats every element."""
+    """Return whether enlarging a whole number of times repeats every element."""
     if how.get("mode", "nearest") != "nearest":
         return False
     transformation, rounding = (
@@ -132,7 +132,7 @@ def _by_matrix(g: Composer, x: Value, axis: int, factor: float | None, how: dict
 
 
 def _matrix(g: Composer, size: int, new: int, factor: float | None, how: dict[str, Any]) -> np.ndarray:
-    """The unit vectors of an axis, resized: (size, new), by onnx' reference implementation.
+    """Return the unit vectors of an axis, resized: (size, new), by onnx' reference implementation.
 
     That takes its time for each element, so it gets a few vectors alone: each is 1 at every `step`-th place. An element
     of a result is made of neighbours that are fewer than `step`, so of one 1 at most: the one nearest to the place that

@@ -73,7 +73,7 @@ def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
 
 
 def _resolved(g: Composer, old: Numbers, target: np.ndarray, keep: bool) -> Numbers:
-    """The shape that a target means. Raises OnnxError for one that does not fit."""
+    """Return the shape that a target means. Raises OnnxError for one that does not fit."""
     if target.size > MAX_RANK:
         g.refuse(f"its shape has {target.size} sizes, and {MAX_RANK} is the most")
     sizes = [int(each) for each in target.reshape(-1)]
@@ -202,7 +202,7 @@ def _block(g: Composer, x: Value) -> int:
 
 
 def _columns_first(g: Composer) -> bool:
-    """Whether a block's elements are the inner part of the channels; in MXNet's operators they are the outer."""
+    """Return whether a block's elements are the inner part of the channels; in MXNet's operators they are the outer."""
     mode = g.attr("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         g.refuse(f"it knows the modes DCR and CRD, not {mode!r}")
@@ -211,7 +211,7 @@ def _columns_first(g: Composer) -> bool:
 
 @onnx_import("Trilu")
 def _trilu(g: Composer, x: Value, k: Value | None = None) -> Value:
-    """Zeros above or below a diagonal."""
+    """Return zeros above or below a diagonal."""
     rows, columns = g.static(x, [-2, -1])[-2:]
     offset = 0 if k is None else max(-rows, min(int(g.known(k, "k").item()), columns))
     g.ask(2, rows, columns)  # what NumPy makes of the ones

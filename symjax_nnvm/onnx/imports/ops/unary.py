@@ -39,7 +39,7 @@ def _plus(g: Composer, x: Value, number: float) -> Value:
 
 @onnx_import("Round")
 def _round(g: Composer, x: Value) -> Value:
-    """The nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer.
+    """Return the nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer.
 
     Of infinity the rest and the remainder are nan, and both comparisons 0.
     """
@@ -103,7 +103,7 @@ def _leaky(g: Composer, x: Value) -> Value:
 
 
 def _chosen(g: Composer, x: Value, below: Value) -> Value:
-    """x, or what it is below zero: MXNet's rectifiers multiply 0 by the slope, which may be infinity."""
+    """Return x, or what it is below zero: MXNet's rectifiers multiply 0 by the slope, which may be infinity."""
     return where(g, g.op("_greater_equal_scalar", x, scalar=0.0), x, below)
 
 
@@ -114,7 +114,7 @@ def _elu(g: Composer, x: Value) -> Value:
 
 @onnx_import("Celu")
 def _celu(g: Composer, x: Value) -> Value:
-    """α · elu(x / α)."""
+    """Return α · elu(x / α)."""
     alpha = g.attr("alpha", 1.0)
     return scaled(g, g.op("LeakyReLU", scaled(g, x, 1 / alpha), act_type="elu", slope=1.0), alpha)
 
@@ -129,7 +129,7 @@ def _selu(g: Composer, x: Value) -> Value:
 
 @onnx_import("PRelu")
 def _prelu(g: Composer, x: Value, slope: Value) -> Value:
-    """A finite slope for each channel; of others a choice."""
+    """Use a finite slope for each channel; of others a choice."""
     array = slope.array
     by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None and np.isfinite(array).all()
     if by_channel and array is not None:
@@ -156,7 +156,7 @@ def _thresholded(g: Composer, x: Value) -> Value:
 
 @onnx_import("Shrink")
 def _shrink(g: Composer, x: Value) -> Value:
-    """x less a bias, towards 0, where it is beyond a margin; else 0."""
+    """Return x less a bias, towards 0, where it is beyond a margin; else 0."""
     margin, bias = g.attr("lambd", 0.5), g.attr("bias", 0.0)
     below = g.op("where", g.op("_lesser_scalar", x, scalar=-margin), _plus(g, x, bias), g.op("zeros_like", x))
     return g.op("where", g.op("_greater_scalar", x, scalar=margin), _plus(g, x, -bias), below)
@@ -204,7 +204,7 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
 
 @onnx_import("Dropout", ignores=("seed",))
 def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
-    """It drops in training alone, as MXNet's does, unless the file says that it always trains."""
+    """Drop in training alone, as MXNet's does, unless the file says that it always trains."""
     if g.used(1):
         g.refuse("its mask is read, which MXNet's Dropout does not give")
     share = g.attr("ratio", 0.5) if ratio is None else float(g.known(ratio, "ratio"))

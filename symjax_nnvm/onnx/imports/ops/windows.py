@@ -48,7 +48,7 @@ def window(g: Composer, data: Value, kernel: tuple[int, ...], gaps: bool = True)
 
 
 def _same(g: Composer, data: Value, w: Window, upper: bool, gaps: bool) -> Window:
-    """Padding with which there are ⌈size / stride⌉ windows; an odd element goes to the end, or to the beginning."""
+    """Return padding with which there are ⌈size / stride⌉ windows; an odd element goes to the end or beginning."""
     before: list[int] = []
     after: list[int] = []
     for axis, (span, stride) in enumerate(zip(w.spans, w.stride, strict=True), 2):

@@ -12,7 +12,7 @@ from symjax_nnvm.ops.control import loops as ops
 
 
 def _like(inner: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Inputs of a body in the shapes of tensors outside."""
+    """Return inputs of a body in the shapes of tensors outside."""
     return [inner.body_input(tensor.dtype, tensor.shapes) for tensor in tensors]
 
 
@@ -67,7 +67,7 @@ def _while_loop(g: Builder, p: ops.WhileLoopParams, *inputs: Tensor) -> list[Ten
 
 
 def _filled_up(g: Builder, p: ops.WhileLoopParams, stacked: Tensor, out: Tensor) -> Tensor:
-    """The outputs of the steps, with zeros for those that did not run."""
+    """Return the outputs of the steps, with zeros for those that did not run."""
     missing = g.op("Sub", g.constant([p.max_iterations], "int64"), g.op("Shape", stacked, start=0, end=1))
     none = [0] * (out.ndim - 1)
     pads = g.dims(0, *none, missing, *none)

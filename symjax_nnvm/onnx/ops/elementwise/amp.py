@@ -13,7 +13,7 @@ from symjax_nnvm.ops.elementwise import amp as ops
 
 @onnx_form("amp_cast", "amp_multicast")
 def _amp_cast(g: Builder, p: Any, *arrays: Tensor) -> list[Tensor]:
-    """Each in the dtype inferred of its result."""
+    """Return each in the dtype inferred of its result."""
     return [g.cast(array, out.dtype) for array, out in zip(arrays, g.outs, strict=True)]
 
 

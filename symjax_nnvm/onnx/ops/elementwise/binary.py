@@ -22,7 +22,7 @@ def arithmetic(kind: str) -> Function:
 
 
 def _mod(g: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """The remainder with the sign of the divisor; x mod 0 = 0."""
+    """Return the remainder with the sign of the divisor; x mod 0 = 0."""
 
     def of_whole(x: Tensor, y: Tensor) -> Tensor:
         none = g.op("Equal", y, 0)
@@ -52,7 +52,7 @@ def _power(g: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _hypot(g: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """√(x² + y²) as m √((x/m)² + (y/m)²), m the larger size: no square is too large."""
+    """Return √(x² + y²) as m √((x/m)² + (y/m)²), m the larger size: no square is too large."""
 
     def function(x: Tensor, y: Tensor) -> Tensor:
         x, y = g.op("Abs", x), g.op("Abs", y)

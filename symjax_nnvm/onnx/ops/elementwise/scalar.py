@@ -14,7 +14,7 @@ _NAMED = {"plus": "add", "minus": "sub"}
 
 
 def _operands(g: Builder, p: ScalarParams, data: Tensor) -> tuple[Tensor, Tensor]:
-    """The data in the dtype to calculate in, and the number in that dtype."""
+    """Return the data in the dtype to calculate in, and the number in that dtype."""
     if not is_float(data.dtype):
         wide = "int64" if data.dtype == "bool" else data.dtype
         data = g.cast(data, wide if p.is_int else "float64")

@@ -22,13 +22,13 @@ Function = Callable[[Builder, Tensor], Tensor]
 
 
 def _rint(g: Builder, x: Tensor) -> Tensor:
-    """The nearest whole number, of two the lower."""
+    """Return the nearest whole number, of two the lower."""
     below = g.op("Floor", x)
     return g.op("Where", g.op("Greater", g.op("Sub", x, below), 0.5), g.op("Ceil", x), below)
 
 
 def _round(g: Builder, x: Tensor) -> Tensor:
-    """The nearest whole number, of two the one farther from 0."""
+    """Return the nearest whole number, of two the one farther from 0."""
     size = g.op("Abs", x)
     below = g.op("Floor", size)
     nearest = g.op("Where", g.op("Less", g.op("Sub", size, below), 0.5), below, g.op("Ceil", size))
@@ -154,7 +154,7 @@ def gammaln(g: Builder, x: Tensor) -> Tensor:
 
 
 def _gamma(g: Builder, x: Tensor) -> Tensor:
-    """Γ(x) = ± exp log |Γ(x)|: below 0 its sign changes at every whole number, where it is not defined."""
+    """Return Γ(x) = ± exp log |Γ(x)|: below 0 its sign changes at every whole number, where it is not defined."""
     size = g.op("Exp", gammaln(g, x))
     floor = g.op("Floor", x)
     odd = g.op("Sub", floor, g.op("Mul", g.op("Floor", g.op("Mul", floor, 0.5)), 2.0))
@@ -233,7 +233,7 @@ def _clip(g: Builder, p: ops.ClipParams, x: Tensor) -> Tensor:
 
 @onnx_form("smooth_l1")
 def _smooth_l1(g: Builder, p: ops.SmoothL1Params, x: Tensor) -> Tensor:
-    """c (|x| - c / (2 σ²)) with c = clip(σ² |x|, 0, 1)."""
+    """Return c (|x| - c / (2 σ²)) with c = clip(σ² |x|, 0, 1)."""
     square = p.scalar * p.scalar
     if not square:
         return g.op("Mul", x, 0)

@@ -16,10 +16,10 @@ def _adjust_lighting(g: Builder, p: ops.AdjustLightingParams, data: Tensor) -> T
     if g.static(data, [2])[2] == 1:
         return data
     wide = "float64" if data.dtype == "float64" else "float32"
-    found = g.op("Add", g.cast(data, wide), g.constant(ops.PCA @ np.array(p.alpha), wide))
+    adjusted = g.op("Add", g.cast(data, wide), g.constant(ops.PCA @ np.array(p.alpha), wide))
     if data.dtype == "uint8":
-        found = g.op("Clip", found, 0.0, 255.0)
-    return g.cast(found, data.dtype or wide)
+        adjusted = g.op("Clip", adjusted, 0.0, 255.0)
+    return g.cast(adjusted, data.dtype or wide)
 
 
 refuses(

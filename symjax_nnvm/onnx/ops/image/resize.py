@@ -11,7 +11,7 @@ from symjax_nnvm.ops.image import resize as ops
 
 
 def _matrix(new: int, old: int, interp: int, shrinks: bool) -> np.ndarray:
-    """What each new pixel takes of each old one: (new, old)."""
+    """Return what each new pixel takes of each old one: (new, old)."""
     columns, weights = ops.taps(new, old, interp, shrinks)
     matrix = np.zeros((new, old), np.float32)
     np.add.at(matrix, (np.arange(new)[:, None], columns), weights)
@@ -30,10 +30,10 @@ def _resize(g: Builder, p: ops.ResizeParams, data: Tensor) -> Tensor:
     columns = g.constant(_matrix(new_width, width, p.interp, shrinks).T.copy(), wide)
     batch = list(range(last - 2))
     planes = g.transpose(g.cast(data, wide), [*batch, last, last - 2, last - 1])
-    found = g.op("MatMul", g.op("MatMul", rows, planes), columns)
+    resized = g.op("MatMul", g.op("MatMul", rows, planes), columns)
     if data.dtype == "uint8":
-        found = g.op("Clip", g.op("Round", found), 0.0, 255.0)
-    return g.cast(g.transpose(found, [*batch, last - 1, last, last - 2]), data.dtype or wide)
+        resized = g.op("Clip", g.op("Round", resized), 0.0, 255.0)
+    return g.cast(g.transpose(resized, [*batch, last - 1, last, last - 2]), data.dtype or wide)
 
 
 @onnx_form("_image_crop")

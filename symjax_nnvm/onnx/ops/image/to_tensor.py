@@ -22,5 +22,5 @@ def _to_tensor(g: Builder, p: Any, data: Tensor) -> Tensor:
 def _normalize(g: Builder, p: ops.NormalizeParams, data: Tensor) -> Tensor:
     wide = "float64" if data.dtype == "float64" else "float32"
     mean, std = (g.constant(np.array(numbers)[:, None, None], wide) for numbers in (p.mean, p.std))
-    found = g.op("Div", g.op("Sub", g.cast(data, wide), mean), std)
-    return g.cast(found, data.dtype or wide)
+    normalized = g.op("Div", g.op("Sub", g.cast(data, wide), mean), std)
+    return g.cast(normalized, data.dtype or wide)

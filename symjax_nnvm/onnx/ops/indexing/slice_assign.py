@@ -22,7 +22,7 @@ def _index_copy(g: Builder, p: Any, old: Tensor, index: Tensor, new: Tensor) -> 
 
 
 def _grid(g: Builder, p: SliceParams, data: Tensor) -> np.ndarray | None:
-    """The places of a slice on the axes that are cut, (n₀, n₁, …, number of axes); None where there is none."""
+    """Return the places of a slice on the axes that are cut, (n₀, n₁, …, number of axes); None where there is none."""
     shape = g.static(data, range(len(p.begin)))
     kept = [kept_indices(p, axis, shape[axis]) for axis in range(len(p.begin))]
     if not all(kept):

@@ -10,7 +10,7 @@ from symjax_nnvm.ops.indexing import sort as ops
 
 
 def _ordered(g: Builder, data: Tensor, axis: int | None, k: int | None, ascend: bool) -> tuple[Tensor, Tensor, int]:
-    """(the first k elements in order, or all, as they are; where they were; the axis)."""
+    """Return (the first k elements in order, or all, as they are; where they were; the axis)."""
     line = data if axis is not None else g.reshape(data, -1)
     at = 0 if axis is None else axis % data.ndim
     wide = g.cast(line, "int32") if narrow(data.dtype) else line

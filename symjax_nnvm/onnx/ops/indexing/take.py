@@ -29,7 +29,7 @@ def _take(g: Builder, p: ops.TakeParams, a: Tensor, indices: Tensor) -> Tensor:
 
 @onnx_form("one_hot")
 def _one_hot(g: Builder, p: ops.OneHotParams, indices: Tensor) -> Tensor:
-    """One-hot rows by comparison: a negative index, which ONNX' OneHot counts from the end, is none here."""
+    """Return one-hot rows by comparison: a negative index, which ONNX' OneHot counts from the end, is none here."""
     dtype = g.outs[0].dtype
     column = g.unsqueeze(g.cast(indices, "int64"), indices.ndim)
     hot = g.op("Equal", column, np.arange(p.depth))

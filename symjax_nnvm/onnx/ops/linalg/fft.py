@@ -12,7 +12,7 @@ from symjax_nnvm.ops.linalg import fft as ops
 
 
 def _transform(g: Builder, rows: Tensor) -> Tensor:
-    """The transform of rows (n, d, 1) or (n, d, 2), real and imaginary parts last."""
+    """Return the transform of rows (n, d, 1) or (n, d, 2), real and imaginary parts last."""
     if g.opset < 20:
         return g.op("DFT", rows, axis=1)
     return g.op("DFT", rows, None, g.constant(1, "int64"))
@@ -39,7 +39,7 @@ def _ifft(g: Builder, p: ops.FFTParams, data: Tensor) -> Tensor:
 
 @onnx_form("_contrib_count_sketch")
 def _count_sketch(g: Builder, p: ops.CountSketchParams, data: Tensor, h: Tensor, s: Tensor) -> Tensor:
-    """Each element, times its sign, added to the place that h says: a product with ones there."""
+    """Return each element, times its sign, added to the place that h says: a product with ones there."""
     length = g.static(data, [-1])[-1]
     at = g.op("Max", g.op("Min", g.cast(g.reshape(h, length), "int64"), p.out_dim - 1), 0)
     ones = g.cast(g.op("Equal", g.op("Unsqueeze", at, [1]), np.arange(p.out_dim)), data.dtype)

@@ -18,7 +18,7 @@ def _triangle(g: Builder, p: ops.TriangleParams, data: Tensor) -> Tensor:
 
 
 def _picked(g: Builder, a: Tensor, places: np.ndarray) -> Tensor:
-    """Elements of matrices (…, r, c) by their numbers, row after row: (…, n)."""
+    """Return elements of matrices (…, r, c) by their numbers, row after row: (…, n)."""
     rows, columns = g.static(a, [-2, -1])[-2:]
     flat = g.reshape(a, *(g.size(a, i) for i in range(a.ndim - 2)), rows * columns)
     return g.op("Gather", flat, places.astype(np.int64), axis=a.ndim - 2)
@@ -37,7 +37,7 @@ def _extractdiag(g: Builder, p: ops.DiagonalParams, a: Tensor) -> Tensor:
 
 @onnx_form("_linalg_makediag")
 def _makediag(g: Builder, p: ops.DiagonalParams, a: Tensor) -> Tensor:
-    """Each element in its row, where the diagonal goes through it."""
+    """Return each element in its row, where the diagonal goes through it."""
     side = g.static(a, [-1])[-1] + abs(p.offset)
     none = [0] * (a.ndim - 1)
     rows = g.pad(a, [*none, max(0, -p.offset)], [*none, max(0, p.offset)], 0)
@@ -45,7 +45,7 @@ def _makediag(g: Builder, p: ops.DiagonalParams, a: Tensor) -> Tensor:
 
 
 def _places(p: ops.PackedParams, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of a triangle: a lower one row after row, an upper one column after column."""
+    """Return rows and columns of a triangle: a lower one row after row, an upper one column after column."""
     if ops.is_lower(p):
         return np.tril_indices(side, p.offset)
     columns, rows = np.tril_indices(side, -p.offset)

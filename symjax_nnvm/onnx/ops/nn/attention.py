@@ -11,7 +11,7 @@ from symjax_nnvm.ops.nn import attention as ops
 
 
 def _interleaved_part(g: Builder, array: Tensor, heads: int, parts: int, part: int, order: tuple[int, ...]) -> Tensor:
-    """(t, n, h·parts·d) → one of the interleaved parts, (t, n, h, d) with its axes in an order."""
+    """Map (t, n, h·parts·d) → one of the interleaved parts, (t, n, h, d) with its axes in an order."""
     if parts == 1:
         return g.transpose(g.op("Reshape", array, [0, 0, heads, -1]), order)
     split = g.op("Reshape", array, [0, 0, heads, parts, -1])

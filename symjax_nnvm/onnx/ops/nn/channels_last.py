@@ -13,7 +13,7 @@ from symjax_nnvm.ops.nn import channels_last as ops
 def _convolution(
     g: Builder, p: ops.ChannelsLastParams, data: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    """Data (n, …, c), weight (…k, c / groups, f)."""
+    """Take data (n, …, c), weight (…k, c / groups, f)."""
     spatial = range(len(p.kernel))
     last = len(p.kernel) + 1
     data = g.transpose(data, [0, last, *(i + 1 for i in spatial)])

@@ -10,7 +10,7 @@ from symjax_nnvm.ops.nn import layer_norm as ops
 
 
 def _statistics(g: Builder, x: Tensor, axis: int, eps: float) -> tuple[Tensor, Tensor]:
-    """(x - mean, mean) and √(variance + eps) along an axis, which stays."""
+    """Return (x - mean, mean) and √(variance + eps) along an axis, which stays."""
     mean = g.op("ReduceMean", x, [axis], keepdims=1)
     centred = g.op("Sub", x, mean)
     variance = g.op("ReduceMean", g.op("Mul", centred, centred), [axis], keepdims=1)

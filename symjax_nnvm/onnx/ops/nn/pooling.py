@@ -35,7 +35,7 @@ def _pool_all(g: Builder, p: ops.PoolingParams, x: Tensor) -> Tensor:
 
 
 def _norm(g: Builder, p: ops.PoolingParams, x: Tensor, total: Callable[[Tensor], Tensor]) -> Tensor:
-    """The p-th root of the sum of p-th powers; plain sums, where the type is sum, or p is 1."""
+    """Return the p-th root of the sum of p-th powers; plain sums, where the type is sum, or p is 1."""
     if p.pool_type == "sum" or p.p_value == 1:
         return total(x)
     square = g.op("Mul", x, x)
@@ -72,7 +72,7 @@ def _pool_windows(g: Builder, p: ops.PoolingParams, x: Tensor) -> Tensor:
 
 
 def _ends(g: Builder, p: ops.PoolingParams, x: Tensor) -> list[int]:
-    """How far the last windows reach past the data; where they end before it, how many of its elements count less."""
+    """Return how far the last windows reach past the data; 0 where they end within it."""
     return [max(over, 0) for over in ops.windows(p, g.static(x, range(2, x.ndim))).overhangs]
 
 

@@ -43,7 +43,7 @@ def _rnn(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor, *others
 
 
 def _pieces(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor) -> list[list[Tensor]]:
-    """[i2h, h2h, i2h bias, h2h bias] of each set of cells, gates in ONNX' order."""
+    """Return [i2h, h2h, i2h bias, h2h bias] of each set of cells, gates in ONNX' order."""
     input_size = g.static(data, [2])[2]
     pieces, at = [], 0
     for shape in ops.parameter_shapes(p, input_size):
@@ -69,7 +69,7 @@ def _layer(
     lengths: Tensor | None,
     first: Sequence[Tensor],
 ) -> list[Tensor]:
-    """One layer in both directions: its output (t, n, k·s), and the states after the last step (k, n, s)."""
+    """Return one layer in both directions: its output (t, n, k·s), and the states after the last step (k, n, s)."""
     kind, _, attrs = _CELLS[p.mode]
     k = p.num_directions
     if k == 2:

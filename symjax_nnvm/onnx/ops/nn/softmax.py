@@ -10,7 +10,7 @@ from symjax_nnvm.ops.nn import softmax as ops
 
 
 def _scaled(g: Builder, p: ops.SoftmaxParams, data: Tensor) -> Tensor:
-    """The data divided by the temperature, in the wider dtype of theirs and of the result."""
+    """Return the data divided by the temperature, in the wider dtype of theirs and of the result."""
     dtype = g.outs[0].dtype
     wide = data.dtype if data.dtype == "float64" or dtype in ("float16", "bfloat16") else dtype
     data = g.cast(data, wide if is_float(wide) else "float32")

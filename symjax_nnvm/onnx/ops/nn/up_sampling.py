@@ -20,14 +20,14 @@ def _up_sampling(g: Builder, p: ops.UpSamplingParams, *inputs: Tensor) -> Tensor
 
 
 def _filtered(g: Builder, p: ops.UpSamplingParams, data: Tensor, weight: Tensor) -> Tensor:
-    """The transpose of a convolution of each channel by itself."""
+    """Return the transpose of a convolution of each channel by itself."""
     shape = ops.filter_of(p)
     attrs: dict[str, Any] = {"kernel_shape": [shape.kernel] * 2, "strides": [shape.scale] * 2, "pads": [shape.pad] * 4}
     return g.op("ConvTranspose", data, weight, group=g.static(weight)[0], **attrs)
 
 
 def _repeated(g: Builder, x: Tensor, factor: int) -> Tensor:
-    """Every element of the last two axes `factor` times in each."""
+    """Return every element of the last two axes `factor` times in each."""
     if factor == 1:
         return x
     scales = g.constant([1, 1, factor, factor], "float32")

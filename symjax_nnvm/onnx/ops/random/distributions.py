@@ -14,7 +14,7 @@ _DRAWN = {"uniform": ("RandomUniform", "low", "high"), "normal": ("RandomNormal"
 
 
 def _draw(g: Builder, name: str, first: float, second: float) -> Tensor:
-    """Numbers in the shape and dtype of the output; ONNX draws float32."""
+    """Return numbers in the shape and dtype of the output; ONNX draws float32."""
     kind, *names = _DRAWN[name]
     shape = list(g.static(g.outs[0]))
     numbers: dict[str, Any] = dict(zip(names, (first, second), strict=True))
@@ -33,7 +33,7 @@ def _normal(g: Builder, p: Any, *like: Tensor) -> Tensor:
 
 
 def _aligned(g: Builder, p: ops.SampleParams, parameter: Tensor) -> Tensor:
-    """A parameter [s], shaped to be broadcast over draws [s]x[t], in the dtype of the output."""
+    """Return a parameter [s], shaped to be broadcast over draws [s]x[t], in the dtype of the output."""
     ndim = parameter.ndim
     return g.cast(g.unsqueeze(parameter, *range(ndim, ndim + len(p.shape))), g.outs[0].dtype)
 

@@ -31,7 +31,7 @@ def _minus(g: Builder, x: Tensor, *others: Tensor) -> Tensor:
 
 
 def _xlogy(g: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """x log y, and 0 where x is 0."""
+    """Return x log y, and 0 where x is 0."""
     none = g.op("Equal", x, 0.0)
     return g.op("Where", none, g.constant(0, x.dtype), g.op("Mul", x, g.op("Log", y)))
 
@@ -41,7 +41,7 @@ def _less_one(g: Builder, x: Tensor) -> Tensor:
 
 
 def _choices(g: Builder, x: Tensor, k: Tensor) -> Tensor:
-    """log (Γ(x + k) / (x! Γ(k)))."""
+    """Return log (Γ(x + k) / (x! Γ(k)))."""
     return _minus(g, gammaln(g, g.op("Add", x, k)), gammaln(g, g.op("Add", x, 1.0)), gammaln(g, k))
 
 
@@ -98,7 +98,7 @@ LOG_DENSITIES: dict[str, Formula] = {
 
 
 def _aligned(g: Builder, row: ops.Density, parameter: Tensor, sample: Tensor) -> Tensor:
-    """Parameters [s]x[e] as [s]x1x[e], which broadcasts against a sample [s]x[t]x[e]."""
+    """Return parameters [s]x[e] as [s]x1x[e], which broadcasts against a sample [s]x[t]x[e]."""
     split = parameter.ndim - row.event_axes
     return g.unsqueeze(parameter, *range(split, split + sample.ndim - parameter.ndim))
 

@@ -17,13 +17,13 @@ def _histogram(g: Builder, p: ops.HistogramParams, data: Tensor, bins: Tensor | 
 
 
 def _count(g: Builder, truth: Tensor) -> Tensor:
-    """How often something holds of each column."""
+    """Return how often something holds of each column."""
     return g.op("ReduceSum", g.cast(truth, "int64"), [0], keepdims=0)
 
 
 def _between(g: Builder, data: Tensor, bins: Tensor) -> Tensor:
-    """The number of elements in each bin: those that are not below its lower edge, less those not below its upper
-    one."""
+    """Return the number of elements in each bin: those that are not below its lower edge, less those not below its
+    upper one."""
     wide = "int32" if narrow(data.dtype) else data.dtype
     column, row = g.cast(g.reshape(data, -1, 1), wide), g.unsqueeze(g.cast(bins, wide), 0)
     (count,) = g.static(g.outs[0])

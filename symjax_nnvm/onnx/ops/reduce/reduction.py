@@ -23,7 +23,7 @@ def reduction(kind: str) -> Function:
 
 
 def _mean(g: Builder, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
-    """The mean; of whole numbers truncated."""
+    """Return the mean; of whole numbers truncated."""
     if is_float(x.dtype):
         return g.reduce("ReduceMean", x, axes, keepdims=kept)
     count = prod(g.static(x, axes)[axis] for axis in axes)
@@ -31,7 +31,7 @@ def _mean(g: Builder, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
 
 
 def _numbers(kind: str, instead: float) -> Function:
-    """A reduction in which NaN counts as another number."""
+    """Return a reduction in which NaN counts as another number."""
 
     def function(g: Builder, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
         if is_float(x.dtype):

@@ -24,7 +24,7 @@ def laid(g: Builder, diagonal: Tensor, k: int) -> Tensor:
 
 
 def _cut(g: Builder, p: ops.DiagParams, data: Tensor) -> Tensor:
-    """The k-th diagonals of matrices: every (columns + 1)-th of their elements."""
+    """Return the k-th diagonals of matrices: every (columns + 1)-th of their elements."""
     down, right = (axis % data.ndim for axis in p.axes(data.ndim))
     order = [*(i for i in range(data.ndim) if i not in (down, right)), down, right]
     shape = g.static(data, [down, right])

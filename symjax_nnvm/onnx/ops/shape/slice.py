@@ -32,7 +32,7 @@ def _slice(g: Builder, p: ops.SliceParams, data: Tensor) -> Tensor:
 
 
 def _end(index: int | None, step: int) -> int:
-    """An index, or, where there is none, one beyond the end that steps lead to."""
+    """Return an index, or, where there is none, one beyond the end that steps lead to."""
     return index if index is not None else FAR if step > 0 else -FAR
 
 

@@ -24,7 +24,7 @@ onnx_form("cast_storage")(identity)
 
 
 def _retain(g: Builder, data: Tensor, indices: Tensor) -> Tensor:
-    """The rows of data (n, …) that indices name, with zeros for the others."""
+    """Return the rows of data (n, …) that indices name, with zeros for the others."""
     rows = g.reshape(steps(g, data, 0, "int64"), -1, 1)
     hits = g.cast(g.op("Equal", rows, g.reshape(g.cast(indices, "int64"), 1, -1)), "int32")
     kept = g.cast(g.op("ReduceMax", hits, [1], keepdims=0), "bool")

@@ -15,7 +15,7 @@ from symjax_nnvm.ops.vision import bounding_box as ops
 
 
 def _areas(g: Builder, boxes: s.Sides) -> Tensor:
-    """Areas; 0 where one side is negative."""
+    """Return areas; 0 where one side is negative."""
     lengths = [g.op("Max", g.op("Sub", boxes[i + 2], boxes[i]), 0.0) for i in (0, 1)]
     return g.op("Mul", *lengths)
 
@@ -53,7 +53,7 @@ def _box_nms(g: Builder, p: ops.BoxNMSParams, data: Tensor) -> Tensor:
 
 
 def _kept(g: Builder, p: ops.BoxNMSParams, rows: Tensor, n: int) -> Tensor:
-    """The numbers of the rows (b, n, k) that stay, best first, then -1: (b, n)."""
+    """Return the numbers of the rows (b, n, k) that stay, best first, then -1: (b, n)."""
     scores = s.column(g, rows, p.score_index)
     valid = g.op("Greater", scores, float(np.float32(p.valid_thresh)))
     classes = s.column(g, rows, p.id_index) if p.id_index >= 0 else None
@@ -82,7 +82,7 @@ def _kept(g: Builder, p: ops.BoxNMSParams, rows: Tensor, n: int) -> Tensor:
 
 
 def _converted(g: Builder, p: ops.BoxNMSParams, rows: Tensor, k: int) -> Tensor:
-    """Rows whose boxes are in the other format."""
+    """Return rows whose boxes are in the other format."""
     left, top, right, bottom = s.sides(g, rows, p.in_format, p.coord_start)
     parts = [left, top, right, bottom]
     if p.out_format == "center":

@@ -55,7 +55,7 @@ def _deformable(
 def _inside(
     g: Builder, p: ops.DeformableConvolutionParams, offset: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...]
 ) -> Tensor:
-    """1 where a window's element is inside the data, else 0: (n, groups · window, h', w')."""
+    """Return 1 where a window's element is inside the data, else 0: (n, groups · window, h', w')."""
     pairs = g.reshape(offset, -1, p.num_deformable_group * p.window_size, 2, *counts)
     masks: list[Tensor] = []
     for axis, (size, count, (_, stride, dilation, pad)) in enumerate(zip(sizes, counts, p.steps, strict=True)):

@@ -25,7 +25,7 @@ def _multi_box_prior(g: Builder, p: ops.MultiBoxPriorParams, data: Tensor) -> Te
 
 
 def _decoded(g: Builder, p: ops.MultiBoxDetectionParams, loc_pred: Tensor, anchors: Tensor, count: int) -> Tensor:
-    """Predicted boxes (b, a, 4) as corners."""
+    """Return predicted boxes (b, a, 4) as corners."""
     anchor, unit = centres(g, anchors)
     moved = g.op("Mul", g.reshape(loc_pred, -1, count, 4), g.constant(p.variances, loc_pred.dtype))
     place, logarithm = (g.op("Slice", moved, [i], [i + 2], [-1]) for i in (0, 2))
@@ -70,14 +70,14 @@ def _multi_box_detection(
 
 
 def _unclassed(g: Builder, rows: Tensor) -> Tensor:
-    """Rows of the class -1."""
+    """Return rows of the class -1."""
     return g.op("Where", np.array([True, *[False] * 5]), g.constant(-1, rows.dtype), rows)
 
 
 def _suppressed(
     g: Builder, p: ops.MultiBoxDetectionParams, rows: Tensor, score: Tensor, detected: Tensor, k: int
 ) -> Tensor:
-    """The best k rows, those that a better one is too close to of the class -1, those that are none -1."""
+    """Return the best k rows, those that a better one is too close to of the class -1, those that are none -1."""
     order = s.descending(g, score, detected, k)
     ranked, exists = s.rows_at(g, rows, order), g.op("GatherElements", detected, order, axis=1)
     kinds, edges = s.column(g, ranked, 0), s.sides(g, ranked, start=2)

@@ -12,14 +12,14 @@ from symjax_nnvm.ops.vision import proposal as ops
 
 
 def _anchors(p: ops.ProposalParams, h: int, w: int) -> np.ndarray:
-    """(h, w, k, 4): the anchors of every place."""
+    """Return (h, w, k, 4): the anchors of every place."""
     x, y = (np.arange(size, dtype=np.float32) * p.feature_stride for size in (w, h))
     shift = np.stack(np.broadcast_arrays(x[None], y[:, None]), -1)
     return np.tile(shift, 2)[:, :, None] + ops.base_anchors(p)
 
 
 def _predicted(g: Builder, p: ops.ProposalParams, anchors: np.ndarray, deltas: Tensor) -> Tensor:
-    """Boxes (…, 4) in pixels. A box of corners a and b is b - a + 1 wide: both are pixels of it."""
+    """Return boxes (…, 4) in pixels. A box of corners a and b is b - a + 1 wide: both are pixels of it."""
     dtype = deltas.dtype
     if p.iou_loss:
         return g.op("Add", deltas, g.constant(anchors, dtype))
@@ -33,14 +33,14 @@ def _predicted(g: Builder, p: ops.ProposalParams, anchors: np.ndarray, deltas: T
 
 
 def _info(g: Builder, im_info: Tensor, i: int, axes: int) -> Tensor:
-    """A number of each image (b, 1, …), with so many axes after the batch."""
+    """Return a number of each image (b, 1, …), with so many axes after the batch."""
     return g.op("Unsqueeze", g.op("Gather", im_info, g.constant(i, "int64"), axis=1), list(range(1, axes + 1)))
 
 
 def _candidates(
     g: Builder, p: ops.ProposalParams, cls_prob: Tensor, deltas: Tensor, im_info: Tensor, sizes: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """Boxes (b, h·w·k, 4) inside the image, and scores (b, h·w·k)."""
+    """Return boxes (b, h·w·k, 4) inside the image, and scores (b, h·w·k)."""
     (h, w), k = sizes, len(p.scales) * len(p.ratios)
     scores = g.transpose(g.op("Slice", cls_prob, [k], [2 * k], [1]), (0, 2, 3, 1))
     moves = g.transpose(g.reshape(deltas, -1, k, 4, h, w), (0, 3, 4, 1, 2))
@@ -78,7 +78,7 @@ def _proposal(g: Builder, p: ops.ProposalParams, *inputs: Tensor) -> list[Tensor
     edges = s.sides(g, boxes)
 
     def longer(b: Builder, sides: s.Sides) -> s.Sides:
-        """Sides of boxes to which the pixels of their ends belong."""
+        """Return sides of boxes to which the pixels of their ends belong."""
         return [*sides[:2], *(b.op("Add", side, 1.0) for side in sides[2:])]
 
     edges = longer(g, edges)
@@ -97,7 +97,7 @@ def _proposal(g: Builder, p: ops.ProposalParams, *inputs: Tensor) -> list[Tensor
 
 
 def _rows(g: Builder, boxes: Tensor, scores: Tensor, dtype: str) -> list[Tensor]:
-    """Rows (b·post, 5) of the image's number and a box, and the scores (b·post, 1)."""
+    """Return rows (b·post, 5) of the image's number and a box, and the scores (b·post, 1)."""
     ones = g.op("Expand", g.constant(1, scores.dtype), g.op("Shape", scores))
     numbers = g.op("Sub", g.op("CumSum", ones, g.constant(0, "int64")), 1.0)
     rois = g.concat([g.op("Unsqueeze", numbers, [-1]), boxes], -1)

@@ -12,7 +12,7 @@ from symjax_nnvm.ops.vision import spatial_transformer as ops
 
 
 def _affine(g: Builder, matrices: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Matrices (n, 6) times the target's positions: (n, 2, h, w)."""
+    """Return matrices (n, 6) times the target's positions: (n, 2, h, w)."""
     points = g.constant(ops.target_points(shape), matrices.dtype)
     return g.reshape(g.op("MatMul", g.reshape(matrices, -1, 2, 3), points), -1, 2, *shape)
 
@@ -33,7 +33,7 @@ def _grid_generator(g: Builder, p: ops.GridGeneratorParams, data: Tensor) -> Ten
 
 
 def _sample(g: Builder, data: Tensor, grid: Tensor) -> Tensor:
-    """data (n, c, h, w), grid (n, 2, y, x) → (n, c, y, x), with zeros around the data."""
+    """Map data (n, c, h, w), grid (n, 2, y, x) → (n, c, y, x), with zeros around the data."""
     mode = "linear" if g.opset >= 20 else "bilinear"
     return g.op("GridSample", data, g.transpose(grid, (0, 2, 3, 1)), mode=mode, align_corners=1)
 

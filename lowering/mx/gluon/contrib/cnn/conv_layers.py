@@ -79,8 +79,8 @@ class DeformableConvolution(HybridBlock):
         ]
         with self.name_scope():
             for name, shape, init, used in rows[2 * self._turned :] + rows[: 2 * self._turned]:
-                found = self.params.get(name, shape=shape, init=init, allow_deferred_init=True) if used else None
-                setattr(self, name, found)
+                parameter = self.params.get(name, shape=shape, init=init, allow_deferred_init=True) if used else None
+                setattr(self, name, parameter)
             self.act = Activation(activation, prefix=f"{activation}_") if activation else None
 
     def hybrid_forward(
@@ -98,11 +98,13 @@ class DeformableConvolution(HybridBlock):
         bias = {} if deformable_conv_bias is None else {"bias": deformable_conv_bias}
         operator = getattr(F.contrib, self._operator)
         inputs = self._inputs(F, x, offset)
-        found = operator(**inputs, weight=deformable_conv_weight, **bias, name="fwd", **self._kwargs_deformable_conv)
-        return self.act(found) if self.act else found
+        convolved = operator(
+            **inputs, weight=deformable_conv_weight, **bias, name="fwd", **self._kwargs_deformable_conv
+        )
+        return self.act(convolved) if self.act else convolved
 
     def _inputs(self, F: Any, x: Any, offset: Any) -> dict[str, Any]:
-        """The operator's inputs but the weights."""
+        """Return the operator's inputs but the weights."""
         return {"data": x, "offset": offset}
 
     def _alias(self) -> str:

@@ -113,7 +113,7 @@ class SyncBatchNorm(BatchNorm):
 
 
 class _PixelShuffle(HybridBlock):
-    """Channels become pixels: (n, f1 · f2 ⋯ · c, h, …) → (n, c, f1 · h, …) (Shi et al. 2016)."""
+    """Turns channels into pixels: (n, f1 · f2 ⋯ · c, h, …) → (n, c, f1 · h, …) (Shi et al. 2016)."""
 
     _axes = 1
 

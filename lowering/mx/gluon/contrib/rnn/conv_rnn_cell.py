@@ -11,7 +11,7 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 class _ConvCell(HybridRecurrentCell):
-    """What convolutional cells share.
+    """Holds what convolutional cells share.
 
     input_shape: (c, h, w) of a step for layout "NCHW". hidden_channels: of states and outputs. i2h_kernel, i2h_pad,
     i2h_dilate: of the input's convolution; h2h_kernel, odd numbers, and h2h_dilate: of the state's, which keeps its
@@ -76,7 +76,7 @@ class _ConvCell(HybridRecurrentCell):
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The output, and of an LSTM the cell: both in the layout of the convolutions."""
+        """Return the output, and of an LSTM the cell: both in the layout of the convolutions."""
         info = {"shape": (batch_size, *self._state_shape), "__layout__": self._conv_layout}
         return [dict(info) for _ in range(self._states)]
 
@@ -88,7 +88,7 @@ class _ConvCell(HybridRecurrentCell):
         return f"{type(self).__name__}({mapping}, {self._activation}, {self._conv_layout})"
 
     def _convolved(self, F: Any, inputs: Any, state: Any, parameters: dict[str, Any]) -> list[Any]:
-        """The convolutions of the input, and of the output before."""
+        """Return the convolutions of the input, and of the output before."""
         return [
             F.Convolution(
                 data=data,
@@ -105,10 +105,10 @@ class _ConvCell(HybridRecurrentCell):
 
 
 class _ConvRNNCell(_ConvCell):
-    """h' = activation(W * x + b + U * h + c), with convolutions: else as `_ConvCell`."""
+    """Computes h' = activation(W * x + b + U * h + c), with convolutions: else as `_ConvCell`."""
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One step."""
+        """Run one step."""
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         output = activated(F, i2h + h2h, self._activation, name=f"{self.step}out")
         return output, [output]
@@ -120,7 +120,7 @@ class _ConvLSTMCell(_ConvCell):
     _gates, _states, _hint = 4, 2, "conv_lstm"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One step."""
+        """Run one step."""
         t = self.step
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{t}slice", axis=self._channel_axis)
@@ -134,12 +134,12 @@ class _ConvLSTMCell(_ConvCell):
 
 
 class _ConvGRUCell(_ConvCell):
-    """Gated recurrent unit with convolutions: else as `_ConvCell`."""
+    """Is a gated recurrent unit with convolutions: else as `_ConvCell`."""
 
     _gates, _hint = 3, "conv_gru"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One step."""
+        """Run one step."""
         t = self.step
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=f"{t}i2h_slice", axis=self._channel_axis)

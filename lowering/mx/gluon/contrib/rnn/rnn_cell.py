@@ -29,7 +29,7 @@ class VariationalDropoutCell(ModifierCell):
         self._masks = {}
 
     def _dropped(self, F: Any, what: str, value: Any) -> Any:
-        """A value times its mask, which is drawn at the first step."""
+        """Return a value times its mask, which is drawn at the first step."""
         p = getattr(self, f"drop_{what}")
         if not p:
             return value

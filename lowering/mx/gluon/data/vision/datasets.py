@@ -26,7 +26,7 @@ _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
 class _Files(DownloadedDataset):
-    """A data set of files that its makers give away."""
+    """Represents a data set of files that its makers give away."""
 
     _folder = ""
     """Its folder in MXNet's folder of data sets."""
@@ -37,10 +37,10 @@ class _Files(DownloadedDataset):
         super().__init__(os.path.join(data_dir(), "datasets", self._folder) if root is None else root, transform)
 
     def _path(self, *names: str) -> Path:
-        """The first of some paths in the folder that is there. Raises ModelNotFoundError."""
+        """Return the first of some paths in the folder that is there. Raises ModelNotFoundError."""
         for name in names:
-            if (found := Path(self._root, name)).exists():
-                return found
+            if (path := Path(self._root, name)).exists():
+                return path
         missing = Path(self._root).absolute() / names[0]
         raise ModelNotFoundError(f"No such file: {missing}. {type(self).__name__} is read from files: {self._source}.")
 

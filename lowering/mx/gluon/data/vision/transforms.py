@@ -47,7 +47,7 @@ class Compose(Sequential):
 
 
 class _Operator(HybridBlock):
-    """An operator of `F.image`, by its name, with parameters."""
+    """Represents an operator of `F.image`, by its name, with parameters."""
 
     _image_operator = ""
 
@@ -56,7 +56,7 @@ class _Operator(HybridBlock):
         self._args = args
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The operator's output."""
+        """Return the operator's output."""
         return getattr(F.image, self._image_operator)(x, *self._args)
 
 
@@ -134,7 +134,7 @@ def _float32(tensor: Any) -> Any:
 
 
 class _Crop(Block):
-    """A part of an image (h, w, c), in a size (width, height), which a number makes square."""
+    """Takes a part of an image (h, w, c), in a size (width, height), which a number makes square."""
 
     _function: Callable[..., Any]
 
@@ -143,7 +143,7 @@ class _Crop(Block):
         self._args = ((size, size) if isinstance(size, numeric_types) else size, *args)
 
     def forward(self, x: Any) -> Any:
-        """The part."""
+        """Return the part."""
         return type(self)._function(x, *self._args)[0]
 
 
@@ -183,7 +183,7 @@ class CropResize(HybridBlock):
         self._size, self._interpolation = size, 1 if interpolation is None else interpolation
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The part."""
+        """Return the part."""
         part = F.image.crop(x, *self._place)
         return _resized(F, part, self._size, False, self._interpolation) if self._size else part
 
@@ -238,7 +238,7 @@ class RandomFlipTopBottom(_Operator):
 
 
 class _Jitter(_Operator):
-    """A property of images times a factor between 1 - value, or 0, and 1 + value."""
+    """Multiplies a property of images with a factor between 1 - value, or 0, and 1 + value."""
 
     def __init__(self, value: float):
         super().__init__(max(0, 1 - value), 1 + value)

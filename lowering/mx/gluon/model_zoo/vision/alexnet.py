@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.mx.gluon import nn
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["AlexNet", "alexnet"]
@@ -36,4 +36,4 @@ class AlexNet(Network):
 
 def alexnet(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> AlexNet:
     """AlexNet. pretrained: with the parameters in `root`, on a context. Raises as `model_store.get_model_file`."""
-    return made(AlexNet, (), "alexnet", pretrained, ctx, root, kwargs)
+    return make_network(AlexNet, (), "alexnet", pretrained, ctx, root, kwargs)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent, Identity
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence, variant
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
@@ -21,7 +21,7 @@ densenet_spec = {
 
 
 def _activated(*convolution: Any, **options: Any) -> list[Any]:
-    """Normalisation, activation and a convolution, in this order."""
+    """Return normalisation, activation and a convolution, in this order."""
     return [nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(*convolution, use_bias=False, **options)]
 
 
@@ -69,7 +69,7 @@ def get_densenet(
     num_layers: int, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> DenseNet:
     """DenseNet of 121, 161, 169 or 201 layers. pretrained, ctx, root: as of `alexnet`."""
-    return made(DenseNet, densenet_spec[num_layers], f"densenet{num_layers}", pretrained, ctx, root, kwargs)
+    return make_network(DenseNet, densenet_spec[num_layers], f"densenet{num_layers}", pretrained, ctx, root, kwargs)
 
 
 densenet121, densenet161, densenet169, densenet201 = (

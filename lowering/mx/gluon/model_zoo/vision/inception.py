@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["Inception3", "inception_v3"]
@@ -99,4 +99,4 @@ class Inception3(Network):
 
 def inception_v3(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> Inception3:
     """Inception v3. pretrained, ctx, root: as of `alexnet`."""
-    return made(Inception3, (), "inceptionv3", pretrained, ctx, root, kwargs)
+    return make_network(Inception3, (), "inceptionv3", pretrained, ctx, root, kwargs)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, variant
 from symjax_nnvm.io.files import StrPath
 
 _V1 = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
@@ -28,7 +28,7 @@ class RELU6(HybridBlock):
 
 
 def _convolution(channels: int, *place: int, groups: int = 1, activation: Any = None) -> list[Any]:
-    """A convolution, normalisation and what activates. place: kernel, strides, padding."""
+    """Return a convolution, normalisation and what activates. place: kernel, strides, padding."""
     parts = [nn.Conv2D(channels, *(place or (1,)), groups=groups, use_bias=False), nn.BatchNorm(scale=True)]
     return [*parts, activation()] if activation else parts
 
@@ -52,8 +52,8 @@ class LinearBottleneck(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The output (n, channels, h / stride, w / stride)."""
-        found = self.out(x)
-        return F.elemwise_add(found, x) if self.use_shortcut else found
+        out = self.out(x)
+        return F.elemwise_add(out, x) if self.use_shortcut else out
 
 
 class MobileNet(Network):
@@ -99,14 +99,14 @@ def get_mobilenet(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNet:
     """MobileNet with so many channels, a multiplier. pretrained, ctx, root: as of `alexnet`."""
-    return made(MobileNet, (multiplier,), f"mobilenet{float(multiplier)}", pretrained, ctx, root, kwargs)
+    return make_network(MobileNet, (multiplier,), f"mobilenet{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNetV2:
     """MobileNet v2 with so many channels, a multiplier. pretrained, ctx, root: as of `alexnet`."""
-    return made(MobileNetV2, (multiplier,), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root, kwargs)
+    return make_network(MobileNetV2, (multiplier,), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 
 _MULTIPLIERS = {"1_0": 1.0, "0_75": 0.75, "0_5": 0.5, "0_25": 0.25}

@@ -14,9 +14,9 @@ from symjax_nnvm.io.files import StrPath
 
 def sequence(*layers: Any) -> HybridSequential:
     """Layers one after the other, without a prefix."""
-    found = HybridSequential(prefix="")
-    found.add(*layers)
-    return found
+    block = HybridSequential(prefix="")
+    block.add(*layers)
+    return block
 
 
 class Network(HybridBlock):
@@ -30,7 +30,7 @@ class Network(HybridBlock):
         return self.output(self.features(x))
 
 
-def made(
+def make_network(
     kind: Callable[..., Any],
     args: tuple[Any, ...],
     name: str,

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence, variant
 from symjax_nnvm.io.files import StrPath
 
 
@@ -39,10 +39,10 @@ class _BlockV1(HybridBlock):
         return x + residual
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The output (n, channels, h / stride, w / stride)."""
-        found = self.body(x)
+        """Return the output (n, channels, h / stride, w / stride)."""
+        out = self.body(x)
         residual = self.downsample(x) if self.downsample else x
-        return F.Activation(self._sum(residual, found), act_type="relu")
+        return F.Activation(self._sum(residual, out), act_type="relu")
 
 
 class BasicBlockV1(_BlockV1):
@@ -66,7 +66,7 @@ class BottleneckV1(_BlockV1):
 
 
 class _BlockV2(HybridBlock):
-    """Convolutions, before each of which is normalised and activated; the input is added.
+    """Runs convolutions, before each of which is normalised and activated; the input is added.
 
     channels, stride, downsample: as of version 1.
     """
@@ -85,7 +85,7 @@ class _BlockV2(HybridBlock):
         raise NotImplementedError
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The output (n, channels, h / stride, w / stride)."""
+        """Return the output (n, channels, h / stride, w / stride)."""
         residual = x
         for i in range(1, self._count + 1):
             x = F.Activation(getattr(self, f"bn{i}")(x), act_type="relu")
@@ -113,7 +113,7 @@ class BottleneckV2(_BlockV2):
 
 
 class _ResNet(Network):
-    """Images (n, 3, 224, 224) → (n, classes).
+    """Maps images (n, 3, 224, 224) → (n, classes).
 
     block: the class of blocks. layers: blocks of each stage. channels: of the first convolution, then of each stage.
     thumbnail: for images of 32 pixels: one convolution 3x3 begins.
@@ -199,7 +199,7 @@ def get_resnet(
     kind, layers, channels = resnet_spec[num_layers]
     args = resnet_block_versions[version - 1][kind], layers, channels
     name = f"resnet{num_layers}_v{version}"
-    return made(resnet_net_versions[version - 1], args, name, pretrained, ctx, root, kwargs)
+    return make_network(resnet_net_versions[version - 1], args, name, pretrained, ctx, root, kwargs)
 
 
 resnet18_v1, resnet34_v1, resnet50_v1, resnet101_v1, resnet152_v1 = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, sequence, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence, variant
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
@@ -48,7 +48,7 @@ def get_squeezenet(
     version: str, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> SqueezeNet:
     """SqueezeNet of a version. pretrained, ctx, root: as of `alexnet`."""
-    return made(SqueezeNet, (version,), f"squeezenet{version}", pretrained, ctx, root, kwargs)
+    return make_network(SqueezeNet, (version,), f"squeezenet{version}", pretrained, ctx, root, kwargs)
 
 
 squeezenet1_0, squeezenet1_1 = (

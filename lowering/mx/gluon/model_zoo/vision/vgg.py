@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.mx.gluon import nn
-from lowering.mx.gluon.model_zoo.vision.parts import Network, made, variant
+from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, variant
 from lowering.mx.init import Xavier
 from symjax_nnvm.io.files import StrPath
 
@@ -50,7 +50,7 @@ def get_vgg(
     """VGG of 11, 13, 16 or 19 layers; batch_norm=True normalises after convolutions. pretrained, ctx, root: as of
     `alexnet`."""
     name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
-    return made(VGG, vgg_spec[num_layers], name, pretrained, ctx, root, kwargs)
+    return make_network(VGG, vgg_spec[num_layers], name, pretrained, ctx, root, kwargs)
 
 
 vgg11, vgg13, vgg16, vgg19 = (variant(f"vgg{layers}", get_vgg, layers) for layers in vgg_spec)

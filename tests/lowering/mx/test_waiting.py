@@ -1,0 +1,260 @@
+"""Hybridised calls under `record()` wait: their outputs and gradients are one program, and nobody sees it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from lowering import mx
+from lowering.mx.waiting import WaitingCall, WaitingCell
+
+pytestmark = pytest.mark.quick
+
+
+def _net(layers: int = 1) -> mx.gluon.HybridBlock:
+    net = mx.gluon.nn.HybridSequential()
+    net.add(*(mx.gluon.nn.Dense(4, activation="tanh") for _ in range(layers)))
+    net.initialize(mx.init.Xavier())
+    net(mx.nd.ones((3, 4)))
+    net.hybridize()
+    return net
+
+
+@pytest.fixture
+def data() -> mx.nd.NDArray:
+    mx.random.seed(3)
+    return mx.nd.array(np.random.RandomState(0).normal(size=(3, 4)))
+
+
+def _call(array: mx.nd.NDArray) -> WaitingCall:
+    assert isinstance(array.entry, tuple)
+    assert isinstance(array.entry[0], WaitingCall)
+    return array.entry[0]
+
+
+def _gradients(net: mx.gluon.HybridBlock) -> list[np.ndarray]:
+    return [param.grad().asnumpy() for param in net.collect_params().values()]
+
+
+def _expected(net: mx.gluon.HybridBlock, data: mx.nd.NDArray, times: int = 1) -> list[np.ndarray]:
+    """The gradients of the same network operator by operator."""
+    net.hybridize(active=False)
+    with mx.autograd.record():
+        y = data
+        for _ in range(times):
+            y = net(y)
+    y.backward()
+    expected = _gradients(net)
+    net.hybridize()
+    return expected
+
+
+def _assert_same(got: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
+
+
+def test_a_call_waits_for_backward(data):
+    net = _net()
+    expected = _expected(net, data)
+    with mx.autograd.record():
+        y = net(data)
+    call = _call(y)
+    assert call.waits
+    assert y.shape == (3, 4)
+    assert y.dtype == np.float32
+    y.backward()
+    assert type(y.cell) is WaitingCell
+    assert not isinstance(y.cell.source, tuple)
+    _assert_same(_gradients(net), expected)
+    np.testing.assert_allclose(y.asnumpy(), net(data).asnumpy(), rtol=1e-6)
+    functions = call_functions(net)
+    assert functions.forward_keeping(True)._cache_size() == 0  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def call_functions(net):
+    """The functions of a network's one set of inputs to differentiate."""
+    ((_, functions),) = [(key, value) for key, value in net._cached_op._functions.items() if key[0]]
+    return functions
+
+
+def test_reading_an_output_runs_the_call(data):
+    net = _net()
+    expected = _expected(net, data)
+    with mx.autograd.record():
+        y = net(data)
+        value = y.asnumpy()
+        assert not _call(y).waits
+    y.backward()
+    _assert_same(_gradients(net), expected)
+    np.testing.assert_array_equal(value, y.asnumpy())
+
+
+def test_an_operator_of_a_waiting_output_runs_it(data):
+    net = _net()
+    with mx.autograd.record():
+        y = (net(data) * 2).sum()
+    y.backward()
+    doubled = _gradients(net)
+    _assert_same(doubled, [2 * gradient for gradient in _expected(net, data)])
+
+
+def test_calls_that_read_each_other_are_one_program(data):
+    net, loss = _net(), mx.gluon.loss.L2Loss()
+    loss.hybridize()
+    label = mx.nd.ones((3, 4))
+    with mx.autograd.record():
+        y = net(data)
+        losses = loss(y, label)
+    assert _call(y).waits
+    assert _call(losses).waits
+    losses.backward()
+    got = _gradients(net)
+    net.hybridize(active=False)
+    with mx.autograd.record():
+        again = loss(net(data), label)
+    again.backward()
+    _assert_same(got, _gradients(net))
+    np.testing.assert_allclose(losses.asnumpy(), again.asnumpy(), rtol=1e-6)
+
+
+def test_a_long_chain_runs_on_the_way(data):
+    net = _net()
+    expected = _expected(net, data, times=30)
+    with mx.autograd.record():
+        y = data
+        for _ in range(30):
+            y = net(y)
+    y.backward()
+    _assert_same(_gradients(net), expected)
+
+
+def test_a_detached_output_is_a_constant(data):
+    net, other = _net(), _net()
+    with mx.autograd.record():
+        fake = net(data)
+        scored = other(fake.detach())
+    scored.backward()
+    assert all(not param.data()._fresh_grad for param in net.collect_params().values())
+    _assert_same(_gradients(other), _expected(other, fake.detach()))
+
+
+def test_a_written_output_keeps_what_was_written(data):
+    net = _net()
+    with mx.autograd.record():
+        y = net(data)
+    shown = y.detach()
+    shown[:] = 7
+    y.backward()
+    assert (shown.asnumpy() == 7).all()
+    assert (y.asnumpy() == 7).all()
+    _assert_same(_gradients(net), _expected(net, data))
+
+
+def test_inputs_are_those_of_the_call(data):
+    net = _net()
+    expected = _expected(net, data)
+    with mx.autograd.record():
+        y = net(data)
+    data[:] = 0
+    y.backward()
+    _assert_same(_gradients(net), expected)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_retained_graph_is_differentiated_again(data, times):
+    net = _net()
+    expected = _expected(net, data)
+    with mx.autograd.record():
+        y = net(data)
+    for _ in range(times):
+        y.backward(retain_graph=True)
+        _assert_same(_gradients(net), expected)
+
+
+def test_added_gradients_are_added(data):
+    net = _net()
+    expected = _expected(net, data)
+    net.collect_params().setattr("grad_req", "add")
+    for _ in range(2):
+        with mx.autograd.record():
+            y = net(data)
+        y.backward()
+    _assert_same(_gradients(net), [2 * gradient for gradient in expected])
+
+
+def test_gradients_of_gradients(data):
+    net = _net()
+    data.attach_grad()
+
+    def gradient() -> mx.nd.NDArray:
+        with mx.autograd.record():
+            (first,) = mx.autograd.grad(net(data), [data], create_graph=True)
+            squares = (first * first).sum()
+        squares.backward()
+        assert data.grad is not None
+        return data.grad.asnumpy()
+
+    got = gradient()
+    net.hybridize(active=False)
+    np.testing.assert_allclose(got, gradient(), rtol=1e-5, atol=1e-6)
+
+
+def test_random_numbers_are_drawn_at_the_call(data):
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(4), mx.gluon.nn.Dropout(0.5))
+    net.initialize()
+    net.hybridize()
+    net(data)
+
+    def outputs(read_first: bool) -> list[np.ndarray]:
+        mx.random.seed(5)
+        with mx.autograd.record():
+            first, second = net(data), net(data)
+            if read_first:
+                second.wait_to_read()
+        mx.autograd.backward([first, second])
+        return [first.asnumpy(), second.asnumpy()]
+
+    for a, b in zip(outputs(False), outputs(True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    first, second = outputs(False)
+    assert (first != second).any()
+
+
+def test_errors_are_raised_at_the_call(data):
+    net = _net()
+    with mx.autograd.record(), pytest.raises(mx.MXNetError):
+        net(mx.nd.ones((3, 5)))
+
+
+def test_a_dropped_call_is_freed_at_once(data):
+    net = _net()
+    gc.disable()
+    try:
+        with mx.autograd.record():
+            y = net(data)
+        call = weakref.ref(y.cell)
+        del y
+        assert call() is None
+    finally:
+        gc.enable()
+
+
+def test_another_thread_reads(data):
+    net = _net()
+    with mx.autograd.record():
+        y = net(data)
+    read: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: read.append(y.asnumpy())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(read[0], read[1])
+    y.backward()
+    _assert_same(_gradients(net), _expected(net, data))
