@@ -164,7 +164,7 @@ class FeedForward:
         self._predictor = None
 
     def _batches(self, data: DataIter, epoch: int, logger: Any) -> Iterator[DataBatch]:
-        """Yield the batches of an epoch. Where the iterator ends, it begins anew, also before `epoch_size` batches are over.
+        """Yield the batches of an epoch. An iterator that ends begins anew, also before `epoch_size` batches are over.
 
         Raises TrainingError for an iterator that has none.
         """
