@@ -135,7 +135,7 @@ class HybridBlock(Block):
         self._cached_graph = inputs, as_symbol(with_policy(traced, dtypes))
         return self._cached_graph
 
-    def _traced(self, wanted_by: str) -> tuple[list[Any], Any]:
+    def traced_symbol(self, wanted_by: str) -> tuple[list[Any], Any]:
         """(input variables, symbol) of a hybridised block that was called. wanted_by: the function that asks.
 
         Raises NotInitializedError, a RuntimeError, for others.
@@ -289,7 +289,7 @@ class HybridBlock(Block):
         One input is called data, several data0, data1, …. remove_amp_cast: without the casts of AMP.
         Raises NotInitializedError before a hybridised block was called.
         """
-        _, symbol = self._traced("export")
+        _, symbol = self.traced_symbol("export")
         symbol.save(f"{os.fspath(path)}-symbol.json", remove_amp_cast)
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}

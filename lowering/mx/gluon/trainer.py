@@ -217,7 +217,7 @@ class Trainer:
             if update:
                 updater(*map(list, zip(*update, strict=True)))
 
-    def _unscale_grads(self) -> None:
+    def unscale_grads(self) -> None:
         """Multiply the gradients by the factor of `step`, which is 1 from then on: `amp.unscale` does so."""
         for param in self._params:
             for grad in param.list_grad() if param.grad_req != "null" else ():

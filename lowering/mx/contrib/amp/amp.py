@@ -141,7 +141,7 @@ def convert_hybrid_block(
     ctx: means nothing, the parameters stay on theirs. Raises NotInitializedError, a RuntimeError, for a block that was
     not hybridised and called.
     """
-    inputs, symbol = block._traced("convert")
+    inputs, symbol = block.traced_symbol("convert")
     lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
     return SymbolBlock(convert_symbol(symbol, target_dtype, *lists), inputs, params=block.collect_params())
 
@@ -181,7 +181,7 @@ def unscale(optimizer_or_trainer: Any) -> None:
     Raises BlockTypeError, a TypeError, for what is no Trainer.
     """
     _refuse_others(optimizer_or_trainer)
-    optimizer_or_trainer._unscale_grads()
+    optimizer_or_trainer.unscale_grads()
 
 
 def _refuse_others(trainer: Any) -> None:

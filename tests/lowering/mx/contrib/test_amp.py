@@ -146,7 +146,7 @@ def test_after_init_what_is_traced_or_bound_has_casts(dtype: Any, caplog: pytest
     found = net(x)
     assert found.dtype == np.float32
     assert 0 < np.abs((found - expected).asnumpy()).max() < 0.02
-    _, symbol = net._traced("show")
+    _, symbol = net.traced_symbol("show")
     assert any(name.endswith("16_output") for name in symbol.get_internals().list_outputs())
     data, weight = mx.sym.var("data"), RNG.standard_normal((3, 6)).astype("float32")
     product = mx.sym.FullyConnected(data, num_hidden=3, no_bias=True, name="fc")
