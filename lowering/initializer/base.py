@@ -217,6 +217,14 @@ def _no_rule(name: str) -> InitializerError:
     )
 
 
+def counts_elements(key: jax.Array) -> bool:
+    """Return whether the numbers drawn from a key depend on their places alone: the first of many are those of few."""
+    return getattr(jax.config, "jax_threefry_partitionable", False) and str(jax.random.key_impl(key)) in (
+        "threefry2x32",
+        "fry",
+    )
+
+
 def named_key(key: jax.Array | int, name: str) -> jax.Array:
     """A parameter's key depends on the name that it draws by and on nothing else: a new layer changes no other's
     numbers."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from lowering.initializer.base import Initializer, Shape, draw, register
+from lowering.initializer.base import Initializer, Shape, counts_elements, draw, register
 from symjax_nnvm.errors import InitializerError
 
 _SIZES = tuple(4**k for k in range(6, 13))
@@ -35,16 +35,9 @@ def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, 
     """
     count = math.prod(shape)
     size = next((size for size in _SIZES if count <= size), None)
-    if size is None or key is None or isinstance(key, Tracer) or not _counts(key):
+    if size is None or key is None or isinstance(key, Tracer) or not counts_elements(key):
         return draw(sampler, desc, key, shape, *args)
     return np.asarray(draw(sampler, desc, key, (size,), *args))[:count].reshape(shape)
-
-
-def _counts(key: jax.Array) -> bool:
-    return getattr(jax.config, "jax_threefry_partitionable", False) and str(jax.random.key_impl(key)) in (
-        "threefry2x32",
-        "fry",
-    )
 
 
 @register

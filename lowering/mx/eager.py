@@ -10,15 +10,19 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 import jax
+import numpy as np
+from jax.core import Tracer
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
 from lowering.core.python_calls import is_python
 from lowering.core.rules import FLowering
+from lowering.initializer.base import counts_elements
 from lowering.mx.keys import next_key
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.ir.attributes import FDraws, FInference
@@ -34,6 +38,12 @@ _PATIENCE = 3
 
 _SMALL = 3
 """Operators of an expression that is one call of `mx.nd`. Larger ones are graphs, compiled at the first call."""
+
+_DRAWN_ONE_BY_ONE = frozenset({"_random_uniform", "_random_normal", "_random_exponential"})
+"""Operators each of whose numbers depends on its place alone."""
+
+_SIZES = (4096, 65536)
+"""So many numbers are drawn for any smaller shape: compiling a draw of a new shape takes as long as a million draws."""
 
 _KEPT = 4096
 """So many different expressions keep their compiled functions."""
@@ -78,6 +88,28 @@ class Expression:
             return program.evaluate(args, {name: named[name] for name in states}, key)
 
         return self._compiled(forward, program)
+
+    @cached_property
+    def _longer(self) -> tuple[Expression, tuple[int, ...]] | None:
+        """Return the expression of a size of its own that draws the same numbers first, and the shape of this one's;
+        None where it draws other things, or too many."""
+        node = self.symbol.outputs[0].node
+        if self.platform != "cpu" or node.op is None or node.op.name not in _DRAWN_ONE_BY_ONE:
+            return None
+        shape = node.attrs.parsed.shape
+        size = next((size for size in _SIZES if 0 < prod(shape) <= size), None)
+        if size is None or len(self.symbol.outputs) > 1:
+            return None
+        longer = Symbol.create_functor(node.op, {**node.attrs.dict, "shape": f"({size},)"})
+        return _shared(Expression(longer(), self.is_train, self.platform)), shape
+
+    def draw(self, key: jax.Array | None) -> list[jax.Array] | None:
+        """Return the numbers that it draws, if a program of many draws them, too: no shape has one of its own."""
+        if key is None or isinstance(key, Tracer) or self._longer is None or not counts_elements(key):
+            return None
+        longer, shape = self._longer
+        (numbers,), _ = longer.forward([], key)
+        return [jax.device_put(np.asarray(numbers)[: prod(shape)].reshape(shape))]
 
     @cached_property
     def needs_key(self) -> bool:
@@ -282,5 +314,8 @@ def evaluate(
 ) -> tuple[list[jax.Array], dict[str, jax.Array], jax.Array | None]:
     """(outputs, new states by name, the key that was used) of an expression for the values of its variables."""
     key = next_key() if expression.needs_key else None
+    drawn = expression.draw(key)
+    if drawn is not None:
+        return drawn, {}, key
     outputs, states = expression.forward(values, key)
     return outputs, states, key

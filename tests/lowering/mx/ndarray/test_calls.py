@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx.eager import shared_expression
+from lowering.mx.keys import next_key
 from tests.support.compilations import compilations
 
 nd = mx.nd
@@ -162,3 +164,21 @@ def test_a_rate_that_changes_compiles_nothing(update: str, states: int, fixed: d
     executor = symbol.bind(mx.cpu(), named, aux_states={name: named[name] for name in symbol.list_auxiliary_states()})
     bound = 1e-5 if "t" in changing else 2e-6  # 1 - 0.999², which float32 has to 3e-5, divides the moving averages
     np.testing.assert_allclose(results[1], executor.forward()[0].asnumpy(), rtol=bound)
+
+
+DRAWS = [nd.random.uniform, nd.random.normal, nd.random.exponential]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_draws_of_new_shapes_compile_nothing_and_are_those_of_their_own_program(draw: Any, dtype: str):
+    draw(shape=(2,), dtype=dtype)
+    with compilations() as seen:
+        mx.random.seed(3)
+        drawn = [draw(shape=shape, dtype=dtype) for shape in [(3, 5), (7,), (2, 1, 4)]]
+    assert not seen
+    mx.random.seed(3)
+    for array in drawn:
+        symbol = getattr(mx.sym.random, draw.__name__)(shape=array.shape, dtype=dtype)
+        (own,), _ = shared_expression(symbol, 0, False, "cpu").forward([], next_key())
+        np.testing.assert_array_equal(array.asnumpy(), np.asarray(own))
