@@ -95,6 +95,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
     for leaf, gradient in gradients.items():
         leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
+        leaf.fresh = True
 
 
 def grad(

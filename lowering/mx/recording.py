@@ -44,7 +44,7 @@ def set_training(flag: bool) -> bool:
 @dataclass(eq=False, slots=True)
 class Leaf:
     """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it. gradient: what is kept
-    now. fresh: it was kept since a caller set this to False."""
+    now. fresh: it was computed since a caller set this to False."""
 
     keep: Callable[[jax.Array, str], None]
     grad_req: str

@@ -45,8 +45,10 @@ def run_file(plugin: str, tests: Path, seconds: int, only: str) -> list[Row]:
         ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
         lines = results.read_text(encoding="utf-8").splitlines() if results.is_file() else []
         rows = [Row(**json.loads(line)) for line in lines]
-        if ended.returncode not in (0, 1, 5) and not any(row.outcome == "failed" for row in rows):
-            rows.append(Row(tests.name, "failed", (ended.stdout + ended.stderr)[-2000:], 0.0))
+        if ended.returncode not in (0, 1, 5):
+            last = rows[-1].test if rows else "its start"
+            problem = f"The process ended with {ended.returncode} after {last}: what comes next did not run"
+            rows.append(Row(tests.name, "failed", f"{problem}\n{(ended.stdout + ended.stderr)[-2000:]}", 0.0))
         return rows
 
 

@@ -534,12 +534,11 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     array.gradient = grad
 
     def keep(value: jax.Array, request: str) -> None:
-        leaf.fresh = True
         with writing(grad.cell):
             kept = grad.value + value if request == "add" else value
             grad.cell.assign(kept, cast=True)
 
-    array.entry = leaf = recording.Leaf(keep, grad_req, lambda: grad.value)
+    array.entry = recording.Leaf(keep, grad_req, lambda: grad.value)
 
 
 class _Copied(recording.ByPython):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -391,3 +393,19 @@ def test_deviation_gradients_are_of_the_values_that_were_recorded():
     y.backward()
     assert x.grad is not None
     assert x.grad.asnumpy().tolist() == [2, 4]
+
+
+def test_a_gradient_is_freed_with_its_array():
+    x = mx.nd.ones((2, 2))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x * x
+    y.backward()
+    assert x.grad is not None
+    gradient = weakref.ref(x.grad)
+    gc.disable()
+    try:
+        del x, y
+        assert gradient() is None
+    finally:
+        gc.enable()
