@@ -50,6 +50,7 @@ __all__ = ["CONSTANT", "about", "measure", "row", "runs", "tune"]
 RULES = {
     "forward": directions.forward,
     "data": directions.data_gradient,
+    "weight": directions.weight_gradient,
 }
 
 CONSTANT = " (constant)"
@@ -119,8 +120,7 @@ def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Ite
 
 def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     """Map algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and
-    training have it, and so is its gradient; what is made of it once is made before. The gradient of a weight is timed
-    with what is around it in a training: XLA fuses that into some algorithms, which then take several times as long."""
+    training have it, and so is its gradient; what is made of it once is made before."""
     rng = np.random.default_rng(0)
 
     def array(*shape: int) -> jax.Array:
@@ -129,13 +129,12 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     data, ograd = array(g.batch, *g.size, g.channels), array(g.batch, *g.out_size, g.filters)
     kept = array(g.filters, g.channels // g.groups, *g.kernel)
     weight = _channels_last(kept)
-    arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data, kept)}[direction]
-    rule = _training_step if direction == "weight" else partial(_with_weight_as_kept, direction)
+    arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     runners = {}
     for name in applicable(direction, g):
         if name == LIBRARY and not (current_platform() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
-        runners[name] = partial(jit(partial(rule, g, name)), *arguments)
+        runners[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
             factors = winograd_weight(weight, tile)
@@ -149,17 +148,11 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     return runners
 
 
-def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, kept: jax.Array) -> Any:
-    return RULES[direction](first, _channels_last(kept), geometry=g, algorithm=algorithm)
-
-
-def _training_step(g: Geometry, algorithm: str, ograd: jax.Array, data: jax.Array, kept: jax.Array) -> Any:
-    """Update a weight, between a residual block's activation and a scaled head gradient, which others read, too."""
-    shift = jnp.arange(g.channels, dtype=data.dtype) / g.channels
-    active = jnp.maximum(data * (1 + shift) - shift + data[::-1] * (2 - shift), 0)
-    heads = ograd * (1 + jnp.arange(g.filters, dtype=data.dtype) / g.filters)
-    gradient = directions.weight_gradient(heads, active, g, algorithm)
-    return kept - 0.1 * jnp.moveaxis(gradient, (-1, -2), (0, 1)), active, heads
+def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:
+    rule = partial(RULES[direction], geometry=g, algorithm=algorithm)
+    if direction == "weight":
+        return jnp.moveaxis(rule(first, other), (-1, -2), (0, 1))
+    return rule(first, _channels_last(other))
 
 
 def _channels_last(weight: jax.Array) -> jax.Array:

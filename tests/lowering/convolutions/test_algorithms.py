@@ -86,6 +86,16 @@ def test_what_was_not_measured_of_its_kind_takes_what_saves_most_work():
     assert choose("weight", DENSE, "abacus") == "xla"
 
 
+def test_the_gradient_of_a_weight_is_xlas_only_where_others_are_much_slower_or_data_is_an_image():
+    image = replace(DENSE, channels=3)
+    times = {"xla": 4.0, "im2col": 5.0}
+    measured(Measured("weight", DENSE, times, {}), Measured("weight", image, times, {}))
+    assert choose("weight", DENSE, "abacus") == "im2col"
+    assert choose("weight", image, "abacus") == "xla"
+    measured(Measured("weight", DENSE, {"xla": 4.0, "im2col": 5.5}, {}))
+    assert choose("weight", DENSE, "abacus") == "xla"
+
+
 def test_small_convolutions_are_left_to_xla():
     measured(Measured("forward", DENSE, TIMES, {}))
     assert choose("forward", replace(DENSE, channels=4, filters=4), "abacus") == "xla"
