@@ -25,7 +25,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, current_context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
-from lowering.mx.waiting import WaitingCall, source_of
+from lowering.mx.waiting import WaitingCall
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
@@ -131,8 +131,9 @@ class CachedProgram:
             outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
             known = self._waiting[functions, is_train, kinds] = function, outputs
         function, outputs = known
-        sources, origins = [*map(source_of, arrays)], self._origins(functions, entries)
-        call = WaitingCall(_RecordedCall(function, randomness), sources, origins, context.device)
+        call = WaitingCall(
+            _RecordedCall(function, randomness), arrays, self._origins(functions, entries), context.device
+        )
         return call.arrays(outputs, context)
 
     def _origins(

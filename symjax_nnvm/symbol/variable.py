@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,9 @@ def _shape_text(shape: Any) -> str | None:
         return None
     if isinstance(shape, list):  # MXNet writes the brackets that it was given
         return f"[{', '.join(map(value_to_text, shape))}]"
-    return value_to_text(shape if isinstance(shape, int) else tuple(shape))
+    if isinstance(shape, str):
+        return shape
+    return value_to_text(operator.index(shape) if hasattr(shape, "__index__") else tuple(shape))
 
 
 var = Variable

@@ -258,3 +258,75 @@ def test_another_thread_reads(data):
     np.testing.assert_array_equal(read[0], read[1])
     y.backward()
     _assert_same(_gradients(net), _expected(net, data))
+
+
+class _Product(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, a, b):
+        return a * b
+
+
+def test_what_waits_off_the_tape_is_computed_before(data):
+    net, target, product = _net(), _net(), _Product()
+    seen = []
+    for hybrid in (False, True):
+        for block in (net, target, product):
+            block.hybridize(hybrid)
+        with mx.autograd.record():
+            y = net(data)
+            aim = target(y).detach()  # computing it computes y, which is on the tape
+            loss = product(net(y), aim)
+        loss.backward()
+        seen.append([*_gradients(net), loss.asnumpy(), aim.asnumpy(), y.asnumpy()])
+    _assert_same(seen[1], seen[0])
+
+
+def test_what_waits_for_a_call_that_is_used_up_can_be_read(data):
+    net = _net()
+    expected = net(net(data)).asnumpy()
+    for computed_before in (False, True):
+        with mx.autograd.record():
+            y = net(data)
+            z = net(y)
+        assert _call(z).waits
+        if computed_before:
+            y.asnumpy()
+        y.backward()
+        assert _call(z).waits
+        np.testing.assert_allclose(z.asnumpy(), expected, rtol=1e-6)
+        with pytest.raises(mx.MXNetError, match="retain_graph"):
+            z.backward()
+
+
+def test_waitall_computes_what_waits(data):
+    net = _net()
+    with mx.autograd.record():
+        y = net(net(data))
+    assert _call(y).waits
+    mx.nd.waitall()
+    assert not _call(y).waits
+
+
+def test_an_output_may_be_read_while_another_thread_differentiates_it(data):
+    net = _net()
+    expected = _expected(net, data, 2)
+    differentiated = threading.Event()
+    seen = []
+    original = WaitingCall.take
+
+    def take(call, outputs):
+        """Have another thread read what is about to be kept."""
+        if not seen:
+            seen.append(None)
+            reader = threading.Thread(target=lambda: seen.append(y.asnumpy()))
+            reader.start()
+            reader.join(0.2)
+            differentiated.set()
+        original(call, outputs)
+
+    with mx.autograd.record():
+        y = net(net(data))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WaitingCall, "take", take)
+        y.backward()
+    assert differentiated.is_set()
+    _assert_same(_gradients(net), expected)
