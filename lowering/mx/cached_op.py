@@ -195,7 +195,7 @@ class CachedOp:
 class _Function:
     """Runs a program and its gradient as calls on the tape do, those that wait among them.
 
-    names: of its inputs. monitored: its values are kept, too.
+    names: of its inputs. monitored: its values are kept, too. tapes: so many different tapes called it.
     """
 
     def __init__(
@@ -208,6 +208,7 @@ class _Function:
     ):
         self.functions, self.symbol, self.names = functions, symbol, names
         self._is_train, self._monitored = is_train, monitored
+        self.tapes = 0
 
     def forward(self, values: Sequence[jax.Array], drawn: Randomness) -> tuple[Sequence[jax.Array], Any]:
         """Return the outputs, and the residuals that the gradient reads."""

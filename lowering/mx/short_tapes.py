@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lowering.mx.eager import Expression
 from lowering.mx.recording import Call, Leaf
-from lowering.mx.waiting import WaitingCall, running, value_of
+from lowering.mx.waiting import WaitingCall, is_wide, running, value_of
 from lowering.xla.options import jit
 from symjax_nnvm.recent import Recent
 
@@ -22,7 +22,11 @@ _MOST_WAITING = 8
 """Calls that wait, of a tape that is computed together with its gradients."""
 
 _PATIENCE = 2
-"""So many times a tape of calls that ran is differentiated call by call before its program is compiled."""
+"""So many times a tape is differentiated call by call before its program is compiled: one whose calls ran, or whose
+functions are all called by many tapes, as those of a tree's nodes are."""
+
+_MOST_TAPES = 4
+"""Different tapes that call a function and are compiled at once."""
 
 _seen: Recent[Any, _TapeProgram] = Recent(256)
 
@@ -117,8 +121,10 @@ def _gradients_in_one(
     program = _seen.get(key)
     if program is None:
         program = _seen[key] = _TapeProgram(rows, places)
+        for function in {call.expression.function for call in waiting}:
+            function.tapes += 1
     program.calls += 1
-    if not waiting and program.calls <= _PATIENCE:
+    if program.calls <= _PATIENCE and all(call.expression.function.tapes > _MOST_TAPES for call in waiting):
         return None
     gradients, outputs = program.run(arrays, given)
     for call, computed in zip(waiting, outputs, strict=False):
@@ -136,8 +142,9 @@ def _ran(calls: Sequence[Call]) -> bool:
 
 
 def _wait_together(waiting: Sequence[WaitingCall], calls: Sequence[Call]) -> bool:
-    """Return whether calls all wait, on the same device."""
-    return len(waiting) == len(calls) and len({call.device for call in waiting}) == 1
+    """Return whether calls all wait, on the same device, for numbers of the width of this thread's."""
+    places = {(call.device, call.wide) for call in waiting}
+    return len(waiting) == len(calls) and len(places) == 1 and waiting[0].wide == is_wide()
 
 
 def _function_of(call: Call) -> Any:

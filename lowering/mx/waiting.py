@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -23,6 +24,12 @@ running = threading.RLock()
 
 _waiting: weakref.WeakSet[WaitingCall] = weakref.WeakSet()
 
+
+def is_wide() -> bool:
+    """Return whether this thread is in JAX's 64-bit mode."""
+    return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+
+
 Source = Any
 """What an input is computed from: a jax.Array, or (a call that waits, number of its output)."""
 
@@ -34,13 +41,14 @@ class WaitingCall(Call):
     object for the same calls of every step, with `names` and with two functions that may be traced: `forward(values,
     drawn)` → (outputs, residuals), and `backward_of(wrt)`, that is (values, drawn, heads, outputs, residuals) →
     gradients by name. arrays: its inputs, as they are now. device: where its outputs are, None where JAX decides.
+    wide: whether it was called in JAX's 64-bit mode.
     """
 
-    __slots__ = ("__weakref__", "_after", "_cells", "depth", "device", "sources")
+    __slots__ = ("__weakref__", "_after", "_cells", "depth", "device", "sources", "wide")
 
     def __init__(self, expression: Any, arrays: Sequence[NDArray], entries: Sequence[Entry | None], device: Place):
         super().__init__(expression, (), entries, expression.drawn and expression.drawn[0], ())
-        self.device = device
+        self.device, self.wide = device, is_wide()
         self._cells: list[weakref.ref[WaitingCell]] = []
         self._after: list[weakref.ref[WaitingCall]] = []
         self.depth = 1
@@ -74,7 +82,8 @@ class WaitingCall(Call):
         with running:
             if self.waits and not self.forgotten:
                 values = [value_of(source) for source in self.sources]
-                outputs, self.expression.residuals = self.expression.function.forward(values, self.expression.drawn)
+                with nullcontext() if is_wide() == self.wide else jax.enable_x64(self.wide):
+                    outputs, self.expression.residuals = self.expression.function.forward(values, self.expression.drawn)
                 self.values = values
                 self.take(outputs)
 

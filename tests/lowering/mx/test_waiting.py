@@ -6,10 +6,12 @@ import gc
 import threading
 import weakref
 
+import jax
 import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx import short_tapes
 from lowering.mx.waiting import WaitingCall, WaitingCell
 
 pytestmark = pytest.mark.quick
@@ -330,3 +332,41 @@ def test_an_output_may_be_read_while_another_thread_differentiates_it(data):
         y.backward()
     assert differentiated.is_set()
     _assert_same(_gradients(net), expected)
+
+
+def test_a_call_keeps_the_width_of_its_numbers():
+    net = mx.gluon.nn.Dense(2, in_units=1)
+    with jax.enable_x64(True):
+        net.cast("float64")
+        net.initialize(mx.init.Constant(1 / 3))
+        net.hybridize()
+        x = mx.nd.array([[1 / 3]], dtype="float64")
+        with mx.autograd.record():
+            read, differentiated = net(x), net(x)
+            differentiated = differentiated * differentiated
+    assert read.asnumpy()[0, 0] == pytest.approx(1 / 9, rel=1e-14)
+    with jax.enable_x64(True):
+        differentiated.backward()
+        assert net.weight.grad().asnumpy()[0, 0] == pytest.approx(2 / 27, rel=1e-14)
+
+
+def test_tapes_that_are_never_the_same_compile_no_program_each(data, monkeypatch):
+    net = _net()
+    compiled = []
+    run = short_tapes._TapeProgram._run
+    monkeypatch.setattr(short_tapes._TapeProgram, "_run", lambda *args: compiled.append(args) or run(*args))
+    for first, second in [(i, j) for i in range(1, 5) for j in range(1, 5)]:
+        with mx.autograd.record():
+            outputs = [data, data]
+            for _ in range(first):
+                outputs[0] = net(outputs[0])
+            for _ in range(second):
+                outputs[1] = net(outputs[1])
+        mx.autograd.backward(outputs)
+    assert 0 < len(compiled) < 7
+    expected = _expected(net, data)
+    for _ in range(4):
+        with mx.autograd.record():
+            y = net(data)
+        y.backward()
+        _assert_same(_gradients(net), expected)
