@@ -65,7 +65,13 @@ def _shape_text(shape: Any) -> str | None:
         return f"[{', '.join(map(value_to_text, shape))}]"
     if isinstance(shape, str):
         return shape
-    return value_to_text(operator.index(shape) if hasattr(shape, "__index__") else tuple(shape))
+    if not isinstance(shape, Iterable):
+        try:
+            return value_to_text(operator.index(shape))
+        except TypeError:
+            got = f"{shape!r} of {type(shape).__name__}"
+            raise SymbolTypeError("shape of a variable", expected="a tuple of sizes, or one size", got=got) from None
+    return value_to_text(tuple(shape))
 
 
 var = Variable

@@ -85,6 +85,8 @@ def test_variable_shape_that_is_a_list_is_written_with_brackets():
     assert listed.attr("__shape__") == "[2, 3]"
     assert Variable("x", shape="(2, 3)").infer_shape()[1] == [(2, 3)]  # pyright: ignore[reportArgumentType]
     assert Variable("x", shape=np.int64(3)).infer_shape()[1] == [(3,)]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(SymbolTypeError, match="a tuple of sizes, or one size; got 2.5 of float"):
+        Variable("x", shape=2.5)  # pyright: ignore[reportArgumentType]
     assert Variable("x", shape=[4]).attr("__shape__") == "[4]"
     assert listed.exp().infer_shape()[1] == [(2, 3)]
 
