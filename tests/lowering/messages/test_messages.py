@@ -282,7 +282,7 @@ def test_every_attribute_of_mxnet_is_told():
             with pytest.raises(AttributeError) as raised:
                 getattr(owner, attribute)
             assert str(raised.value) == f"{name} has no attribute {attribute!r}. {ATTRIBUTES[name][attribute]}"
-            assert re.fullmatch(r"(mx\.|[A-Z8t]).* .*\.", ATTRIBUTES[name][attribute])  # a sentence; some begin with `trainer` or `mx`
+            assert re.fullmatch(r"(mx\.|[A-Z8t]).* .*\.", ATTRIBUTES[name][attribute])  # a sentence
 
 
 def test_what_is_imported_and_not_here_is_told():
