@@ -224,8 +224,8 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "eval": "Use executor.forward(is_train=False).",
     },
     "mx": {
-        "np": "The NumPy dialect is not here; use mx.nd, or jax.numpy.",
-        "npx": "The NumPy dialect is not here; use mx.nd.",
+        **dict.fromkeys(("np", "numpy"), "The NumPy dialect is not here; use mx.nd, or jax.numpy."),
+        **dict.fromkeys(("npx", "numpy_extension"), "The NumPy dialect is not here; use mx.nd."),
         "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
         "onnx": _CONVERT,
         "notebook": "Use mx.callback, or a function of your own as batch_end_callback: it gets the metric to draw.",

@@ -25,7 +25,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, current_context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
-from lowering.mx.waiting import WaitingCall, source_of
+from lowering.mx.waiting import WaitingCall
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
@@ -131,8 +131,9 @@ class CachedProgram:
             outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
             known = self._waiting[functions, is_train, kinds] = function, outputs
         function, outputs = known
-        sources, origins = [*map(source_of, arrays)], self._origins(functions, entries)
-        call = WaitingCall(_RecordedCall(function, randomness), sources, origins, context.device)
+        call = WaitingCall(
+            _RecordedCall(function, randomness), arrays, self._origins(functions, entries), context.device
+        )
         return call.arrays(outputs, context)
 
     def _origins(
@@ -194,7 +195,7 @@ class CachedOp:
 class _Function:
     """Runs a program and its gradient as calls on the tape do, those that wait among them.
 
-    names: of its inputs. monitored: its values are kept, too.
+    names: of its inputs. monitored: its values are kept, too. tapes: so many different tapes called it.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class _Function:
     ):
         self.functions, self.symbol, self.names = functions, symbol, names
         self._is_train, self._monitored = is_train, monitored
+        self.tapes = 0
 
     def forward(self, values: Sequence[jax.Array], drawn: Randomness) -> tuple[Sequence[jax.Array], Any]:
         """Return the outputs, and the residuals that the gradient reads."""

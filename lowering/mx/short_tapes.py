@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lowering.mx.eager import Expression
 from lowering.mx.recording import Call, Leaf
-from lowering.mx.waiting import WaitingCall, value_of
+from lowering.mx.waiting import WaitingCall, is_wide, running, value_of
 from lowering.xla.options import jit
 from symjax_nnvm.recent import Recent
 
@@ -22,7 +22,11 @@ _MOST_WAITING = 8
 """Calls that wait, of a tape that is computed together with its gradients."""
 
 _PATIENCE = 2
-"""So many times a tape of calls that ran is differentiated call by call before its program is compiled."""
+"""So many times a tape is differentiated call by call before its program is compiled: one whose calls ran, or whose
+functions are all called by many tapes, as those of a tree's nodes are."""
+
+_MOST_TAPES = 4
+"""Different tapes that call a function and are compiled at once."""
 
 _seen: Recent[Any, _TapeProgram] = Recent(256)
 
@@ -63,9 +67,34 @@ def short_tape_gradients(
     calls: the last first; the outputs of those that wait are computed, too. heads: entries on the tape. given: their
     gradients, None for ones.
     """
-    waiting = [call for call in calls if isinstance(call, WaitingCall) and call.waits]
-    if not (_wait_together(waiting, calls) if waiting else _ran(calls)):
+    if not any(isinstance(call, WaitingCall) for call in calls):
+        return _gradients_in_one(calls, (), heads, given, request) if _ran(calls) else None
+    if len(calls) > _MOST_WAITING:
         return None
+    with running:  # nothing else computes one of the calls meanwhile
+        _run_others(calls)
+        waiting = [call for call in calls if isinstance(call, WaitingCall) and call.waits]
+        if not _wait_together(waiting, calls):
+            return None
+        return _gradients_in_one(calls, waiting, heads, given, request)
+
+
+def _run_others(calls: Sequence[Call]) -> None:
+    """Compute what calls wait for that are not on the tape: it may need some of these, which wait no more then."""
+    for call in calls:
+        for source in call.sources if isinstance(call, WaitingCall) else ():
+            if type(source) is tuple and source[0] not in calls:
+                source[0].run()
+
+
+def _gradients_in_one(
+    calls: Sequence[Call],
+    waiting: Sequence[WaitingCall],
+    heads: Sequence[Any],
+    given: Sequence[jax.Array | None],
+    request: Callable[[Leaf], str],
+) -> dict[Leaf, jax.Array] | None:
+    """Return what `short_tape_gradients` does by one program of all calls. waiting: those of them that wait."""
     numbers: dict[Any, int] = {call: i for i, call in enumerate(calls)}
     leaves: list[Leaf] = []
 
@@ -92,8 +121,10 @@ def short_tape_gradients(
     program = _seen.get(key)
     if program is None:
         program = _seen[key] = _TapeProgram(rows, places)
+        for function in {call.expression.function for call in waiting}:
+            function.tapes += 1
     program.calls += 1
-    if not waiting and program.calls <= _PATIENCE:
+    if program.calls <= _PATIENCE and all(call.expression.function.tapes > _MOST_TAPES for call in waiting):
         return None
     gradients, outputs = program.run(arrays, given)
     for call, computed in zip(waiting, outputs, strict=False):
@@ -111,8 +142,9 @@ def _ran(calls: Sequence[Call]) -> bool:
 
 
 def _wait_together(waiting: Sequence[WaitingCall], calls: Sequence[Call]) -> bool:
-    """Return whether calls all wait, on the same device, and are few enough for one program."""
-    return len(waiting) == len(calls) <= _MOST_WAITING and len({call.device for call in waiting}) == 1
+    """Return whether calls all wait, on the same device, for numbers of the width of this thread's."""
+    places = {(call.device, call.wide) for call in waiting}
+    return len(waiting) == len(calls) and len(places) == 1 and waiting[0].wide == is_wide()
 
 
 def _function_of(call: Call) -> Any:

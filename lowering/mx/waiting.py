@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -18,7 +19,16 @@ from lowering.mx.recording import Call, Entry
 _DEEPEST = 8
 """So many calls wait for each other; a longer chain runs."""
 
-_running = threading.RLock()
+running = threading.RLock()
+"""Held by who computes a call that waits, or has another one wait for it."""
+
+_waiting: weakref.WeakSet[WaitingCall] = weakref.WeakSet()
+
+
+def is_wide() -> bool:
+    """Return whether this thread is in JAX's 64-bit mode."""
+    return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+
 
 Source = Any
 """What an input is computed from: a jax.Array, or (a call that waits, number of its output)."""
@@ -30,16 +40,29 @@ class WaitingCall(Call):
     expression: has `residuals`, which `run` sets; what its random numbers are `drawn` from; and a `function`, the same
     object for the same calls of every step, with `names` and with two functions that may be traced: `forward(values,
     drawn)` → (outputs, residuals), and `backward_of(wrt)`, that is (values, drawn, heads, outputs, residuals) →
-    gradients by name. device: where its outputs are, None where JAX decides.
+    gradients by name. arrays: its inputs, as they are now. device: where its outputs are, None where JAX decides.
+    wide: whether it was called in JAX's 64-bit mode.
     """
 
-    __slots__ = ("_cells", "depth", "device", "sources")
+    __slots__ = ("__weakref__", "_after", "_cells", "depth", "device", "sources", "wide")
 
-    def __init__(self, expression: Any, sources: Sequence[Source], entries: Sequence[Entry | None], device: Place):
+    def __init__(self, expression: Any, arrays: Sequence[NDArray], entries: Sequence[Entry | None], device: Place):
         super().__init__(expression, (), entries, expression.drawn and expression.drawn[0], ())
-        self.sources, self.device = sources, device
-        self.depth = 1 + max((source[0].depth for source in sources if type(source) is tuple), default=0)
+        self.device, self.wide = device, is_wide()
         self._cells: list[weakref.ref[WaitingCell]] = []
+        self._after: list[weakref.ref[WaitingCall]] = []
+        self.depth = 1
+        sources: list[Any] = [array.cell if type(array.cell) is WaitingCell else array.value for array in arrays]
+        with running:
+            for i, cell in enumerate(sources):
+                if type(cell) is WaitingCell:
+                    sources[i] = source = cell.source
+                    if type(source) is tuple and source[0].depth >= _DEEPEST:
+                        sources[i] = cell.value
+                    elif type(source) is tuple:
+                        self.depth = max(self.depth, source[0].depth + 1)
+                        source[0]._after.append(weakref.ref(self))
+            self.sources: Sequence[Source] = sources
 
     @property
     def waits(self) -> bool:
@@ -50,29 +73,41 @@ class WaitingCall(Call):
         """Return the outputs as arrays on the tape. kinds: what has their shapes and dtypes."""
         cells = [WaitingCell(self, i, kind, self.device) for i, kind in enumerate(kinds)]
         self._cells = [*map(weakref.ref, cells)]
+        with running:
+            _waiting.add(self)
         return [NDArray(cell, context, (self, i)) for i, cell in enumerate(cells)]
 
     def run(self) -> None:
         """Compute the outputs, unless that was done."""
-        with _running:
+        with running:
             if self.waits and not self.forgotten:
                 values = [value_of(source) for source in self.sources]
-                outputs, self.expression.residuals = self.expression.function.forward(values, self.expression.drawn)
+                with nullcontext() if is_wide() == self.wide else jax.enable_x64(self.wide):
+                    outputs, self.expression.residuals = self.expression.function.forward(values, self.expression.drawn)
                 self.values = values
                 self.take(outputs)
 
     def forget(self) -> None:
-        """Free what differentiating the call needs; what waits for it is computed before."""
+        """Free what differentiating the call needs; it is computed before, for what waits for it."""
         self.run()
         super().forget()
 
     def take(self, outputs: Sequence[jax.Array]) -> None:
-        """Keep outputs that were computed."""
+        """Keep outputs that were computed, and give them to the calls that wait for them."""
         self.outputs, self.sources = outputs, ()
+        _waiting.discard(self)
+        for call in (reference() for reference in self._after):
+            if call is not None:
+                call.sources = [self._found(source) for source in call.sources]
+        self._after = []
         for cell, output in zip((reference() for reference in self._cells), outputs, strict=True):
             if cell is not None:
                 cell.fill(output)
         self._cells = []
+
+    def _found(self, source: Source) -> Source:
+        """Return a source, or the output of this call that it is."""
+        return self.outputs[source[1]] if type(source) is tuple and source[0] is self else source
 
 
 class WaitingCell(ArrayCell):
@@ -112,10 +147,11 @@ class WaitingCell(ArrayCell):
             self.value = output
 
 
-def source_of(array: NDArray) -> Source:
-    """Return what an array is computed from; it is not waited for, unless too many calls wait for each other."""
-    source = array.cell.source if type(array.cell) is WaitingCell else None
-    return source if type(source) is tuple and source[0].depth < _DEEPEST else array.value
+def run_all() -> None:
+    """Compute all calls that wait."""
+    with running:
+        for call in [*_waiting]:
+            call.run()
 
 
 def value_of(source: Source) -> jax.Array:

@@ -49,7 +49,7 @@ def normal(loc: Number = 0, scale: Number = 1, shape: Any = None, dtype: Any = N
 
 def randn(*shape: int, loc: Number = 0, scale: Number = 1, dtype: Any = None, **kwargs: Any) -> Symbol:
     """Draw normal numbers, as many as the positional sizes say."""
-    return normal(loc, scale, shape=shape or None, dtype=dtype, **kwargs)
+    return normal(loc, scale, shape=kwargs.pop("shape", shape or None), dtype=dtype, **kwargs)
 
 
 def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:

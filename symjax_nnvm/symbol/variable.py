@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,15 @@ def _shape_text(shape: Any) -> str | None:
         return None
     if isinstance(shape, list):  # MXNet writes the brackets that it was given
         return f"[{', '.join(map(value_to_text, shape))}]"
-    return value_to_text(shape if isinstance(shape, int) else tuple(shape))
+    if isinstance(shape, str):
+        return shape
+    if not isinstance(shape, Iterable):
+        try:
+            return value_to_text(operator.index(shape))
+        except TypeError:
+            got = f"{shape!r} of {type(shape).__name__}"
+            raise SymbolTypeError("shape of a variable", expected="a tuple of sizes, or one size", got=got) from None
+    return value_to_text(tuple(shape))
 
 
 var = Variable

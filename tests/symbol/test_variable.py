@@ -83,6 +83,10 @@ def test_variable_shape_of_one_dimension_is_written_as_a_tuple():
 def test_variable_shape_that_is_a_list_is_written_with_brackets():
     listed = Variable("x", shape=[2, 3])
     assert listed.attr("__shape__") == "[2, 3]"
+    assert Variable("x", shape="(2, 3)").infer_shape()[1] == [(2, 3)]  # pyright: ignore[reportArgumentType]
+    assert Variable("x", shape=np.int64(3)).infer_shape()[1] == [(3,)]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(SymbolTypeError, match="a tuple of sizes, or one size; got 2.5 of float"):
+        Variable("x", shape=2.5)  # pyright: ignore[reportArgumentType]
     assert Variable("x", shape=[4]).attr("__shape__") == "[4]"
     assert listed.exp().infer_shape()[1] == [(2, 3)]
 

@@ -44,6 +44,7 @@ from lowering.mx.ndarray.exchange import to_dlpack_for_write as to_dlpack_for_wr
 from lowering.mx.ndarray.files import as_ndarray as as_ndarray
 from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
+from lowering.mx.waiting import run_all
 
 py_slice = slice
 """Python's class, which MXNet's module has by this name: `mx.nd.slice` is an operator."""
@@ -146,6 +147,7 @@ image = Wrapped("mx.nd", symbols.image, _eager)
 
 def waitall() -> None:
     """Wait until everything that was begun is done."""
+    run_all()
     jax.effects_barrier()
     jax.block_until_ready(jax.live_arrays())
 

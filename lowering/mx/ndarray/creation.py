@@ -92,7 +92,10 @@ def full(shape: Any, val: float, ctx: Any = None, dtype: Any = np.float32, out: 
     if out is not None:
         out[:] = val
         return out
-    return _place(np.full(_shape(shape), val), ctx, dtype)
+    sizes = _shape(shape)
+    if min(sizes, default=0) < 0:
+        raise CallError("An array has no size below 0", expected="the size of each axis", got=f"shape {sizes}")
+    return _place(np.full(sizes, val), ctx, dtype)
 
 
 def arange(

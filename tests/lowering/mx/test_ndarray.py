@@ -508,3 +508,14 @@ def test_a_comparison_as_an_index_is_numbers():
 def test_the_current_context_has_an_older_name():
     with mx.cpu(2), pytest.warns(DeprecationWarning, match=r"Please use Context.current_context"):
         assert mx.Context.default_ctx == mx.cpu(2)
+
+
+@pytest.mark.parametrize("make", [mx.nd.zeros, mx.nd.ones, mx.nd.empty, lambda shape: mx.nd.full(shape, 2)])
+def test_a_size_below_0_is_told(make):
+    with pytest.raises(mx.MXNetError, match=r"An array has no size below 0.*got shape \(2, -1\)"):
+        make((2, -1))
+
+
+def test_randn_without_sizes_draws_one_number():
+    assert mx.nd.random.randn().shape == mx.nd.random.normal().shape == (1,)
+    assert mx.nd.random.randn(2, 3, loc=100).shape == (2, 3)

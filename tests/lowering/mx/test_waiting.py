@@ -6,10 +6,12 @@ import gc
 import threading
 import weakref
 
+import jax
 import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx import short_tapes
 from lowering.mx.waiting import WaitingCall, WaitingCell
 
 pytestmark = pytest.mark.quick
@@ -258,3 +260,113 @@ def test_another_thread_reads(data):
     np.testing.assert_array_equal(read[0], read[1])
     y.backward()
     _assert_same(_gradients(net), _expected(net, data))
+
+
+class _Product(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, a, b):
+        return a * b
+
+
+def test_what_waits_off_the_tape_is_computed_before(data):
+    net, target, product = _net(), _net(), _Product()
+    seen = []
+    for hybrid in (False, True):
+        for block in (net, target, product):
+            block.hybridize(hybrid)
+        with mx.autograd.record():
+            y = net(data)
+            aim = target(y).detach()  # computing it computes y, which is on the tape
+            loss = product(net(y), aim)
+        loss.backward()
+        seen.append([*_gradients(net), loss.asnumpy(), aim.asnumpy(), y.asnumpy()])
+    _assert_same(seen[1], seen[0])
+
+
+def test_what_waits_for_a_call_that_is_used_up_can_be_read(data):
+    net = _net()
+    expected = net(net(data)).asnumpy()
+    for computed_before in (False, True):
+        with mx.autograd.record():
+            y = net(data)
+            z = net(y)
+        assert _call(z).waits
+        if computed_before:
+            y.asnumpy()
+        y.backward()
+        assert _call(z).waits
+        np.testing.assert_allclose(z.asnumpy(), expected, rtol=1e-6)
+        with pytest.raises(mx.MXNetError, match="retain_graph"):
+            z.backward()
+
+
+def test_waitall_computes_what_waits(data):
+    net = _net()
+    with mx.autograd.record():
+        y = net(net(data))
+    assert _call(y).waits
+    mx.nd.waitall()
+    assert not _call(y).waits
+
+
+def test_an_output_may_be_read_while_another_thread_differentiates_it(data):
+    net = _net()
+    expected = _expected(net, data, 2)
+    differentiated = threading.Event()
+    seen = []
+    original = WaitingCall.take
+
+    def take(call, outputs):
+        """Have another thread read what is about to be kept."""
+        if not seen:
+            seen.append(None)
+            reader = threading.Thread(target=lambda: seen.append(y.asnumpy()))
+            reader.start()
+            reader.join(0.2)
+            differentiated.set()
+        original(call, outputs)
+
+    with mx.autograd.record():
+        y = net(net(data))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WaitingCall, "take", take)
+        y.backward()
+    assert differentiated.is_set()
+    _assert_same(_gradients(net), expected)
+
+
+def test_a_call_keeps_the_width_of_its_numbers():
+    net = mx.gluon.nn.Dense(2, in_units=1)
+    with jax.enable_x64(True):
+        net.cast("float64")
+        net.initialize(mx.init.Constant(1 / 3))
+        net.hybridize()
+        x = mx.nd.array([[1 / 3]], dtype="float64")
+        with mx.autograd.record():
+            read, differentiated = net(x), net(x)
+            differentiated = differentiated * differentiated
+    assert read.asnumpy()[0, 0] == pytest.approx(1 / 9, rel=1e-14)
+    with jax.enable_x64(True):
+        differentiated.backward()
+        assert net.weight.grad().asnumpy()[0, 0] == pytest.approx(2 / 27, rel=1e-14)
+
+
+def test_tapes_that_are_never_the_same_compile_no_program_each(data, monkeypatch):
+    net = _net()
+    compiled = []
+    run = short_tapes._TapeProgram._run
+    monkeypatch.setattr(short_tapes._TapeProgram, "_run", lambda *args: compiled.append(args) or run(*args))
+    for first, second in [(i, j) for i in range(1, 5) for j in range(1, 5)]:
+        with mx.autograd.record():
+            outputs = [data, data]
+            for _ in range(first):
+                outputs[0] = net(outputs[0])
+            for _ in range(second):
+                outputs[1] = net(outputs[1])
+        mx.autograd.backward(outputs)
+    assert 0 < len(compiled) < 7
+    expected = _expected(net, data)
+    for _ in range(4):
+        with mx.autograd.record():
+            y = net(data)
+        y.backward()
+        _assert_same(_gradients(net), expected)
