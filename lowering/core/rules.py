@@ -70,6 +70,7 @@ class LoweringRule:
     how devices share its work, where XLA cannot say (`lowering/core/parts.py`). python: it is Python on arrays that
     have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
     changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to call.
+    one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
     """
 
     rule: Rule
@@ -79,6 +80,7 @@ class LoweringRule:
     python: bool = False
     numbers: Numbers | None = None
     changing: tuple[str, ...] = ()
+    one_by_one: bool = False
 
 
 FLowering: OpMap[LoweringRule] = attributes.FLowering
@@ -92,6 +94,7 @@ def lowers(
     python: bool = False,
     numbers: Numbers | None = None,
     changing: Sequence[str] = (),
+    one_by_one: bool = False,
 ) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the named operators."""
     unknown = set(needs) - set(get_args(Need))
@@ -102,7 +105,8 @@ def lowers(
         for name in names:
             op = Op.get(name)
             draws = _draws(op) if "key" in needs and op in FDraws else None
-            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python, numbers, tuple(changing)))
+            facts = (tuple(needs), draws, by_part, python, numbers, tuple(changing), one_by_one)
+            op.set_attr("FLowering", LoweringRule(rule, *facts))
         return rule
 
     return register

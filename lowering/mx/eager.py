@@ -39,9 +39,6 @@ _PATIENCE = 3
 _SMALL = 3
 """Operators of an expression that is one call of `mx.nd`. Larger ones are graphs, compiled at the first call."""
 
-_DRAWN_ONE_BY_ONE = frozenset({"_random_uniform", "_random_normal", "_random_exponential"})
-"""Operators each of whose numbers depends on its place alone."""
-
 _SIZES = (4096, 65536)
 """So many numbers are drawn for any smaller shape: compiling a draw of a new shape takes as long as a million draws."""
 
@@ -94,7 +91,8 @@ class Expression:
         """Return the expression of a size of its own that draws the same numbers first, and the shape of this one's;
         None where it draws other things, or too many."""
         node = self.symbol.outputs[0].node
-        if self.platform != "cpu" or node.op is None or node.op.name not in _DRAWN_ONE_BY_ONE:
+        rule = None if node.op is None else FLowering.get(node.op)
+        if self.platform != "cpu" or node.op is None or rule is None or not rule.one_by_one:
             return None
         shape = node.attrs.parsed.shape
         size = next((size for size in _SIZES if 0 < prod(shape) <= size), None)

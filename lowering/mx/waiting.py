@@ -98,14 +98,14 @@ class WaitingCall(Call):
         _waiting.discard(self)
         for call in (reference() for reference in self._after):
             if call is not None:
-                call.sources = [self._found(source) for source in call.sources]
+                call.sources = [self._computed(source) for source in call.sources]
         self._after = []
         for cell, output in zip((reference() for reference in self._cells), outputs, strict=True):
             if cell is not None:
                 cell.fill(output)
         self._cells = []
 
-    def _found(self, source: Source) -> Source:
+    def _computed(self, source: Source) -> Source:
         """Return a source, or the output of this call that it is."""
         return self.outputs[source[1]] if type(source) is tuple and source[0] is self else source
 

@@ -94,6 +94,10 @@ DRAWS: dict[str, Draw] = {
 }
 
 
+_ONE_BY_ONE = ("exponential", "normal", "uniform")
+"""Distributions each of whose draws is made of the bits of its own place."""
+
+
 def _lower(row: ops.Distribution, draw: Draw) -> None:
     """Register the rules of a distribution's three operators."""
     names = [field.name for field in fields(row.params)]
@@ -101,7 +105,7 @@ def _lower(row: ops.Distribution, draw: Draw) -> None:
     def numbers(p: Any) -> list[float]:
         return [float(getattr(p, name)) for name in names]
 
-    @lowers(f"_random_{row.name}", needs=("key", "out_shapes", "out_dtypes"))
+    @lowers(f"_random_{row.name}", needs=("key", "out_shapes", "out_dtypes"), one_by_one=row.name in _ONE_BY_ONE)
     def of_shape(p: ops.ArrayParams, *, key: Array, out_shapes: list[Shape | None], out_dtypes: list[DType]) -> Array:
         dtype = jax.dtypes.canonicalize_dtype(out_dtypes[0])
         return draw(key, decided_shape(p, out_shapes), dtype, *numbers(p)).astype(dtype)
