@@ -74,12 +74,20 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
     """Zeros, float32 unless dtype says another. stype: arrays are dense, of which other storage types warn once."""
     check_storage(stype)
-    return full(shape, 0, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
+    return full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs))
 
 
 def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """Ones, float32 unless dtype says another."""
-    return full(shape, 1, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
+    return full(shape, 1, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs))
+
+
+def _out_of(further: dict[str, Any]) -> NDArray | None:
+    """Return the array given as out. Raises CallError for other arguments than that and a name."""
+    unknown = [name for name in further if name not in ("out", "name")]
+    if unknown:
+        raise CallError(f"Cannot find argument {unknown[0]!r}", expected="shape, ctx, dtype or out")
+    return further.get("out")
 
 
 def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:

@@ -373,3 +373,19 @@ def test_errors_have_the_names_that_a_script_has(asked: Any, said: str):
     with pytest.raises((AttributeError, NotImplementedError, mx.MXNetError)) as told:
         asked()
     assert str(told.value).startswith(said)
+
+
+@pytest.mark.parametrize("make", [mx.nd.zeros, mx.nd.ones])
+def test_unknown_arguments_of_arrays_are_refused(make: Any):
+    with pytest.raises(mx.base.MXNetError, match="Cannot find argument 'bogus'"):
+        make((2,), bogus=1)
+    out = mx.nd.empty((2,))
+    make((2,), out=out)
+    assert len(set(out.asnumpy().tolist())) == 1
+
+
+def test_the_switch_of_np_shape_takes_no_word():
+    before = mx.util.is_np_shape()
+    with pytest.raises(TypeError, match="an integer is required"):
+        mx.util.set_np_shape("on")  # pyright: ignore[reportArgumentType]
+    assert mx.util.is_np_shape() == before
