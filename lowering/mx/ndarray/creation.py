@@ -83,8 +83,8 @@ def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArr
 
 
 def _out_of(further: dict[str, Any]) -> NDArray | None:
-    """Return the array given as out. Raises CallError for other arguments than that and a name."""
-    unknown = [name for name in further if name not in ("out", "name")]
+    """Return the array given as out. Raises CallError for other arguments than that, a name and attributes (__x__)."""
+    unknown = [key for key in further if key not in ("out", "name") and not (key[:2] == key[-2:] == "__")]
     if unknown:
         raise CallError(f"Cannot find argument {unknown[0]!r}", expected="shape, ctx, dtype or out")
     return further.get("out")
