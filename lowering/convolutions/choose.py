@@ -81,7 +81,8 @@ def choose(
         limit = LIBRARY_MARGIN * times.get(LIBRARY, 0)
         better = (name for name, time in allowed.items() if winograd_tile(name) and time <= limit)
         return min(better, key=allowed.__getitem__, default=LIBRARY)
-    best = min(allowed.keys() - {"xla"}, key=allowed.__getitem__, default="xla")
+    others = (name for name in allowed if name != "xla")  # in the table's order, which decides between equals
+    best = min(others, key=allowed.__getitem__, default="xla")
     if allowed.get(best, math.inf) <= _margin(direction, geometry) * allowed.get("xla", math.inf):
         return best
     if geometry.groups > 1 and (untried := _unmeasured(direction, geometry)) not in times:

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from lowering.messages.arguments import prng_key
 from symjax_nnvm.errors import InitializerError
@@ -217,12 +218,14 @@ def _no_rule(name: str) -> InitializerError:
     )
 
 
-def counts_elements(key: jax.Array) -> bool:
-    """Return whether the numbers drawn from a key depend on their places alone: the first of many are those of few."""
-    return getattr(jax.config, "jax_threefry_partitionable", False) and str(jax.random.key_impl(key)) in (
-        "threefry2x32",
-        "fry",
-    )
+def counts_elements(key: jax.Array | None) -> bool:
+    """Return whether the numbers drawn from a key depend on their places alone: the first of many are those of few.
+
+    So they are of JAX's own generator. Of no key, and of one that is traced, nothing is drawn ahead.
+    """
+    if key is None or isinstance(key, Tracer) or not getattr(jax.config, "jax_threefry_partitionable", False):
+        return False
+    return str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
 
 
 def named_key(key: jax.Array | int, name: str) -> jax.Array:

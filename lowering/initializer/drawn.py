@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from lowering.initializer.base import Initializer, Shape, counts_elements, draw, register
 from symjax_nnvm.errors import InitializerError
@@ -35,7 +34,7 @@ def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, 
     """
     count = math.prod(shape)
     size = next((size for size in _SIZES if count <= size), None)
-    if size is None or key is None or isinstance(key, Tracer) or not counts_elements(key):
+    if size is None or not counts_elements(key):
         return draw(sampler, desc, key, shape, *args)
     return np.asarray(draw(sampler, desc, key, (size,), *args))[:count].reshape(shape)
 

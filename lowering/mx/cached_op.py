@@ -25,7 +25,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, current_context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
-from lowering.mx.waiting import WaitingCall
+from lowering.mx.waiting import WaitingCall, is_wide
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
@@ -124,12 +124,13 @@ class CachedProgram:
     ) -> list[NDArray]:
         """Return the outputs of a call on the tape, which are computed when they are read, or with its gradients."""
         kinds = tuple((array.cell.shape, array.cell.dtype) for array in arrays)
-        known = self._waiting.get((functions, is_train, kinds))
+        asked = functions, is_train, is_wide(), kinds
+        known = self._waiting.get(asked)
         if known is None:
             function = _Function(functions, self.symbol, self.names, is_train)
             structs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in kinds]
             outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
-            known = self._waiting[functions, is_train, kinds] = function, outputs
+            known = self._waiting[asked] = function, outputs
         function, outputs = known
         call = WaitingCall(
             _RecordedCall(function, randomness), arrays, self._origins(functions, entries), context.device

@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
@@ -95,15 +94,17 @@ class Expression:
         if self.platform != "cpu" or node.op is None or rule is None or not rule.one_by_one:
             return None
         shape = node.attrs.parsed.shape
+        if shape is None or len(self.symbol.outputs) > 1:
+            return None
         size = next((size for size in _SIZES if 0 < prod(shape) <= size), None)
-        if size is None or len(self.symbol.outputs) > 1:
+        if size is None:
             return None
         longer = Symbol.create_functor(node.op, {**node.attrs.dict, "shape": f"({size},)"})
         return _shared(Expression(longer(), self.is_train, self.platform)), shape
 
     def draw(self, key: jax.Array | None) -> list[jax.Array] | None:
         """Return the numbers that it draws, if a program of many draws them, too: no shape has one of its own."""
-        if key is None or isinstance(key, Tracer) or self._longer is None or not counts_elements(key):
+        if self._longer is None or not counts_elements(key):
             return None
         longer, shape = self._longer
         (numbers,), _ = longer.forward([], key)

@@ -86,8 +86,8 @@ def is_np_shape() -> bool:
 
 
 def set_np_shape(active: bool | int) -> bool:
-    """Switch it on or off in this thread, or with 2 on and with 0 off in all. Whether it was on before. Raises
-    CallError, a TypeError, for what is no whole number."""
+    """Switch it on or off in this thread, or with 2 on and with 0 off in all, and return whether it was on before.
+    Raises CallError, a TypeError, for what is no whole number."""
     if not isinstance(active, int):
         raise CallError("an integer is required", got=repr(active), fix="mx.util.set_np_shape(True)")
     before = is_np_shape()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
 import weakref
 
 import jax
@@ -370,3 +371,19 @@ def test_tapes_that_are_never_the_same_compile_no_program_each(data, monkeypatch
             y = net(data)
         y.backward()
         _assert_same(_gradients(net), expected)
+
+
+def test_a_call_waits_for_numbers_of_its_own_width(data):
+    class ToDouble(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.cast(x, "float64")
+
+    net = ToDouble()
+    net.hybridize()
+    data.attach_grad()
+    outputs = []
+    for wide in (False, True):
+        with jax.enable_x64(wide), warnings.catch_warnings(action="ignore"), mx.autograd.record():
+            outputs.append(net(data))
+    dtypes = [(y.dtype, y.asnumpy().dtype.type) for y in outputs]  # read where 64 bits are off
+    assert dtypes == [(np.float32, np.float32), (np.float64, np.float64)]

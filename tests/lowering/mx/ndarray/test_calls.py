@@ -12,6 +12,8 @@ import pytest
 from lowering import mx
 from lowering.mx.eager import shared_expression
 from lowering.mx.keys import next_key
+from lowering.mx.ndarray.array import run_symbol
+from symjax_nnvm.errors import LoweringError
 from tests.support.compilations import compilations
 
 nd = mx.nd
@@ -182,3 +184,8 @@ def test_draws_of_new_shapes_compile_nothing_and_are_those_of_their_own_program(
         symbol = getattr(mx.sym.random, draw.__name__)(shape=array.shape, dtype=dtype)
         (own,), _ = shared_expression(symbol, 0, False, "cpu").forward([], next_key())
         np.testing.assert_array_equal(array.asnumpy(), np.asarray(own))
+
+
+def test_a_draw_whose_shape_nothing_says_is_refused_in_words():
+    with pytest.raises(LoweringError, match="shape of an array to be made cannot be decided"):
+        run_symbol(mx.sym.random.uniform(), [], mx.cpu())
