@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, overload
 
 import jax
@@ -107,9 +107,12 @@ class ArrayCell(Cell):
         return cls(name, zeros(shape, dtype, place), place, shown=False)
 
     def show(self) -> jax.Array:
-        """Return the array, handed to a caller."""
-        self.shown = True
-        return of_this_thread(self.value)
+        """Return the array, handed to a caller; one that no caller holds, once no thread is about to write it."""
+        value = self.value
+        if not self.shown:
+            with writing(self):
+                self.shown, value = True, self.value
+        return of_this_thread(value)
 
     def keep(self, value: jax.Array) -> None:
         """Hold an array that the executor itself computed."""
@@ -231,35 +234,25 @@ def writing(*cells: Any) -> AbstractContextManager[Any]:
     Python that a program calls waits for others 10 seconds at most, since they may wait for the program. Raises
     LoweringError then.
     """
-    if is_called_back():
-        return _writing_for_a_program(cells)
-    if len(cells) == 1:
+    if len(cells) == 1 and not is_called_back():
         return cells[0].lock
-    return _writing_several(cells)
+    return _writing(cells, _PATIENCE if is_called_back() else -1)
 
 
 @contextmanager
-def _writing_several(cells: Sequence[Any]) -> Iterator[None]:
-    with ExitStack() as held:
-        for lock in _in_order(cells):
-            held.enter_context(lock)
-        yield
-
-
-@contextmanager
-def _writing_for_a_program(cells: Sequence[Any]) -> Iterator[None]:
-    with ExitStack() as held:
-        for lock in _in_order(cells):
-            if not lock.acquire(timeout=_PATIENCE):
+def _writing(cells: Sequence[Any], patience: float) -> Iterator[None]:
+    """Hold the locks of cells inside the block. patience: the seconds to wait for each, -1 without end."""
+    held: list[Any] = []
+    try:
+        for lock in sorted({cell.lock for cell in cells}, key=id):  # in one order, so that no two threads wait for ever
+            if not lock.acquire(timeout=patience):
                 problem = "Python that a compiled program calls writes an array that another thread is writing"
                 raise LoweringError(problem, fix="Let one of the two write a copy: array.copy().")
-            held.callback(lock.release)
+            held.append(lock)
         yield
-
-
-def _in_order(cells: Sequence[Any]) -> list[Any]:
-    """Return the locks in an order that is the same for all threads, so that none waits for one that waits for it."""
-    return sorted({id(cell.lock): cell.lock for cell in cells}.values(), key=id)
+    finally:
+        for lock in reversed(held):
+            lock.release()
 
 
 class ArrayDict(MutableMapping[str, Any]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -32,44 +31,50 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol import Group
 from symjax_nnvm.symbol.symbol import Symbol
 
-Gradients = dict[Leaf, NDArray]
-
 _ones_like, _zeros_like = jax.jit(jnp.ones_like), jax.jit(jnp.zeros_like)  # a tenth of the time of `jnp.ones_like`
 
 _NOT_RECORDED = "Call attach_grad() on the inputs, and compute under `with mx.autograd.record():`."
 
 
-@contextmanager
-def _as(record: bool | None, train: bool | None) -> Iterator[None]:
-    """Record and train so inside the block; None: as before."""
-    before = is_recording(), is_training()
-    set_recording(before[0] if record is None else record)
-    set_training(before[1] if train is None else train)
-    try:
-        yield
-    finally:
-        set_recording(before[0])
-        set_training(before[1])
+class _Scope:
+    """Records and trains so inside the block; None: as before."""
+
+    __slots__ = ("_before", "_record", "_train")
+
+    def __init__(self, record: bool | None, train: bool | None):
+        self._record, self._train = record, train
+        self._before: list[tuple[bool, bool]] = []  # a block may be entered again
+
+    def __enter__(self) -> None:
+        recorded, trained = is_recording(), is_training()
+        self._before.append((recorded, trained))
+        set_recording(recorded if self._record is None else self._record)
+        set_training(trained if self._train is None else self._train)
+
+    def __exit__(self, *_: object) -> None:
+        recorded, trained = self._before.pop()
+        set_recording(recorded)
+        set_training(trained)
 
 
 def record(train_mode: bool = True) -> Any:
     """A block whose calls are recorded. train_mode: whether Dropout drops, BatchNorm uses the batch's statistics, …"""
-    return _as(True, train_mode)
+    return _Scope(True, train_mode)
 
 
 def pause(train_mode: bool = False) -> Any:
     """A block whose calls are not recorded."""
-    return _as(False, train_mode)
+    return _Scope(False, train_mode)
 
 
 def train_mode() -> Any:
     """A block that runs as in training, recorded or not."""
-    return _as(None, True)
+    return _Scope(None, True)
 
 
 def predict_mode() -> Any:
     """A block that runs as in inference, recorded or not."""
-    return _as(None, False)
+    return _Scope(None, False)
 
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> None:
@@ -89,12 +94,12 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     """
     summed: set[Leaf] = set()
     request = lambda leaf: leaf.grad_req  # noqa: E731
-    gradients = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
+    gradients = _gradients(_listed(heads), head_grads, request, retain=retain_graph, summed=summed)
     if not gradients:
         problem = "There are no inputs in computation graph that require gradients"
         raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
     for leaf, gradient in gradients.items():
-        leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
+        leaf.keep(gradient, "write" if leaf in summed else leaf.grad_req)
         leaf.fresh = True
 
 
@@ -111,13 +116,17 @@ def grad(
     variables: an array, whose gradient is a list of one, or arrays. create_graph: record the gradients, so that they
     have gradients in turn. retain_graph: as in `backward`, by default as create_graph. Raises GradientError.
     """
-    asked = _listed(variables)
+    asked, heads = _listed(variables), _listed(heads)
     retain = create_graph if retain_graph is None else retain_graph
     if not asked:
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
-    by_leaf = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph, retain=retain)
+    if create_graph:
+        by_leaf = _recorded(heads, head_grads, requests, retain=retain)
+    else:
+        computed = _gradients(heads, head_grads, requests, retain=retain)
+        by_leaf = {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in computed.items()}
     missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
@@ -125,7 +134,7 @@ def grad(
     gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
     if not create_graph:
         return gradients
-    with _as(True, None):
+    with _Scope(True, None):
         return [_dependent(gradient, variable) for gradient, variable in zip(gradients, asked, strict=True)]
 
 
@@ -192,35 +201,68 @@ def _gradients(
     head_grads: Any,
     request: Callable[[Leaf], str],
     *,
-    create_graph: bool,
     retain: bool,
     summed: set[Leaf] | None = None,
-) -> Gradients:
+) -> dict[Leaf, jax.Array]:
     """Return the gradient of each leaf that the heads were computed of, unless it is requested as "null".
 
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
     in the new one: Python has added it.
     """
-    heads_given = [None] * len(heads) if head_grads is None else _listed(head_grads)
-    if len(heads_given) != len(heads):
-        raise GradientError(
-            "heads and head_grads must be lists of the same length", expected=len(heads), got=len(heads_given)
-        )
-    calls = _calls(heads)
-    if not create_graph and not (retain and any(isinstance(call, WaitingCall) for call in calls)):
-        given = [None if gradient is None else gradient.value for gradient in heads_given]
-        gradients = short_tape_gradients(calls, [head.entry for head in heads], given, request)
-        if gradients is not None:
-            if not retain:
-                for call in calls:
-                    call.forget()
-            return {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in gradients.items()}
+    given, calls = _given(heads, head_grads), _calls(heads)
+    gradients = None
+    if not (retain and any(isinstance(call, WaitingCall) for call in calls)):
+        values = [None if gradient is None else gradient.value for gradient in given]
+        gradients = short_tape_gradients(calls, [head.entry for head in heads], values, request)
+    if gradients is None:
+        arrays = _by_calls(calls, heads, given, request, summed)
+        gradients = {leaf: gradient.value for leaf, gradient in arrays.items()}
+    if not retain:
+        _forget(calls)
+    return gradients
+
+
+def _recorded(
+    heads: Sequence[NDArray], head_grads: Any, request: Callable[[Leaf], str], *, retain: bool
+) -> dict[Leaf, NDArray]:
+    """Return the same as arrays that are on the tape."""
+    given, calls = _given(heads, head_grads), _calls(heads)
+    gradients = _by_calls(calls, heads, given, request, None, create_graph=True)
+    if not retain:
+        _forget(calls)
+    return gradients
+
+
+def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
+    """Return a head gradient, or None, for each head."""
+    given = [None] * len(heads) if head_grads is None else _listed(head_grads)
+    if len(given) != len(heads):
+        problem = "heads and head_grads must be lists of the same length"
+        raise GradientError(problem, expected=len(heads), got=len(given))
+    return [*given]
+
+
+def _forget(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call.forget()
+
+
+def _by_calls(
+    calls: Sequence[Call],
+    heads: Sequence[NDArray],
+    given: Sequence[NDArray | None],
+    request: Callable[[Leaf], str],
+    summed: set[Leaf] | None,
+    *,
+    create_graph: bool = False,
+) -> dict[Leaf, NDArray]:
+    """Return the gradients, computed call by call. calls: the last first. create_graph: they are on the tape."""
     for call in reversed(calls):
         if isinstance(call, WaitingCall):
             call.run()
     sums: dict[Any, NDArray] = {}
-    with _as(create_graph, None):
-        for head, gradient in zip(heads, heads_given, strict=True):
+    with _Scope(create_graph, None):
+        for head, gradient in zip(heads, given, strict=True):
             if head.entry is None:
                 problem = "Cannot differentiate node because it is not in a computational graph"
                 raise GradientError(problem, fix=_NOT_RECORDED)
@@ -238,9 +280,6 @@ def _gradients(
                     _add(sums, entry, gradient)
                     if is_sum and summed is not None:
                         summed.add(entry)
-    if not retain:
-        for call in calls:
-            call.forget()
     return {entry: sum for entry, sum in sums.items() if isinstance(entry, Leaf) and request(entry) != "null"}
 
 

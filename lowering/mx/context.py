@@ -90,10 +90,14 @@ class Context:
         """Do nothing: XLA's allocator keeps its memory."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Context) and str(self) == str(other)
+        return isinstance(other, Context) and self._place == other._place
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self._place)
+
+    @property
+    def _place(self) -> tuple[str, int]:
+        return self.device_type, self.device_id
 
     def __enter__(self) -> Self:
         _stack().append(self)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.executor.arrays import writing
+from lowering.executor.arrays import ArrayCell, writing
 from lowering.initializer.base import named_key
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
@@ -282,7 +282,7 @@ class RuleOptimizer(Optimizer):
             copy = weight.astype("float32")
             return self._with_copy(self.create_state(index, copy), copy)
         slots = rule_slots(self.rule, self._hyper, weight.value, self.multi_precision)
-        arrays = [like_jax(slot, weight.context) for slot in slots]
+        arrays = _new_slots(slots, weight)
         if not wide:
             return self._arranged(arrays)
         return self._with_copy(self._arranged(arrays[:-1]), arrays[-1])
@@ -295,7 +295,7 @@ class RuleOptimizer(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """The arrays that the rule keeps for a parameter, without a copy of it."""
         slots = rule_slots(self.rule, self._hyper, weight.value, False)
-        return self._arranged([like_jax(slot, weight.context) for slot in slots])
+        return self._arranged(_new_slots(slots, weight))
 
     def _arranged(self, arrays: list[NDArray]) -> Any:
         if self.single:
@@ -360,19 +360,21 @@ class RuleOptimizer(Optimizer):
         wds = self._get_wds(indices)
         numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
         values = [weight.value for weight in weights]
-        slots = [[slot.value for slot in arrays] for arrays in kept]
-        run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds))
+        cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in kept]
+        donate = _may_donate([cell for row in cells for cell in row])
+        slots = [[cell.value if donate else cell.show() for cell in row] for row in cells]
+        run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds), donate)
         key = next_key() if self.draws else None
         made = run(values, list(grads), slots, *numbers, np.float32(self.rescale_grad), key)
-        for weight, arrays, (value, *new_slots) in zip(weights, kept, made, strict=True):
-            weight.cell.assign(value)
-            for slot, new in zip(arrays, new_slots, strict=True):
-                slot.cell.assign(new)
+        for weight, row, new_values in zip(weights, cells, made, strict=True):
+            for cell, new in zip((weight.cell, *row), new_values, strict=True):
+                cell.keep(new) if type(cell) is ArrayCell else cell.assign(new)
 
-    def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...]) -> Callable[..., Any]:
-        """Return the jitted update of these parameters. decay: those whose weight decay is not 0."""
+    def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...], donate: bool) -> Callable[..., Any]:
+        """Return the jitted update of these parameters. decay: those whose weight decay is not 0. donate: whether the
+        slots are written in place."""
         hyper = self._hyper
-        key = (indices, decay, self.clip_gradient, *hyper.values())
+        key = (indices, decay, donate, self.clip_gradient, *hyper.values())
         jitted = self._jitted.get(key)
         if jitted is not None:
             return jitted
@@ -396,10 +398,11 @@ class RuleOptimizer(Optimizer):
                     t=counts[i],
                     key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
                 )
-                results.append(apply_rule(self.rule, hyper, weight, grad, tuple(kept), at, self.multi_precision))
+                new_values = apply_rule(self.rule, hyper, weight, grad, tuple(kept), at, self.multi_precision)
+                results.append([new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)])
             return results
 
-        jitted = self._jitted[key] = jax.jit(update)
+        jitted = self._jitted[key] = jax.jit(update, donate_argnums=2 if donate else ())
         return jitted
 
 
@@ -589,6 +592,21 @@ class Updater:
 def get_updater(optimizer: Optimizer) -> Updater:
     """An updater with this optimiser."""
     return Updater(optimizer)
+
+
+def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
+    """Return a rule's first slots for a parameter as arrays; no caller holds those that are not the parameter's."""
+    arrays = [like_jax(slot, weight.context) for slot in slots]
+    held = weight.value
+    for array in arrays:
+        assert type(array.cell) is ArrayCell
+        array.cell.shown = array.cell.value is held
+    return arrays
+
+
+def _may_donate(cells: Sequence[Any]) -> bool:
+    """Return whether slots may be written in place: no caller holds their arrays."""
+    return len({*map(id, cells)}) == len(cells) and all(type(cell) is ArrayCell and not cell.shown for cell in cells)
 
 
 def slots_of(state: Any) -> list[NDArray]:

@@ -50,7 +50,7 @@ class _Row(NamedTuple):
     """Holds what the program of a tape knows of a call.
 
     function: what computes it. entries: where its inputs came from on the tape. links: those inputs that are outputs of
-    calls that wait. kinds: shapes and dtypes of the others.
+    calls that wait. kinds: shapes and dtypes of the inputs of a call that does not wait.
     """
 
     function: Any
@@ -110,8 +110,9 @@ def _gradients_in_one(
     rows, arrays = [], []
     for call in calls:
         links, known = _inputs_of(call, numbers)
-        kinds = [None if value is None else (value.shape, value.dtype) for value in known.values]
-        rows.append(_Row(_function_of(call), tuple(map(place, call.entries)), links, tuple(kinds)))
+        waits = isinstance(call, WaitingCall)  # its function is of one kind
+        kinds = () if waits else tuple((value.shape, value.dtype) for value in call.values)
+        rows.append(_Row(_function_of(call), tuple(map(place, call.entries)), links, kinds))
         arrays.append(known)
     places = [place(head) for head in heads]
     if any(each is None or each[0] < 0 for each in places):

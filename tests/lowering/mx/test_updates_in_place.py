@@ -1,0 +1,77 @@
+"""Optimisers write what they keep in place, unless a caller holds it."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from lowering import mx
+
+
+def _updated(name: str, steps: int, look: bool, **kwargs: object) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The weight after some updates, and the slots. look: whether a caller holds the slots between."""
+    updater = mx.optimizer.get_updater(mx.optimizer.create(name, **kwargs))
+    weight, held = mx.nd.arange(6).reshape((2, 3)), []
+    weight = weight.copy()
+    for step in range(steps):
+        updater(0, mx.nd.ones((2, 3)) * (step + 1), weight)
+        if look:
+            held += [(slot.value, slot.asnumpy().copy()) for slot in mx.optimizer.slots_of(updater.states[0])]
+    for array, value in held:  # what a caller got is still there
+        np.testing.assert_array_equal(np.asarray(array), value)
+    return weight.asnumpy(), [slot.asnumpy() for slot in mx.optimizer.slots_of(updater.states[0])]
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "dcasgd", "ftml", "lamb", "rmsprop"])
+def test_a_slot_that_a_caller_holds_is_left_as_it_is(name: str) -> None:
+    kwargs = {"momentum": 0.9} if name in ("sgd", "dcasgd") else {}
+    alone, held = (_updated(name, 4, look, **kwargs) for look in (False, True))
+    np.testing.assert_array_equal(alone[0], held[0])
+    for a, b in zip(alone[1], held[1], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_slot_that_nobody_holds_is_written_in_place() -> None:
+    updater = mx.optimizer.get_updater(mx.optimizer.SGD(momentum=0.9))
+    weight, grad = mx.nd.ones((4,)), mx.nd.ones((4,))
+    updater(0, grad, weight)
+    (slot,) = mx.optimizer.slots_of(updater.states[0])
+    inside = slot.cell.value  # not by way of the array: nobody is said to hold it
+    updater(0, grad, weight)
+    assert inside.is_deleted()
+    value = slot.value
+    updater(0, grad, weight)
+    assert not value.is_deleted()
+
+
+def test_one_state_for_two_parameters_is_updated_twice() -> None:
+    optimizer = mx.optimizer.SGD(momentum=0.5, learning_rate=1.0)
+    weights = [mx.nd.zeros((2,)), mx.nd.zeros((2,))]
+    state = optimizer.create_state(0, weights[0])
+    optimizer.update([0, 1], weights, [mx.nd.ones((2,)), mx.nd.ones((2,))], [state, state])
+    assert all(np.isfinite(weight.asnumpy()).all() for weight in weights)
+
+
+def test_slots_may_be_read_while_another_thread_updates() -> None:
+    updater = mx.optimizer.get_updater(mx.optimizer.Adam())
+    weight, grad = mx.nd.ones((64,)), mx.nd.ones((64,))
+    updater(0, grad, weight)
+    first, _ = mx.optimizer.slots_of(updater.states[0])
+    done, problems = threading.Event(), []
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                assert np.isfinite(first.asnumpy()).all()
+        except Exception as error:
+            problems.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(300):
+        updater(0, grad, weight)
+    done.set()
+    reader.join()
+    assert not problems
