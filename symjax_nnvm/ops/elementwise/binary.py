@@ -50,8 +50,15 @@ def _div_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEn
     return dx, apply("negative", f("mul", dx, z))
 
 
+def zero_of_integers(g: NodeEntry) -> NodeEntry:
+    """g, and 0 for integers, of which half of 1 is 0: MXNet's gradient of a remainder of integers."""
+    half = apply("_div_scalar", apply("ones_like", g), scalar=2.0)
+    return mul(g, apply("_mul_scalar", half, scalar=2.0))
+
+
 def _mod_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
-    """dX = dZ, dY = -dZ ⌊X / Y⌋."""
+    """dX = dZ, dY = -dZ ⌊X / Y⌋; 0 for integers."""
+    g = zero_of_integers(g)
     return g, apply("negative", f("mul", g, apply("floor", f("div", x, y))))
 
 

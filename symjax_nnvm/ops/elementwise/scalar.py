@@ -11,7 +11,7 @@ from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
 from symjax_nnvm.ir.types import is_float
-from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, mul
+from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, mul, zero_of_integers
 
 Formula = Callable[[float, NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(number s, head gradient g, data x, output y) → gradient of data; None where nothing flows."""
@@ -81,11 +81,18 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
         lambda s, g, x, y: apply("negative", mul(g, div(y, x))),
         "scalar / data; of integers truncated towards 0.",
     ),
-    ("_mod_scalar", ("_ModScalar",), lambda s, g, x, y: g, "data modulo scalar, with its sign; 0 when it is 0."),
+    (
+        "_mod_scalar",
+        ("_ModScalar",),
+        lambda s, g, x, y: zero_of_integers(g),
+        "data modulo scalar, with its sign; 0 when it is 0.",
+    ),
     (
         "_rmod_scalar",
         ("_RModScalar",),
-        lambda s, g, x, y: apply("negative", mul(g, apply("floor", apply("_rdiv_scalar", x, scalar=s)))),
+        lambda s, g, x, y: apply(
+            "negative", mul(zero_of_integers(g), apply("floor", apply("_rdiv_scalar", x, scalar=s)))
+        ),
         "scalar modulo data, with the sign of data; 0 where data is 0.",
     ),
     ("_power_scalar", ("_PowerScalar",), _power_gradient, "data to the power of scalar."),

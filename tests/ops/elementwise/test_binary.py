@@ -81,6 +81,16 @@ def test_mod_has_the_sign_of_the_divisor_and_is_zero_for_zero():
     )[0][0].tolist() == [0, -2]
 
 
+def test_the_gradient_of_a_remainder_of_integers_is_zero_as_in_mxnet():
+    x, y = np.array([7, -8, 9], np.int32), np.array([2, 3, 0], np.int32)
+    for module in ("_mod", "broadcast_mod"):
+        _, dx, dy = call(module, x, y)
+        assert dx.tolist() == dy.tolist() == [0, 0, 0]
+    for symbol in (sym.Variable("x") % 3, 23 % sym.Variable("x")):
+        _, grads, _ = lowering.grad_fn(symbol, ["x"])({"x": x}, head_grads=[np.full(3, 5, np.int32)])
+        assert grads["x"].tolist() == [0, 0, 0]
+
+
 def test_division_by_zero():
     value, dx, _ = call("elemwise_div", f32(1, -1, 0), f32(0, 0, 0))
     np.testing.assert_array_equal(value, f32(np.inf, -np.inf, np.nan))
