@@ -235,4 +235,4 @@ def test_errors_of_init():
 
 def test_what_is_no_hybrid_block_is_not_converted():
     with pytest.raises(AssertionError, match="should be a HybridBlock; got Sequential"):
-        mx.contrib.amp.convert_hybrid_block(mx.gluon.nn.Sequential())
+        mx.contrib.amp.convert_hybrid_block(mx.gluon.nn.Sequential())  # pyright: ignore[reportArgumentType]
