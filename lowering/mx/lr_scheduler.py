@@ -42,6 +42,9 @@ class LRScheduler:
         growth = (self.warmup_final_lr - self.warmup_begin_lr) * float(num_update) / float(self.warmup_steps)
         return self.warmup_begin_lr + growth
 
+    def go_on_from(self, num_update: int) -> None:
+        """Have had all updates up to this one, which others counted."""
+
     def __call__(self, num_update: int) -> float:
         """Return the learning rate of an update, 1 for the first."""
         raise NotImplementedError("must override this: __call__(num_update) returns the learning rate")
@@ -117,6 +120,10 @@ class _UntilMaxUpdate(LRScheduler):
     def _left(self, done: float) -> float:
         """Return how much of the way from base_lr to final_lr is left. done: the share of updates done."""
         raise NotImplementedError
+
+    def go_on_from(self, num_update: int) -> None:
+        """Have had all updates up to this one: the rate after the last is the last one's."""
+        self(min(num_update, self.max_update))
 
     def __call__(self, num_update: int) -> float:
         """Return the learning rate of an update, 1 for the first."""

@@ -23,6 +23,7 @@ from lowering.initializer.base import named_key
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
+from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
@@ -161,6 +162,8 @@ class Optimizer:
         self._all_index_update_counts = {device: dict(counts) for device in self._all_index_update_counts}
         self._index_update_count = self._all_index_update_counts[self._device]
         self.num_update = max(counts.values())
+        if isinstance(self.lr_scheduler, LRScheduler):
+            self.lr_scheduler.go_on_from(self.num_update)
 
     def _update_count(self, index: Any) -> None:
         for each in index if isinstance(index, list | tuple) else [index]:

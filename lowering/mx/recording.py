@@ -29,15 +29,15 @@ def is_training() -> bool:
     return _state.training
 
 
-def set_recording(flag: bool) -> bool:
+def set_recording(is_recording: bool) -> bool:
     """Record from now on, or do not; returns what was before."""
-    before, _state.recording = _state.recording, bool(flag)
+    before, _state.recording = _state.recording, bool(is_recording)
     return before
 
 
-def set_training(flag: bool) -> bool:
+def set_training(train_mode: bool) -> bool:
     """Train from now on, or do not; returns what was before."""
-    before, _state.training = _state.training, bool(flag)
+    before, _state.training = _state.training, bool(train_mode)
     return before
 
 

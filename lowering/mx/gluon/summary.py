@@ -24,7 +24,7 @@ def print_summary(block: Any, *inputs: Any) -> None:
         if getattr(layer, "_active", False):
             problem = f'"{layer.name}" must not be hybridized to print summary.'
             raise MismatchError(problem, fix="Call summary before hybridize, or hybridize(False).")
-        if type(layer).__name__ not in ("Sequential", "HybridSequential"):
+        if not getattr(layer, "_in_a_row", False):
             handles.append(layer.register_forward_hook(count))
 
     def count(layer: Any, _: Any, outputs: Any) -> None:

@@ -31,6 +31,13 @@ def test_gradients_of_what_was_recorded():
     assert w.grad.asnumpy().tolist() == [2, 4, 6]  # pyright: ignore
 
 
+def test_switches_by_name():
+    before = autograd.set_recording(is_recording=True), autograd.set_training(train_mode=True)
+    assert autograd.is_recording()
+    assert autograd.is_training()
+    assert (autograd.set_recording(before[0]), autograd.set_training(before[1])) == (True, True)
+
+
 def test_head_gradients_and_requests():
     x = mx.nd.array([1.0, 2])
     x.attach_grad(grad_req="add")

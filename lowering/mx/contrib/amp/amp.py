@@ -139,8 +139,10 @@ def convert_hybrid_block(
     """A block of the network by `convert_symbol`, with the same parameters, which stay float32.
 
     ctx: means nothing, the parameters stay on theirs. Raises NotInitializedError, a RuntimeError, for a block that was
-    not hybridised and called.
+    not hybridised and called; MismatchError, an AssertionError, for what is no HybridBlock.
     """
+    if not isinstance(block, HybridBlock):
+        raise MismatchError("block input should be a HybridBlock", got=type(block).__name__)
     inputs, symbol = block.traced_symbol("convert")
     lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
     return SymbolBlock(convert_symbol(symbol, target_dtype, *lists), inputs, params=block.collect_params())

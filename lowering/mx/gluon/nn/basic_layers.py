@@ -25,6 +25,8 @@ from lowering.mx.gluon.nn.normalization import LayerNorm as LayerNorm
 class _InARow:
     """Holds what both containers have: blocks that are called one after the other, by number."""
 
+    _in_a_row = True  # such a container has no row in a summary
+
     _children: Any
     _prefix: str
     name_scope: Any

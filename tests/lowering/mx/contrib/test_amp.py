@@ -231,3 +231,8 @@ def test_errors_of_init():
         amp.init_trainer(mx.optimizer.create("sgd"))
     with pytest.raises(AssertionError, match="did you forget to call amp.init_trainer()"), amp.scale_loss(1, trainer):
         pass
+
+
+def test_what_is_no_hybrid_block_is_not_converted():
+    with pytest.raises(AssertionError, match="should be a HybridBlock; got Sequential"):
+        mx.contrib.amp.convert_hybrid_block(mx.gluon.nn.Sequential())  # pyright: ignore[reportArgumentType]

@@ -327,6 +327,17 @@ def test_summary(capsys: pytest.CaptureFixture[str]):
         net.summary(ones(1, 4))
 
 
+@pytest.mark.parametrize("container", [gluon.contrib.nn.HybridConcurrent, type("Mine", (nn.Sequential,), {})])
+def test_a_summary_has_no_row_for_a_kind_of_row(container: Any, capsys: pytest.CaptureFixture[str]):
+    net = container()
+    net.add(nn.Dense(2), nn.Dense(3))
+    net.initialize()
+    net.summary(ones(1, 4))
+    text = capsys.readouterr().out
+    assert "Dense-2" in text
+    assert container.__name__ not in text
+
+
 def test_a_summary_has_the_shapes_of_nested_states(capsys: pytest.CaptureFixture[str]):
     layer = gluon.rnn.LSTM(3)
     layer.initialize()

@@ -281,6 +281,22 @@ def test_the_rate_that_was_set_goes_through_a_file(tmp_path: Path):
     assert scheduled.learning_rate == 0.5
 
 
+@pytest.mark.parametrize("updates", [3, 6, 9])
+def test_a_schedule_that_has_ended_is_at_its_end_in_the_trainer_that_goes_on(tmp_path: Path, updates: int):
+    path = str(tmp_path / "x.states")
+    x = parameter()
+    first, second = (
+        trainer(each, learning_rate=0.5, lr_scheduler=mx.lr_scheduler.PolyScheduler(6, final_lr=0.125))
+        for each in (x, parameter())
+    )
+    for _ in range(updates):
+        differentiate(x)
+        first.step(1)
+    first.save_states(path)
+    second.load_states(path)
+    assert second.learning_rate == first.learning_rate
+
+
 def test_deferred_parameters_have_a_trainer():
     net = nn.HybridSequential()
     net.add(nn.Dense(2), nn.Dense(1))

@@ -81,6 +81,6 @@ def get_model(name: str, **kwargs: Any) -> Any:
     key = name.lower()
     if key not in _MODELS:
         options = "\n\t".join(sorted(_MODELS))
-        close = did_you_mean(key, _MODELS)
-        raise ParamError(f"Model {key} is not supported. {close} Available options are\n\t{options}")
+        close = f" {did_you_mean(key, _MODELS)}".rstrip()
+        raise ParamError(f"Model {key} is not supported.{close} Available options are\n\t{options}")
     return _MODELS[key](**kwargs)

@@ -42,6 +42,8 @@ def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_name_that_is_near_another():
+    with pytest.raises(ParamError, match=r"Model nothing is not supported. Available options are\n\talexnet"):
+        vision.get_model("nothing")
     with pytest.raises(ParamError, match=r"Model resnet50 is not supported. Did you mean.*resnet50_v1.*\n\talexnet"):
         vision.get_model("resnet50")
 
