@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.core.python_calls import is_called_back
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.initializer.base import named_key
 from lowering.messages.mxnet_words import unknown_attribute
@@ -615,7 +616,10 @@ def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
 
 
 def _may_donate(cells: Sequence[Any]) -> bool:
-    """Return whether slots may be written in place: no caller holds their arrays."""
+    """Return whether slots may be written in place: no caller holds their arrays, and they lie where this thread
+    computes, which in Python that a program calls is another client of XLA."""
+    if is_called_back():
+        return False
     return len({*map(id, cells)}) == len(cells) and all(type(cell) is ArrayCell and not cell.shown for cell in cells)
 
 
