@@ -36,6 +36,10 @@ _ones_like, _zeros_like = jax.jit(jnp.ones_like), jax.jit(jnp.zeros_like)  # a t
 _NOT_RECORDED = "Call attach_grad() on the inputs, and compute under `with mx.autograd.record():`."
 
 
+class AssertedError(GradientError, AssertionError):
+    """A gradient that was asked for, or a Function that was called, as it cannot be. MXNet asserts."""
+
+
 class _Scope:
     """Records and trains so inside the block; None: as before."""
 
@@ -114,12 +118,13 @@ def grad(
     """A list of the gradients of heads with respect to variables, as new arrays; their `grad` stays as it is.
 
     variables: an array, whose gradient is a list of one, or arrays. create_graph: record the gradients, so that they
-    have gradients in turn. retain_graph: as in `backward`, by default as create_graph. Raises GradientError.
+    have gradients in turn. retain_graph: as in `backward`, by default as create_graph. Raises GradientError;
+    AssertedError, an AssertionError, for no variables.
     """
     asked, heads = _listed(variables), _listed(heads)
     retain = create_graph if retain_graph is None else retain_graph
     if not asked:
-        raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
+        raise AssertedError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
     if create_graph:
@@ -390,10 +395,11 @@ def _again(value: jax.Array, entry: Any) -> NDArray:
 class Function(recording.ByPython):
     """A function of one's own for the tape: a subclass says `forward(self, *arrays)` and `backward(self, *heads)`.
 
-    Called like a function; `save_for_backward` keeps arrays as `saved_tensors`.
+    Called like a function, once; `save_for_backward` keeps arrays as `saved_tensors`.
     """
 
     saved_tensors: tuple[NDArray, ...] = ()
+    _used = False
 
     def save_for_backward(self, *arrays: NDArray) -> None:
         """Keep arrays for `backward`."""
@@ -402,7 +408,14 @@ class Function(recording.ByPython):
     forward: Callable[..., Any]
 
     def __call__(self, *inputs: NDArray) -> Any:
-        """Return what `forward` returns, recorded with `backward` as its gradient."""
+        """Return what `forward` returns, recorded with `backward` as its gradient.
+
+        Raises AssertedError, an AssertionError, at a second call, which would keep other arrays for both gradients.
+        """
+        if self._used:
+            fix = f"Make another: {type(self).__name__}(...)."
+            raise AssertedError("Each Function instance can only be called once", fix=fix)
+        self._used = True
         with pause(is_training()):
             results = self.forward(*inputs)
         outputs = [results] if isinstance(results, NDArray) else list(results)

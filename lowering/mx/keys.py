@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import ParamError
 
 
 class _Keys:
@@ -21,10 +21,10 @@ _keys = _Keys()
 def seed(seed_state: int, ctx: object = "all") -> None:
     """Begin the sequence of random numbers anew, on all devices alike.
 
-    Numbers are JAX's and not those of MXNet's generators. Raises CallError for what is no whole number.
+    Numbers are JAX's and not those of MXNet's generators. Raises ParamError, a ValueError, for what is no whole number.
     """
     if not isinstance(seed_state, int | np.integer):
-        raise CallError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")
+        raise ParamError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")
     _keys.seed, _keys.taken = int(seed_state), 0
 
 

@@ -117,12 +117,9 @@ class KVStore(KVStoreBase):
         self._updater = get_updater(optimizer)
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Write the states of the optimiser as an array file. Raises CallError without an optimiser, or where the
-        optimiser itself is asked for."""
-        if dump_optimizer:
-            fix = "Leave dump_optimizer out, and make the optimiser anew before states are loaded."
-            raise CallError("An optimiser is not written into a file, its states are", fix=fix)
-        self._updater_with_states().save(fname)
+        """Write the states of the optimiser as an array file. dump_optimizer: with the counts of updates and the rate,
+        which are all of the optimiser that a file holds. Raises CallError without an optimiser."""
+        self._updater_with_states().save(fname, counts=dump_optimizer)
 
     def load_optimizer_states(self, fname: str) -> None:
         """Take the states that `save_optimizer_states` wrote. Raises CallError without an optimiser,
@@ -234,8 +231,10 @@ def _first(array: Any) -> NDArray:
 def create(name: str = "local") -> Any:
     """A store: of this process, "dist_sync" of all, or of a registered class (`KVStoreBase.register`).
 
-    Raises CallError for those that need MXNet's servers.
+    Raises CallError for those that need MXNet's servers, and for what is no name.
     """
+    if not isinstance(name, str):
+        raise CallError("name must be a string", got=type(name).__name__, fix="mx.kv.create('local')")
     name = name.lower()
     if name in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[name]()

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.core.python_calls import is_called_back
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.initializer.base import named_key
 from lowering.messages.mxnet_words import unknown_attribute
@@ -295,6 +296,15 @@ class RuleOptimizer(Optimizer):
         made.copy_first = not self.fused
         return made
 
+    def _paired(self, weight: NDArray, state: Any) -> Any:
+        """Return a state in which the copy of a parameter of half precision is known as such: others than this class
+        make plain tuples of two."""
+        wide = self.multi_precision and weight.dtype == np.float16
+        if not wide or isinstance(state, _WithCopy) or not isinstance(state, list | tuple) or len(state) != 2:
+            return state
+        first, second = state
+        return self._with_copy(first, second) if self.fused else self._with_copy(second, first)
+
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """The arrays that the rule keeps for a parameter, without a copy of it."""
         slots = rule_slots(self.rule, self._hyper, weight.value, False)
@@ -316,12 +326,13 @@ class RuleOptimizer(Optimizer):
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """The same, by the `update` of a subclass that has another: of the copy in float32 where there is one."""
-        if not overridden(self, RuleOptimizer, "update"):
-            self.update(index, weight, grad, state)
-        elif isinstance(index, list | tuple):
+        own, several = overridden(self, RuleOptimizer, "update"), isinstance(index, list | tuple)
+        if several and own:
             for each in zip(index, weight, grad, state, strict=True):
                 self.update_multi_precision(*each)
-        elif isinstance(state, _WithCopy):
+            return
+        state = [*map(self._paired, weight, state)] if several else self._paired(weight, state)
+        if own and isinstance(state, _WithCopy):
             copy, rest = state.parts
             self.update(index, copy, grad.astype("float32"), rest)
             weight[:] = copy
@@ -335,7 +346,7 @@ class RuleOptimizer(Optimizer):
         if overridden(self, RuleOptimizer, "update", "update_multi_precision"):
             super().update_all(indices, weights, grads, states)
         else:
-            self._update_together(indices, weights, grads, states)
+            self._update_together(indices, weights, grads, [*map(self._paired, weights, states)])
 
     def _update_together(
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
@@ -608,7 +619,10 @@ def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
 
 
 def _may_donate(cells: Sequence[Any]) -> bool:
-    """Return whether slots may be written in place: no caller holds their arrays."""
+    """Return whether slots may be written in place: no caller holds their arrays, and they lie where this thread
+    computes, which in Python that a program calls is another client of XLA."""
+    if is_called_back():
+        return False
     return len({*map(id, cells)}) == len(cells) and all(type(cell) is ArrayCell and not cell.shown for cell in cells)
 
 
@@ -617,8 +631,9 @@ def slots_of(state: Any) -> list[NDArray]:
     if isinstance(state, _WithCopy):
         copy, rest = state.parts
         return [*slots_of(rest), copy]
-    arrays = state if isinstance(state, list | tuple) else [state]
-    return [array for array in arrays if array is not None]
+    if isinstance(state, list | tuple):
+        return [slot for part in state for slot in slots_of(part)]
+    return [] if state is None else [state]
 
 
 def _flat(index: Any, state: Any) -> list[tuple[str, NDArray]]:

@@ -33,7 +33,7 @@ from lowering.mx.module.given import (
 )
 from lowering.mx.module.group import ExecutorGroup, executors_of
 from lowering.mx.symbol.bound import Symbol, as_symbol
-from symjax_nnvm.errors import BindError, CallError
+from symjax_nnvm.errors import BindError, CallError, TrainingError
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
@@ -207,7 +207,7 @@ class Module(BaseModule):
     ) -> None:
         """Make the arrays. data_shapes, label_shapes: (name, shape) pairs, or an iterator's `provide_data`.
 
-        shared_module: whose parameters and states this one's are. Raises BindError, CallError for other names.
+        shared_module: whose parameters and states this one's are. Raises BindError, TrainingError for other names.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
@@ -264,7 +264,7 @@ class Module(BaseModule):
     ) -> tuple[list[DataDesc], list[DataDesc] | None]:
         descs = [as_desc(each) for each in data]
         if sorted(desc.name for desc in descs) != sorted(self._data_names):
-            raise CallError(
+            raise TrainingError(
                 "Data provided by data_shapes don't match names specified by data_names",
                 expected=self._data_names,
                 got=[desc.name for desc in descs],

@@ -416,3 +416,30 @@ def test_a_gradient_is_freed_with_its_array():
         assert gradient() is None
     finally:
         gc.enable()
+
+
+def test_a_function_is_called_once():
+    class Square(autograd.Function):
+        def forward(self, x: Any) -> Any:
+            self.save_for_backward(x)
+            return x * x
+
+        def backward(self, head: Any) -> Any:
+            return head * 2 * self.saved_tensors[0]
+
+    square, x = Square(), leaf(1, 2)
+    with autograd.record():
+        y = square(x)
+        with pytest.raises(AssertionError, match="can only be called once. Make another: Square"):
+            square(y)  # y's gradient would read what this call keeps
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 4]  # pyright: ignore
+
+
+def test_no_variables_are_told():
+    x = leaf(1, 2)
+    with autograd.record():
+        y = x * 2
+    for error in (AssertionError, mx.MXNetError):
+        with pytest.raises(error, match="variables cannot be an empty list"):
+            autograd.grad(y, [])

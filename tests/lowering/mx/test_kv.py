@@ -67,6 +67,34 @@ def test_states_of_the_optimiser_are_saved_and_loaded(tmp_path: Path) -> None:
         mx.kv.create().save_optimizer_states(file)
 
 
+@pytest.mark.parametrize("counted", [False, True])
+def test_states_with_the_optimiser_have_its_counts(tmp_path: Path, counted: bool) -> None:
+    def store(rate: float) -> mx.kv.KVStore:
+        made = mx.kv.create()
+        made.init(0, ones())
+        made.set_optimizer(mx.optimizer.create("adam", learning_rate=rate))
+        return made
+
+    def value(of: mx.kv.KVStore) -> float:
+        out = mx.nd.zeros(SHAPE)
+        of.pull(0, out)
+        return out.asnumpy().mean()
+
+    first, second = store(0.5), store(0.1)
+    first.push(0, ones())
+    first.save_optimizer_states(str(tmp_path / "states"), dump_optimizer=counted)
+    before = value(first)
+    first.push(0, ones())
+    second.load_optimizer_states(str(tmp_path / "states"))
+    second.push(0, ones())
+    assert np.isclose(value(second) - 1, value(first) - before) == counted  # Adam reads the count and the rate
+
+
+def test_a_store_has_a_name() -> None:
+    with pytest.raises(TypeError, match="name must be a string; got int"):
+        mx.kv.create(3)  # pyright: ignore[reportArgumentType]
+
+
 def test_what_a_store_can_do() -> None:
     store = mx.kv.create()
     assert store.is_capable("optimizer")

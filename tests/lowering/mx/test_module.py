@@ -244,6 +244,10 @@ def test_errors_of_names_and_of_order_have_mxnets_classes():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
     with pytest.raises(ValueError, match="data_names"):
         mx.mod.Module(net, data_names=["dat"], label_names=None)
+    with pytest.raises(ValueError, match=r"don't match names specified by data_names; expected \['data'\]"):
+        mx.mod.Module(net, label_names=None).bind([("dat", (2, 3))])
+    with pytest.raises(ValueError, match="seed_state must be int"):
+        mx.random.seed("one")  # pyright: ignore[reportArgumentType]
     with pytest.raises(AssertionError, match="not ready"):
         mx.mod.Module(net, label_names=None).get_outputs()
     with pytest.raises(KeyError, match="No such type of device"):
@@ -370,6 +374,23 @@ def test_an_optimiser_of_ones_own(tmp_path: Path):
     saved = nn.load_arrays(tmp_path / "s.states")
     assert sorted(saved) == ["state.0", "state.1"]
     assert (np.asarray(saved["state.1"]) == 2).all()  # pyright: ignore
+
+
+@pytest.mark.parametrize("kvstore", ["local", "object"])
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_deviation_parameters_that_are_set_hold_after_an_update(contexts: int, kvstore: str):
+    module = mx.mod.Module(network(), context=[mx.cpu(i) for i in range(contexts)])
+    data = batches()
+    module.bind(data.provide_data, data.provide_label)
+    module.init_params(mx.init.One())
+    store = mx.kv.create("device") if kvstore == "object" else kvstore
+    module.init_optimizer(kvstore=store, optimizer_params={"learning_rate": 0.5})
+    module.set_params({"fc_weight": mx.nd.zeros((2, 3)), "fc_bias": mx.nd.ones((2,)) * 7}, {})
+    module.forward_backward(data.next())
+    module.update()
+    params, _ = module.get_params()
+    np.testing.assert_allclose(params["fc_weight"].asnumpy(), 0, atol=0.5)
+    np.testing.assert_allclose(params["fc_bias"].asnumpy(), 7, atol=0.5)
 
 
 def test_several_contexts_share_batches_of_any_size():

@@ -127,6 +127,31 @@ def test_states_as_bytes(with_optimizer: bool):
         other.set_states(pickle.dumps({0: None}))
 
 
+@pytest.mark.parametrize("name", ["adam", "sgd", "adagrad", "nag"])
+def test_a_copy_in_a_plain_tuple_is_the_copy(name: str):
+    kwargs = {"momentum": 0.9} if name in ("sgd", "nag") else {}
+
+    class Own(type(optimizers.create(name))):
+        def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
+            return tuple(super().create_state_multi_precision(index, weight))
+
+    def trained(optimizer: Any) -> np.ndarray:
+        weights = [mx.nd.array([1, -2, 3], dtype="float16"), mx.nd.array([4, 5], dtype="float16")]
+        updater = optimizers.get_updater(optimizer)
+        for _ in range(3):
+            updater([0, 1], [weight * 0.25 for weight in weights], weights)
+            updater(0, weights[0] * 0.25, weights[0])
+        for _ in range(2):
+            updater.set_states(updater.get_states())
+            optimizer.update_multi_precision(0, weights[0], weights[0] * 0.25, updater.states[0])
+        return np.concatenate([weight.asnumpy() for weight in weights])
+
+    plain = Own(multi_precision=True, learning_rate=0.125, **kwargs)
+    np.testing.assert_array_equal(
+        trained(plain), trained(optimizers.create(name, multi_precision=True, learning_rate=0.125, **kwargs))
+    )
+
+
 def test_methods_of_a_subclass_are_called():
     calls: list[str] = []
 

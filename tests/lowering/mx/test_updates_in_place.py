@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lowering
 from lowering import mx
 
 
@@ -52,6 +56,41 @@ def test_one_state_for_two_parameters_is_updated_twice() -> None:
     state = optimizer.create_state(0, weights[0])
     optimizer.update([0, 1], weights, [mx.nd.ones((2,)), mx.nd.ones((2,))], [state, state])
     assert all(np.isfinite(weight.asnumpy()).all() for weight in weights)
+
+
+def test_a_custom_operator_that_a_program_calls_may_update() -> None:
+    made: list[Any] = []
+
+    class Scale(mx.operator.CustomOp):
+        def __init__(self) -> None:
+            self.weight = mx.nd.ones((3,))
+            self.updater = mx.optimizer.get_updater(mx.optimizer.SGD(momentum=0.5, learning_rate=0.125))
+
+        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] * self.weight)
+
+        def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+            self.assign(in_grad[0], req[0], out_grad[0] * self.weight)
+            self.updater(0, out_grad[0] * in_data[0], self.weight)
+
+    @mx.operator.register("test_updates_in_place_scale")
+    class _(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Scale:
+            made.append(Scale())
+            return made[-1]
+
+    net = mx.sym.Custom(mx.sym.Variable("x"), op_type="test_updates_in_place_scale")
+    outputs = lowering.differentiable(net)
+    gradient = jax.jit(jax.grad(lambda x: jnp.sum(jax.tree.leaves(outputs({"x": x}, {}))[0])))
+    x = np.ones(3, np.float32)
+    seen = [np.asarray(gradient(x)).tolist() for _ in range(3)]
+    assert seen == [[1.0] * 3, [0.875] * 3, [0.6875] * 3]
+    (used,) = [each for each in made if each.updater.states]
+    (slot,) = mx.optimizer.slots_of(used.updater.states[0])
+    for _ in range(2):  # and outside of the program, in place
+        used.updater(0, mx.nd.ones((3,)), used.weight)
+    assert np.isfinite(slot.asnumpy()).all()
+    assert np.isfinite(np.asarray(gradient(x))).all()
 
 
 def test_slots_may_be_read_while_another_thread_updates() -> None:
