@@ -399,6 +399,9 @@ class RuleOptimizer(Optimizer):
         ) -> Any:
             results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
+                if grad.shape != weight.shape:
+                    problem = f"The gradient of parameter {names[i]!r} does not have the parameter's shape"
+                    raise TrainingError(problem, expected=weight.shape, got=grad.shape)
                 if len(kept) < len(rule_slots(self.rule, hyper, weight, self.multi_precision)):
                     problem = f"The state of parameter {names[i]!r} was made before {type(self).__name__} was changed"
                     raise TrainingError(problem, got=hyper, fix="Set momentum before the first update.")

@@ -197,6 +197,24 @@ def test_deviation_the_noise_of_sgld_is_no_next_draw():
     np.testing.assert_array_equal(other.asnumpy(), weights[1].asnumpy())
 
 
+def test_deviation_a_subclass_of_sgd_updates_one_parameter_at_a_time():
+    asked: list[Any] = []
+
+    class Told(mx.optimizer.Optimizer.opt_registry["sgd"]):
+        def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+            asked.append(index)
+
+    update = mx.optimizer.get_updater(Told())
+    update([0, 1], [mx.nd.ones((2,))] * 2, [mx.nd.ones((2,))] * 2)
+    assert asked == [0, 1]
+
+
+def test_a_gradient_of_another_shape_is_refused_by_name():
+    optimizer = mx.optimizer.create("sgd", param_idx2name={0: "fc_weight"})
+    with pytest.raises(mx.MXNetError, match=r"fc_weight.*shape"):
+        optimizer.update(0, mx.nd.ones((2, 3)), mx.nd.ones((3,)), None)
+
+
 def test_lists_of_aggregate_num_parameters_of_one_dtype():
     """MXNet 1.9.1's calls: five parameters, the fourth of another dtype."""
     calls: list[tuple[Any, ...]] = []

@@ -12,6 +12,7 @@ import pytest
 
 import lowering
 from lowering import mx
+from lowering.executor.arrays import ArrayCell
 
 
 def _updated(name: str, steps: int, look: bool, **kwargs: object) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -38,10 +39,11 @@ def test_a_slot_that_a_caller_holds_is_left_as_it_is(name: str) -> None:
 
 
 def test_a_slot_that_nobody_holds_is_written_in_place() -> None:
-    updater = mx.optimizer.get_updater(mx.optimizer.SGD(momentum=0.9))
+    updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", momentum=0.9))
     weight, grad = mx.nd.ones((4,)), mx.nd.ones((4,))
     updater(0, grad, weight)
     (slot,) = mx.optimizer.slots_of(updater.states[0])
+    assert isinstance(slot.cell, ArrayCell)
     inside = slot.cell.value  # not by way of the array: nobody is said to hold it
     updater(0, grad, weight)
     assert inside.is_deleted()
@@ -51,7 +53,7 @@ def test_a_slot_that_nobody_holds_is_written_in_place() -> None:
 
 
 def test_one_state_for_two_parameters_is_updated_twice() -> None:
-    optimizer = mx.optimizer.SGD(momentum=0.5, learning_rate=1.0)
+    optimizer: Any = mx.optimizer.create("sgd", momentum=0.5, learning_rate=1.0)
     weights = [mx.nd.zeros((2,)), mx.nd.zeros((2,))]
     state = optimizer.create_state(0, weights[0])
     optimizer.update([0, 1], weights, [mx.nd.ones((2,)), mx.nd.ones((2,))], [state, state])
@@ -64,7 +66,7 @@ def test_a_custom_operator_that_a_program_calls_may_update() -> None:
     class Scale(mx.operator.CustomOp):
         def __init__(self) -> None:
             self.weight = mx.nd.ones((3,))
-            self.updater = mx.optimizer.get_updater(mx.optimizer.SGD(momentum=0.5, learning_rate=0.125))
+            self.updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", momentum=0.5, learning_rate=0.125))
 
         def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
             self.assign(out_data[0], req[0], in_data[0] * self.weight)
@@ -94,7 +96,7 @@ def test_a_custom_operator_that_a_program_calls_may_update() -> None:
 
 
 def test_slots_may_be_read_while_another_thread_updates() -> None:
-    updater = mx.optimizer.get_updater(mx.optimizer.Adam())
+    updater = mx.optimizer.get_updater(mx.optimizer.create("adam"))
     weight, grad = mx.nd.ones((64,)), mx.nd.ones((64,))
     updater(0, grad, weight)
     first, _ = mx.optimizer.slots_of(updater.states[0])
