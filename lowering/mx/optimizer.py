@@ -372,14 +372,14 @@ class RuleOptimizer(Optimizer):
         self._previous.update(zip(keys, lrs, strict=True))
         counts = [self._index_update_count[index] for index in indices]
         wds = self._get_wds(indices)
-        numbers = (np.asarray(row, np.float32) for row in (lrs, before, wds, counts))
+        numbers = np.array([lrs, before, wds, counts, [self.rescale_grad] * len(lrs)], np.float32)
         values = [weight.value for weight in weights]
         cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in kept]
         donate = _may_donate([cell for row in cells for cell in row])
         slots = [[cell.value if donate else cell.show() for cell in row] for row in cells]
         run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds), donate)
         key = next_key() if self.draws else None
-        made = run(values, list(grads), slots, *numbers, np.float32(self.rescale_grad), key)
+        made = run(values, list(grads), slots, numbers, key)
         for weight, row, new_values in zip(weights, cells, made, strict=True):
             for cell, new in zip((weight.cell, *row), new_values, strict=True):
                 cell.keep(new) if type(cell) is ArrayCell else cell.assign(new)
@@ -394,9 +394,8 @@ class RuleOptimizer(Optimizer):
             return jitted
         names = [str(self.idx2name.get(index, index)) for index in indices]
 
-        def update(
-            weights: Any, grads: Any, slots: Any, lrs: Any, before: Any, wds: Any, counts: Any, scale: Any, key: Any
-        ) -> Any:
+        def update(weights: Any, grads: Any, slots: Any, numbers: Any, key: Any) -> Any:
+            lrs, before, wds, counts, scales = numbers
             results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
                 if grad.shape != weight.shape:
@@ -410,7 +409,7 @@ class RuleOptimizer(Optimizer):
                     lr=lrs[i],
                     previous_lr=lambda i=i: before[i],
                     wd=wds[i] if decay[i] else 0.0,
-                    rescale_grad=scale,
+                    rescale_grad=scales[i],
                     clip_gradient=float(self.clip_gradient or -1.0),
                     t=counts[i],
                     key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
