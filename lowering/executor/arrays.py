@@ -234,9 +234,9 @@ def writing(*cells: Any) -> AbstractContextManager[Any]:
     Python that a program calls waits for others 10 seconds at most, since they may wait for the program. Raises
     LoweringError then.
     """
-    if len(cells) == 1 and not is_called_back():
-        return cells[0].lock
-    return _writing(cells, _PATIENCE if is_called_back() else -1)
+    if is_called_back():
+        return _writing(cells, _PATIENCE)
+    return cells[0].lock if len(cells) == 1 else _writing(cells, -1)
 
 
 @contextmanager

@@ -621,8 +621,8 @@ def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
 
 
 def _may_donate(cells: Sequence[Any]) -> bool:
-    """Return whether slots may be written in place: no caller holds their arrays, and they lie where this thread
-    computes, which in Python that a program calls is another client of XLA."""
+    """Return whether slots may be written in place: no caller holds their arrays, and this thread computes with the
+    client of XLA that has them, which Python that a program calls does not."""
     if is_called_back():
         return False
     return len({*map(id, cells)}) == len(cells) and all(type(cell) is ArrayCell and not cell.shown for cell in cells)

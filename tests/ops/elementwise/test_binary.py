@@ -83,8 +83,8 @@ def test_mod_has_the_sign_of_the_divisor_and_is_zero_for_zero():
 
 def test_the_gradient_of_a_remainder_of_integers_is_zero_as_in_mxnet():
     x, y = np.array([7, -8, 9], np.int32), np.array([2, 3, 0], np.int32)
-    for module in ("_mod", "broadcast_mod"):
-        _, dx, dy = call(module, x, y)
+    for op in ("_mod", "broadcast_mod"):
+        _, dx, dy = call(op, x, y)
         assert dx.tolist() == dy.tolist() == [0, 0, 0]
     for symbol in (sym.Variable("x") % 3, 23 % sym.Variable("x")):
         _, grads, _ = lowering.grad_fn(symbol, ["x"])({"x": x}, head_grads=[np.full(3, 5, np.int32)])
