@@ -3,9 +3,9 @@
 A process that dies leaves the others in a collective operation, which fails or waits. JAX itself then gives an error of
 the network's library, which names no process, and aborts the process after its heartbeat timeout (100 s by default). So
 the processes publish in the store of JAX's coordinator that they have noticed a failure or have ended; a process that
-publishes neither is the lost one. A thread does so for a process that waits. With `fit(..., exit_when_lost=True)` that
-thread also ends a process whose operation does not fail, and no process waits for a dead one when it exits. The
-coordinator is in process 0; `lifeline.py` names that one.
+publishes neither is the lost one. A thread does so for a process that waits. In a process whose operation does not fail
+that thread prints the error. With `fit(..., exit_when_lost=True)` it also ends that process, and no process waits for a
+dead one when it exits. The coordinator is in process 0; `lifeline.py` names that one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SILENCE = 30.0
 """Seconds without a sign of life after which those that wait for a process's part of a checkpoint take it for lost."""
 
 _GRACE = 10.0
-"""Seconds after which a process whose operation does not fail by itself is ended."""
+"""Seconds after which a process whose operation does not fail by itself prints the error, and may be ended."""
 
 _COORDINATOR_WAITS = 25.0
 """Seconds that process 0, which is the coordinator, waits for the others to end before it."""
@@ -162,8 +162,8 @@ class Team:
         return TrainingError(verdict, got=first_line, fix=_AGAIN)
 
     def _watch(self) -> None:
-        """Publish signs of life until the run is over. After another process's failure end this process, if it may be
-        ended and does not end by itself."""
+        """Publish signs of life until the run is over. Where another process failed and this one does not end by
+        itself, print the error that it cannot raise, and end it, if it may be ended."""
         with suppress(jax.errors.JaxRuntimeError, RuntimeError):  # the coordinator is gone: JAX ends the process
             for beat in count():
                 self._publish("beat", str(beat))
@@ -171,9 +171,12 @@ class Team:
                     return
                 if self._published("noticed") or self._published("ended"):
                     verdict = self._verdict()
-                    if self._exits and not self._over.wait(_GRACE):
-                        print(_last_line(verdict), file=sys.stderr)
+                    if self._over.wait(_GRACE):
+                        return
+                    print(_last_line(verdict), file=sys.stderr, flush=True)
+                    if self._exits:
                         _leave(self.me, self.size)
+                    return
 
     def _verdict(self) -> str:
         """Return the message that names the lost process: the first one that any process published."""

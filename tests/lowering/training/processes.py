@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -112,12 +113,14 @@ def resumed_then_killed(index: int, folder: Path) -> None:
 def killed_while_saving(index: int, folder: Path) -> None:
     """A fit of three processes that did not ask for an end, of which one is killed: after it has begun its second save,
     while the others train, or its last, when all that is left is to wait. What comes of it is told."""
-    when = folder.name
+    when, told = folder.name, folder.with_name("told")
     made = trainer()
     made.init(0, data=(6, 12))
     checkpoints = lowering.Checkpoints(folder, every=5)
     if index == 1:
         _die_at_save(checkpoints, when)
+    if index == 2 and when == "hung":
+        _hang_after_save(checkpoints, told)
     epochs = 1 if when == "last" else ENDLESS
     began = time.monotonic()
     try:
@@ -125,7 +128,6 @@ def killed_while_saving(index: int, folder: Path) -> None:
     except NNVMError as error:
         tell(raised=type(error).__name__, message=str(error), seconds=time.monotonic() - began)
     sys.stdout.flush()
-    told = folder.with_name("told")
     if index != 0:
         told.touch()
     while index == 0 and not told.exists() and time.monotonic() - began < PATIENCE:
@@ -148,6 +150,31 @@ def _die_at_save(checkpoints: lowering.Checkpoints, when: str) -> None:
         return done
 
     manager.save = save_and_die
+
+
+def _hang_after_save(checkpoints: lowering.Checkpoints, told: Path) -> None:
+    """Have this process wait after its second save, as in an operation that never fails, until a line of its errors
+    names a lost process."""
+    named = threading.Event()
+    save, write, number = checkpoints.save, sys.stderr.write, 0
+
+    def save_and_hang(*args: Any) -> None:
+        nonlocal number
+        number += 1
+        save(*args)
+        if number == 2:
+            named.wait(PATIENCE)
+            sys.stderr.flush()
+            told.touch()
+            os._exit(4)
+
+    def look(text: str) -> int:
+        length = write(text)
+        if "Lost process" in text:
+            named.set()
+        return length
+
+    checkpoints.save, sys.stderr.write = save_and_hang, look
 
 
 def small(index: int, folder: Path) -> None:
