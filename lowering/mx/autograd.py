@@ -98,12 +98,13 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     """
     summed: set[Leaf] = set()
     request = lambda leaf: leaf.grad_req  # noqa: E731
-    gradients = _gradients(_listed(heads), head_grads, request, retain=retain_graph, summed=summed)
+    gradients = _gradients(_listed(heads), head_grads, request, retain=retain_graph, summed=summed, may_wait=True)
     if not gradients:
         problem = "There are no inputs in computation graph that require gradients"
         raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
     for leaf, gradient in gradients.items():
-        leaf.keep(gradient, "write" if leaf in summed else leaf.grad_req)
+        if gradient is not None:
+            leaf.keep(gradient, "write" if leaf in summed else leaf.grad_req)
         leaf.fresh = True
 
 
@@ -131,7 +132,7 @@ def grad(
         by_leaf = _recorded(heads, head_grads, requests, retain=retain)
     else:
         computed = _gradients(heads, head_grads, requests, retain=retain)
-        by_leaf = {leaf: like_jax(gradient, heads[0].context) for leaf, gradient in computed.items()}
+        by_leaf = {leaf: like_jax(computed[leaf], heads[0].context) for leaf in computed}
     missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
@@ -208,17 +209,20 @@ def _gradients(
     *,
     retain: bool,
     summed: set[Leaf] | None = None,
-) -> dict[Leaf, jax.Array]:
+    may_wait: bool = False,
+) -> Mapping[Leaf, Any]:
     """Return the gradient of each leaf that the heads were computed of, unless it is requested as "null".
 
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
-    in the new one: Python has added it.
+    in the new one: Python has added it. may_wait: gradients may be None, and computed when the leaf's array is read.
     """
     given, calls = _given(heads, head_grads), _calls(heads)
     gradients = None
     if not (retain and any(isinstance(call, WaitingCall) for call in calls)):
         values = [None if gradient is None else gradient.value for gradient in given]
-        gradients = short_tape_gradients(calls, [head.entry for head in heads], values, request)
+        gradients = short_tape_gradients(
+            calls, [head.entry for head in heads], values, request, may_wait and not retain
+        )
     if gradients is None:
         arrays = _by_calls(calls, heads, given, request, summed)
         gradients = {leaf: gradient.value for leaf, gradient in arrays.items()}
@@ -354,7 +358,7 @@ def _through(
     wrt, onto = tuple(wanted), {}
     if not create_graph and adding:
         by_python = call.expression.summed_by_python(wrt)
-        onto = {name: entry.gradient() for name, entry in wanted.items() if entry in adding and name in by_python}
+        onto = {name: entry.cell.show() for name, entry in wanted.items() if entry in adding and name in by_python}
     gradients = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
     for (name, entry), gradient in zip(wanted.items(), gradients, strict=True):
         yield entry, gradient, name in onto

@@ -19,13 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import is_called_back
-from lowering.executor.arrays import ArrayCell, writing
+from lowering.executor.arrays import ArrayCell, Cell, writing
 from lowering.initializer.base import named_key
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
 from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
@@ -46,6 +47,10 @@ _KEPT = 1024
 
 _COUNT, _RATE = "count.", "learning_rate"
 """Comes before a parameter's number in the name of its count of updates in a file of states."""
+
+
+_Updating = tuple[Callable[..., Any], Callable[..., Any]]
+"""An update of parameters, and the same jitted: (gradients, (weights, numbers, key), slots) → new arrays of each."""
 
 
 class ScheduledError(TrainingError, UserWarning):
@@ -263,7 +268,7 @@ class RuleOptimizer(Optimizer):
         self.__dict__.update({self._attributes.get(name, name): value for name, value in own.items()})
         self._hyper_names = tuple(rule_hyper(self.rule, own))
         self._previous: dict[Any, float] = {}
-        self._jitted: Recent[Any, Callable[..., Any]] = Recent(_KEPT)
+        self._jitted: Recent[Any, _Updating] = Recent(_KEPT)
 
     @property
     def _hyper(self) -> dict[str, Any]:
@@ -356,17 +361,18 @@ class RuleOptimizer(Optimizer):
             self._update_count(list(indices))
             by_one = overridden(self, Optimizer, "_get_lr")
             lrs = [self._get_lr(index) for index in indices] if by_one else self._get_lrs(indices)
-            self._run(indices, weights, [grad.value for grad in grads], kept, lrs)
+            self._run(indices, weights, [grad.cell for grad in grads], kept, lrs)
 
     def _run(
         self,
         indices: Sequence[Any],
         weights: Sequence[NDArray],
-        grads: Sequence[jax.Array],
+        grads: Sequence[Cell],
         kept: list[list[NDArray]],
         lrs: Sequence[float],
     ) -> None:
-        """Update parameters, which have been counted, and their slots by these rates."""
+        """Update parameters, which have been counted, and their slots by these rates: together with the backward pass
+        if the gradients wait."""
         keys = [(self._device, index) for index in indices]
         before = [self._previous.get(key, lr) for key, lr in zip(keys, lrs, strict=True)]
         self._previous.update(zip(keys, lrs, strict=True))
@@ -377,24 +383,28 @@ class RuleOptimizer(Optimizer):
         cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in kept]
         donate = _may_donate([cell for row in cells for cell in row])
         slots = [[cell.value if donate else cell.show() for cell in row] for row in cells]
-        run = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds), donate)
-        key = next_key() if self.draws else None
-        made = run(values, list(grads), slots, numbers, key)
+        update, jitted = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds), donate)
+        arrays = (values, numbers, next_key() if self.draws else None), slots
+        waiting = None if is_called_back() else gradients_of(grads)
+        made = None if waiting is None else waiting.run_with(update, grads, donate, arrays)
+        if made is None:
+            made = jitted([grad.show() for grad in grads], *arrays)
         for weight, row, new_values in zip(weights, cells, made, strict=True):
             for cell, new in zip((weight.cell, *row), new_values, strict=True):
                 cell.keep(new) if type(cell) is ArrayCell else cell.assign(new)
 
-    def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...], donate: bool) -> Callable[..., Any]:
-        """Return the jitted update of these parameters. decay: those whose weight decay is not 0. donate: whether the
-        slots are written in place."""
+    def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...], donate: bool) -> _Updating:
+        """Return the update of these parameters, as it is and jitted. decay: those whose weight decay is not 0. donate:
+        whether the slots are written in place."""
         hyper = self._hyper
         key = (indices, decay, donate, self.clip_gradient, *hyper.values())
-        jitted = self._jitted.get(key)
-        if jitted is not None:
-            return jitted
+        known = self._jitted.get(key)
+        if known is not None:
+            return known
         names = [str(self.idx2name.get(index, index)) for index in indices]
 
-        def update(weights: Any, grads: Any, slots: Any, numbers: Any, key: Any) -> Any:
+        def update(grads: Any, arrays: Any, slots: Any) -> Any:
+            weights, numbers, key = arrays
             lrs, before, wds, counts, scales = numbers
             results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
@@ -418,8 +428,8 @@ class RuleOptimizer(Optimizer):
                 results.append([new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)])
             return results
 
-        jitted = self._jitted[key] = jax.jit(update, donate_argnums=2 if donate else ())
-        return jitted
+        known = self._jitted[key] = update, jax.jit(update, donate_argnums=2 if donate else ())
+        return known
 
 
 _NAMES = (
@@ -487,7 +497,7 @@ class LBSGD(RuleOptimizer):
                 mean, total = total / self.batch_scale, 0
                 lr *= _lars(wide.value, mean, wd) if self.warmup_strategy == "lars" else self._warm(number)
                 with writing(*(array.cell for array in (weight, *kept))):
-                    self._run([index], [weight], [mean], [kept], [lr])
+                    self._run([index], [weight], [like_jax(mean).cell], [kept], [lr])
             self._sums[self._device, index] = number, total
 
     def _warm(self, number: int) -> float:

@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from lowering.executor.arrays import writing
+
 
 class _State(threading.local):
     recording = False
@@ -43,13 +45,18 @@ def set_training(train_mode: bool) -> bool:
 
 @dataclass(eq=False, slots=True)
 class Leaf:
-    """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it. gradient: what is kept
-    now. fresh: it was computed since a caller set this to False."""
+    """An array that gradients are wanted of. cell: of the array that holds the gradient. fresh: it was computed since a
+    caller set this to False."""
 
-    keep: Callable[[jax.Array, str], None]
+    cell: Any
     grad_req: str
-    gradient: Callable[[], jax.Array]
     fresh: bool = False
+
+    def keep(self, gradient: jax.Array, grad_req: str) -> None:
+        """Hold a gradient, or with "add" its sum with the one that is there."""
+        with writing(self.cell):
+            kept = self.cell.show() + gradient if grad_req == "add" else gradient
+            self.cell.assign(kept, cast=True)
 
 
 class ByPython:

@@ -1,5 +1,6 @@
 """Backward passes of short tapes, as one program each: a loop that trains a network records the same calls in every
-step, and one program of all costs less than one for each of them. Calls that wait are computed by it, too."""
+step, and one program of all costs less than one for each of them. Calls that wait are computed by it, too, and their
+gradients wait for the update of the parameters."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from lowering.mx.eager import Expression
+from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.recording import Call, Leaf
-from lowering.mx.waiting import WaitingCall, is_wide, running, value_of
+from lowering.mx.waiting import WaitingCall, WaitingGradients, is_wide, running, value_of
 from lowering.xla.options import jit
 from symjax_nnvm.recent import Recent
 
@@ -24,6 +26,9 @@ _MOST_WAITING = 8
 _PATIENCE = 2
 """So many times a tape is differentiated call by call before its program is compiled: one whose calls ran, or whose
 functions are all called by many tapes, as those of a tree's nodes are."""
+
+_UPDATES = 8
+"""Updates of parameters that are kept together with the gradients of a tape."""
 
 _MOST_TAPES = 4
 """Different tapes that call a function and are compiled at once."""
@@ -60,15 +65,19 @@ class _Row(NamedTuple):
 
 
 def short_tape_gradients(
-    calls: Sequence[Call], heads: Sequence[Any], given: Sequence[jax.Array | None], request: Callable[[Leaf], str]
-) -> dict[Leaf, jax.Array] | None:
+    calls: Sequence[Call],
+    heads: Sequence[Any],
+    given: Sequence[jax.Array | None],
+    request: Callable[[Leaf], str],
+    may_wait: bool = False,
+) -> Mapping[Leaf, jax.Array | None] | None:
     """Return the gradient of each leaf that is not requested as "null"; None where it is to be computed call by call.
 
     calls: the last first; the outputs of those that wait are computed, too. heads: entries on the tape. given: their
-    gradients, None for ones.
+    gradients, None for ones. may_wait: gradients may be None, and the array of each leaf waits for its own.
     """
     if not any(isinstance(call, WaitingCall) for call in calls):
-        return _gradients_in_one(calls, (), heads, given, request) if _ran(calls) else None
+        return _gradients_in_one(calls, (), heads, given, request, False) if _ran(calls) else None
     if len(calls) > _MOST_WAITING:
         return None
     with running:  # nothing else computes one of the calls meanwhile
@@ -76,7 +85,7 @@ def short_tape_gradients(
         waiting = [call for call in calls if isinstance(call, WaitingCall) and call.waits]
         if not _wait_together(waiting, calls):
             return None
-        return _gradients_in_one(calls, waiting, heads, given, request)
+        return _gradients_in_one(calls, waiting, heads, given, request, may_wait)
 
 
 def _run_others(calls: Sequence[Call]) -> None:
@@ -93,7 +102,8 @@ def _gradients_in_one(
     heads: Sequence[Any],
     given: Sequence[jax.Array | None],
     request: Callable[[Leaf], str],
-) -> dict[Leaf, jax.Array] | None:
+    may_wait: bool,
+) -> Mapping[Leaf, jax.Array | None] | None:
     """Return what `short_tape_gradients` does by one program of all calls. waiting: those of them that wait."""
     numbers: dict[Any, int] = {call: i for i, call in enumerate(calls)}
     leaves: list[Leaf] = []
@@ -127,10 +137,22 @@ def _gradients_in_one(
     program.calls += 1
     if program.calls <= _PATIENCE and all(call.expression.function.tapes > _MOST_TAPES for call in waiting):
         return None
+    if may_wait and _may_wait(waiting, leaves):
+        WaitingGradients(program, (arrays, given), waiting, [leaf.cell for leaf in leaves])
+        return dict.fromkeys(leaves)
     gradients, outputs = program.run(arrays, given)
     for call, computed in zip(waiting, outputs, strict=False):
         call.take(computed)
     return {leaves[number]: gradient for number, gradient in gradients.items()}
+
+
+def _may_wait(calls: Sequence[WaitingCall], leaves: Sequence[Leaf]) -> bool:
+    """Return whether the array of each leaf can wait for its gradient, which is sure to come: all that is between the
+    heads and the leaves are floating-point numbers."""
+    cells = [leaf.cell for leaf in leaves]
+    kinds = [*cells, *(kind for call in calls for kind in call.kinds)]
+    plain = all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in leaves)
+    return bool(cells) and plain and all(jnp.issubdtype(kind.dtype, jnp.inexact) for kind in kinds)
 
 
 def _ran(calls: Sequence[Call]) -> bool:
@@ -182,6 +204,25 @@ class _TapeProgram:
         self.calls = 0
         self.run = jit(self._run)
         self._rows, self._heads = rows, heads
+        self._with_updates: Recent[Any, Callable[..., Any]] = Recent(_UPDATES)
+
+    def with_update(self, update: Callable[..., Any], numbers: tuple[int, ...], donate: bool) -> Callable[..., Any]:
+        """Return (arguments of `run`, arrays of the update) → (what `run` returns, what the update does).
+
+        update: (gradients with these numbers, arrays to keep, arrays that are given away if donate is true) → arrays.
+        """
+        key = update, numbers, donate
+        jitted = self._with_updates.get(key)
+        if jitted is not None:
+            return jitted
+
+        def run(given: Any, kept: Any, given_away: Any) -> Any:
+            computed = self._run(*given)
+            return computed, update([computed[0][number] for number in numbers], kept, given_away)
+
+        made = jit(run, donate_argnums=2 if donate else ())
+        self._with_updates[key] = jitted = lambda given, arrays: made(given, *arrays)
+        return jitted
 
     def _run(
         self, given: Sequence[_Given], head_grads: Sequence[jax.Array | None]

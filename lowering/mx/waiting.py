@@ -1,19 +1,21 @@
 """Calls that wait: a compiled program that is called while recording runs when one of its outputs is read, or together
-with its gradients, as one program, when it is differentiated first."""
+with its gradients, as one program, when it is differentiated first. The gradients wait, too: for who reads them, or for
+the update of the parameters, which is then in the same program."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import jax
 
-from lowering.executor.arrays import ArrayCell, Place
+from lowering.executor.arrays import Place
 from lowering.mx.context import Context
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.recording import Call, Entry
 
 _DEEPEST = 8
@@ -41,27 +43,31 @@ class WaitingCall(Call):
     object for the same calls of every step, with `names` and with two functions that may be traced: `forward(values,
     drawn)` → (outputs, residuals), and `backward_of(wrt)`, that is (values, drawn, heads, outputs, residuals) →
     gradients by name. arrays: its inputs, as they are now. device: where its outputs are, None where JAX decides.
-    wide: whether it was called in JAX's 64-bit mode.
+    wide: whether it was called in JAX's 64-bit mode. kinds: what has its outputs' shapes and dtypes. gradients: the
+    backward pass that computes it, where it was differentiated first.
     """
 
-    __slots__ = ("__weakref__", "_after", "_cells", "depth", "device", "sources", "wide")
+    __slots__ = ("__weakref__", "_after", "_cells", "depth", "device", "gradients", "kinds", "sources", "wide")
 
     def __init__(self, expression: Any, arrays: Sequence[NDArray], entries: Sequence[Entry | None], device: Place):
         super().__init__(expression, (), entries, expression.drawn and expression.drawn[0], ())
         self.device, self.wide = device, is_wide()
-        self._cells: list[weakref.ref[WaitingCell]] = []
+        self.gradients: WaitingGradients | None = None
+        self.kinds: Sequence[Any] = ()
+        self._cells: list[weakref.ref[LateCell]] = []
         self._after: list[weakref.ref[WaitingCall]] = []
         self.depth = 1
-        sources: list[Any] = [array.cell if type(array.cell) is WaitingCell else array.value for array in arrays]
+        sources: list[Any] = [array.cell if type(array.cell) is LateCell else array.value for array in arrays]
         with running:
             for i, cell in enumerate(sources):
-                if type(cell) is WaitingCell:
-                    sources[i] = source = cell.source
-                    if type(source) is tuple and source[0].depth >= _DEEPEST:
+                if type(cell) is LateCell:
+                    call = cell.computed_by
+                    if type(call) is not WaitingCall or call.depth >= _DEEPEST:
                         sources[i] = cell.value
-                    elif type(source) is tuple:
-                        self.depth = max(self.depth, source[0].depth + 1)
-                        source[0]._after.append(weakref.ref(self))
+                    else:
+                        sources[i] = call, cell.number
+                        self.depth = max(self.depth, call.depth + 1)
+                        call._after.append(weakref.ref(self))
             self.sources: Sequence[Source] = sources
 
     @property
@@ -71,7 +77,10 @@ class WaitingCall(Call):
 
     def arrays(self, kinds: Sequence[Any], context: Context) -> list[NDArray]:
         """Return the outputs as arrays on the tape. kinds: what has their shapes and dtypes."""
-        cells = [WaitingCell(self, i, kind, self.device) for i, kind in enumerate(kinds)]
+        self.kinds = kinds
+        cells = [LateCell(kind.shape, kind.dtype, self.device) for kind in kinds]
+        for i, cell in enumerate(cells):
+            cell.wait_for(self, i)
         self._cells = [*map(weakref.ref, cells)]
         with running:
             _waiting.add(self)
@@ -80,7 +89,9 @@ class WaitingCall(Call):
     def run(self) -> None:
         """Compute the outputs, unless that was done."""
         with running:
-            if self.waits and not self.forgotten:
+            if self.gradients is not None:
+                self.gradients.run()
+            elif self.waits and not self.forgotten:
                 values = [value_of(source) for source in self.sources]
                 with nullcontext() if is_wide() == self.wide else jax.enable_x64(self.wide):
                     outputs, self.expression.residuals = self.expression.function.forward(values, self.expression.drawn)
@@ -88,13 +99,16 @@ class WaitingCall(Call):
                 self.take(outputs)
 
     def forget(self) -> None:
-        """Free what differentiating the call needs; it is computed before, for what waits for it."""
-        self.run()
-        super().forget()
+        """Free what differentiating the call needs. It is computed before, for what waits for it, unless its backward
+        pass does so."""
+        with running:
+            if self.gradients is None:
+                self.run()
+            super().forget()
 
     def take(self, outputs: Sequence[jax.Array]) -> None:
         """Keep outputs that were computed, and give them to the calls that wait for them."""
-        self.outputs, self.sources = outputs, ()
+        self.outputs, self.sources, self.gradients = outputs, (), None
         _waiting.discard(self)
         for call in (reference() for reference in self._after):
             if call is not None:
@@ -102,7 +116,7 @@ class WaitingCall(Call):
         self._after = []
         for cell, output in zip((reference() for reference in self._cells), outputs, strict=True):
             if cell is not None:
-                cell.fill(output)
+                cell.fill(self, output)
         self._cells = []
 
     def _computed(self, source: Source) -> Source:
@@ -110,41 +124,60 @@ class WaitingCall(Call):
         return self.outputs[source[1]] if type(source) is tuple and source[0] is self else source
 
 
-class WaitingCell(ArrayCell):
-    """Holds an output of a call that waits: who reads it has the call run."""
+class WaitingGradients:
+    """Represents the backward pass of calls that all wait: it runs when a gradient or an output is read, or together
+    with the update of the parameters, as one program.
 
-    __slots__ = ("__weakref__", "_call", "_held", "_number")
+    program: has `run(*arguments)` → (gradients by number, outputs of each call), and `with_update(update, numbers,
+    donate)`, which is (arguments, arrays of the update) → (what `run` returns, what the update does). cells: of the
+    gradients, by number.
+    """
 
-    def __init__(self, call: WaitingCall, number: int, kind: Any, place: Place):
-        self._call: WaitingCall | None = call
-        self._number = number
-        self.name, self.shape, self.dtype, self.place, self.shown = "", kind.shape, kind.dtype, place, True
-        self._lock = None
+    __slots__ = ("_arguments", "_calls", "_cells", "_program", "_wide")
 
-    @property
-    def source(self) -> Source:
-        """Return what it is computed from; the array, if it is there."""
-        call = self._call
-        return self._held if call is None else (call, self._number)
+    def __init__(self, program: Any, arguments: Sequence[Any], calls: Sequence[WaitingCall], cells: Sequence[LateCell]):
+        self._program, self._arguments, self._calls, self._wide = program, arguments, calls, is_wide()
+        self._cells: list[weakref.ref[LateCell]] = [*map(weakref.ref, cells)]
+        for number, cell in enumerate(cells):
+            cell.wait_for(self, number)
+        for call in calls:
+            call.gradients = self
 
-    @property
-    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return the array, computed now if it was not yet."""
-        call = self._call
-        if call is not None:
-            call.run()
-        return self._held
+    def run(self) -> None:
+        """Compute the gradients and the outputs of the calls, unless that was done."""
+        with running:
+            if self._calls:
+                with nullcontext() if is_wide() == self._wide else jax.enable_x64(self._wide):
+                    self._take(*self._program.run(*self._arguments))
 
-    @value.setter
-    def value(self, value: jax.Array) -> None:
-        self._held, self._call = value, None
+    def run_with(self, update: Callable[..., Any], cells: Sequence[Any], donate: bool, arrays: Any) -> Any:
+        """Return what an update makes of the gradients of these cells, computed together with them. None where it has
+        to be computed alone. update, donate, arrays: as `with_update` of the program takes them."""
+        with running:
+            if not self._calls or is_wide() != self._wide:
+                return None
+            numbers = tuple(cell.number for cell in cells)
+            computed, made = self._program.with_update(update, numbers, donate)(self._arguments, arrays)
+            self._take(*computed)
+        return made
 
-    def fill(self, output: jax.Array) -> None:
-        """Hold the output, unless another value was written meanwhile."""
-        if self._call is not None:
-            if self.place is not None and output.devices() != {self.place}:
-                output = jax.device_put(output, self.place)
-            self.value = output
+    def _take(self, gradients: Mapping[int, jax.Array], outputs: Sequence[Sequence[jax.Array]]) -> None:
+        """Give what was computed to the calls and to the arrays of the gradients."""
+        for call, computed in zip(self._calls, outputs, strict=True):
+            call.take(computed)
+        for number, gradient in gradients.items():
+            cell = self._cells[number]()
+            if cell is not None:
+                cell.fill(self, gradient)
+        self._arguments = self._calls = ()
+
+
+def gradients_of(cells: Sequence[Any]) -> WaitingGradients | None:
+    """Return the backward pass that all these cells wait for; None where there is none."""
+    first = cells[0].computed_by if cells and type(cells[0]) is LateCell else None
+    if type(first) is not WaitingGradients:
+        return None
+    return first if all(type(cell) is LateCell and cell.computed_by is first for cell in cells) else None
 
 
 def run_all() -> None:

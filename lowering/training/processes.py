@@ -142,13 +142,17 @@ class Team:
         """
         if self._published("noticed") or self._published("ended"):
             raise jax.errors.JaxRuntimeError("UNAVAILABLE: another process met a failure")
+        if silent := self._silent():
+            raise jax.errors.JaxRuntimeError(f"UNAVAILABLE: processes {silent} said nothing for {SILENCE:.0f} seconds")
+
+    def _silent(self) -> list[int]:
+        """Return the other processes that have given no sign of life for 30 seconds."""
         now = time.monotonic()
         for process, beat in self._published("beat").items():
             if self._heard.get(process, ("", now))[0] != beat:
                 self._heard[process] = beat, now
-        silent = [process for process, (_, since) in self._heard.items() if now - since > SILENCE]
-        if {*silent} - {self.me, *self._published("done")}:
-            raise jax.errors.JaxRuntimeError(f"UNAVAILABLE: processes {silent} said nothing for {SILENCE:.0f} seconds")
+        silent = {process for process, (_, since) in self._heard.items() if now - since > SILENCE}
+        return sorted(silent - {self.me, *self._published("done")}) if silent else []
 
     # -- naming the lost process ---------------------------------------------------------------------------------------
 
@@ -169,7 +173,8 @@ class Team:
                 self._publish("beat", str(beat))
                 if self._over.wait(_ASK_EVERY):
                     return
-                if self._published("noticed") or self._published("ended"):
+                silent = not self._exits and self._silent()  # it may only be slow: no reason to end this process
+                if silent or self._published("noticed") or self._published("ended"):
                     verdict = self._verdict()
                     if self._over.wait(_GRACE):
                         return

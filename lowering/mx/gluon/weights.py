@@ -20,7 +20,7 @@ from lowering.mx.gluon.errors import (
 )
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NDArray, zero_gradient
 from lowering.mx.util import is_np_shape
 
 _REQUESTS = ("write", "add", "null")
@@ -199,7 +199,7 @@ class Parameter:
             self._grad = None
             return
         assert self._data is not None
-        self._grad = [zeros(each.shape, each.context, each.dtype) for each in self._data]
+        self._grad = [zero_gradient(each.shape, each.dtype, each.context) for each in self._data]
         autograd.mark_variables(self._data, self._grad, self.grad_req)
 
     def _load_init(self, data: Any, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import ArrayCell, writing
+from lowering.executor.arrays import ArrayCell, writing, zeros
 from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context, current_context
 from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
-from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.cells import HostCell, LateCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
@@ -340,8 +340,7 @@ class NDArray(Arithmetic, Fluent):
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Have `mx.autograd` compute the gradient of this array, into `grad`."""
-        grad = like_jax(jnp.zeros(self.shape, self.cell.dtype), self.context)
-        mark(self, grad, grad_req)
+        mark(self, zero_gradient(self.shape, self.cell.dtype, self.context), grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of what was recorded, into the `grad` of the arrays that have one."""
@@ -532,13 +531,14 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     if grad_req not in ("write", "add", "null"):
         raise CallError("No such grad_req", expected="'write', 'add' or 'null'", got=repr(grad_req))
     array.gradient = grad
+    array.entry = recording.Leaf(grad.cell, grad_req)
 
-    def keep(value: jax.Array, request: str) -> None:
-        with writing(grad.cell):
-            kept = grad.value + value if request == "add" else value
-            grad.cell.assign(kept, cast=True)
 
-    array.entry = recording.Leaf(keep, grad_req, lambda: grad.value)
+def zero_gradient(shape: tuple[int, ...], dtype: Any, context: Context) -> NDArray:
+    """Return zeros for gradients that may be computed when they are read."""
+    cell = LateCell(shape, np.dtype(dtype), context.device)
+    cell.value = zeros(shape, cell.dtype, cell.place)
+    return NDArray(cell, context)
 
 
 class _Copied(recording.ByPython):

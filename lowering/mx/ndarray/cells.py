@@ -19,6 +19,42 @@ def new_cell(value: jax.Array, device: Place) -> ArrayCell:
     return ArrayCell("", value, device, shown=True)
 
 
+class LateCell(ArrayCell):
+    """Holds an array that may be computed when it is first read.
+
+    computed_by: what computes it, None once it is there: its `run` fills the cell. number: of its results.
+    """
+
+    __slots__ = ("__weakref__", "_held", "computed_by", "number")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, place: Place):
+        self.name, self.shape, self.dtype, self.place, self.shown = "", shape, dtype, place, True
+        self._lock, self._held, self.computed_by, self.number = None, None, None, 0
+
+    def wait_for(self, computation: Any, number: int) -> None:
+        """Have a computation fill the cell when it is read. number: of its results."""
+        self.computed_by, self.number = computation, number
+
+    @property
+    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the array, computed now if it was not yet."""
+        computation = self.computed_by
+        if computation is not None:
+            computation.run()
+        return self._held  # pyright: ignore[reportReturnType]
+
+    @value.setter
+    def value(self, value: jax.Array) -> None:
+        self._held, self.computed_by = value, None
+
+    def fill(self, computation: Any, result: jax.Array) -> None:
+        """Hold a result, unless another value was written meanwhile, or another computation is waited for."""
+        if self.computed_by is computation:
+            if self.place is not None and result.devices() != {self.place}:
+                result = jax.device_put(result, self.place)
+            self.value = result
+
+
 class HostCell(Cell):
     """An array in NumPy's memory: what Python code that a compiled program calls is given to read and write."""
 

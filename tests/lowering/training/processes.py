@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import numpy as np
 import lowering
 from lowering import mx
 from lowering.training import StepEvent
+from lowering.training.state import TrainState
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
 from tests.lowering.training.mesh_networks import batch, mlp
@@ -158,10 +160,10 @@ def _hang_after_save(checkpoints: lowering.Checkpoints, told: Path) -> None:
     named = threading.Event()
     save, write, number = checkpoints.save, sys.stderr.write, 0
 
-    def save_and_hang(*args: Any) -> None:
+    def save_and_hang(step: int, state: TrainState, position: Mapping[str, Any]) -> None:
         nonlocal number
         number += 1
-        save(*args)
+        save(step, state, position)
         if number == 2:
             named.wait(PATIENCE)
             sys.stderr.flush()
