@@ -91,12 +91,12 @@ def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytes
     assert [process.code for process in ended] == [1 if i != lost else -9 for i in range(4)]
     for i, process in enumerate(ended):
         if i != lost:
-            lines = process.errors.splitlines()  # gRPC's threads may print a line while the process ends
-            told = [line for line in lines[-3:] if f"TrainingError: Lost process {lost} (pid " in line]
-            assert len(told) == 1, process.errors
+            lines = process.errors.splitlines()  # JAX's threads may print lines while the process ends
+            assert len(lines) < 40, process.errors
+            told = [line for line in lines if f"TrainingError: Lost process {lost} (pid " in line]
+            assert told, process.errors
             assert "go on" in told[0] or "goes on" in told[0]
             assert process.seconds < 60
-            assert process.errors.count("\n") < 40
 
 
 def test_who_waits_for_a_part_of_a_checkpoint_is_told_within_two_minutes(tmp_path: Path) -> None:
