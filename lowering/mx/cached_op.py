@@ -23,9 +23,10 @@ from lowering.executor.arrays import writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.mx import recording
 from lowering.mx.context import Context, current_context
+from lowering.mx.eager import is_wide
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
-from lowering.mx.waiting import WaitingCall, is_wide
+from lowering.mx.waiting import WaitingCall
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed

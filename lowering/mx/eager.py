@@ -14,12 +14,13 @@ from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
-from lowering.core.python_calls import is_python
+from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
 from lowering.initializer.base import counts_elements
 from lowering.mx.keys import next_key
@@ -43,6 +44,11 @@ _SIZES = (4096, 65536)
 
 _KEPT = 4096
 """So many different expressions keep their compiled functions."""
+
+
+def is_wide() -> bool:
+    """Return whether this thread is in JAX's 64-bit mode."""
+    return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class Expression:
@@ -208,9 +214,17 @@ class OfAnyNumber:
         self._symbol, self._names, self.changing = expression.symbol, expression.names, changing
         self._key = (expression.is_train, expression.platform, changing, _structure(expression.symbol, set(changing)))
 
+    def forward(
+        self, values: Sequence[jax.Array], numbers: Sequence[Any]
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """(outputs, new states by name) for the values of the variables in their order, and the parameters."""
+        if not is_called_back():  # Python that a program waits for may not use such arrays
+            wide = is_wide()
+            numbers = [_array_of(number, wide) if number else number for number in numbers]  # -0.0 equals 0.0
+        return self._compiled(values, numbers)
+
     @cached_property
-    def forward(self) -> Any:
-        """(values of the variables in their order, the parameters) → (outputs, new states by name)."""
+    def _compiled(self) -> Any:
         program = Programs(self._symbol).as_given(self._options)  # stages would read the numbers
         (step,) = program.steps
 
@@ -231,6 +245,13 @@ class OfAnyNumber:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OfAnyNumber) and self._key == other._key
+
+
+@lru_cache(1024, typed=True)
+def _array_of(number: Any, wide: bool) -> jax.Array:
+    """Return a number as an array, which a compiled function takes faster. wide: whether JAX is in its 64-bit mode."""
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(number)
 
 
 _shared_of_any_number = lru_cache(_KEPT)(lambda expression: expression)

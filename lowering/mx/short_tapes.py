@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lowering.mx.eager import Expression
+from lowering.mx.eager import Expression, is_wide
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.recording import Call, Leaf
-from lowering.mx.waiting import WaitingCall, WaitingGradients, is_wide, running, value_of
+from lowering.mx.waiting import WaitingCall, WaitingGradients, running, value_of
 from lowering.xla.options import jit
 from symjax_nnvm.recent import Recent
 

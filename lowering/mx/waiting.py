@@ -14,6 +14,7 @@ import jax
 
 from lowering.executor.arrays import Place
 from lowering.mx.context import Context
+from lowering.mx.eager import is_wide
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.recording import Call, Entry
@@ -25,11 +26,6 @@ running = threading.RLock()
 """Held by who computes a call that waits, or has another one wait for it."""
 
 _waiting: weakref.WeakSet[WaitingCall] = weakref.WeakSet()
-
-
-def is_wide() -> bool:
-    """Return whether this thread is in JAX's 64-bit mode."""
-    return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
 Source = Any

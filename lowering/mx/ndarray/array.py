@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import Any, NoReturn
 
@@ -659,7 +659,12 @@ def _with_other_numbers(
 def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
     """Return whether a call may be computed with its numbers as arrays: it is not recorded, no array of integers."""
     recorded = recording.is_recording() and any(array.entry is not None for array in arrays)
-    return not recorded and all(jnp.issubdtype(array.cell.dtype, jnp.floating) for array in arrays)
+    return not recorded and all(_is_floating(array.cell.dtype) for array in arrays)
+
+
+@cache
+def _is_floating(dtype: np.dtype[Any]) -> bool:
+    return jnp.issubdtype(dtype, jnp.floating)
 
 
 _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})

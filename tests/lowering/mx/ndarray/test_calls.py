@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -116,6 +117,13 @@ def test_a_number_that_changes_compiles_nothing_and_gives_what_a_recorded_call_g
         # XLA multiplies by the reciprocal of a number that it knows.
         bound = float(jnp.finfo(dtype).eps) if "div" in op else 0
         np.testing.assert_allclose(result.asnumpy().astype("f8"), expected.asnumpy().astype("f8"), rtol=bound)
+
+
+def test_a_number_is_of_64_bits_where_the_array_is():
+    for _ in range(2):
+        assert (nd.array([3.0]) * 0.1).asnumpy().tolist() == [np.float32(3) * np.float32(0.1)]
+        with jax.enable_x64(True):
+            assert (nd.array([3.0], dtype="float64") * 0.1).asnumpy().tolist() == [3.0 * 0.1]
 
 
 def test_numbers_and_whole_numbers_keep_their_meaning():
