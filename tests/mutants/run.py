@@ -1,9 +1,10 @@
-"""How many wrong lines the tests find: `python -m tests.mutants.run --count 100 --out FILE`, an hour or two.
+"""How many wrong lines the tests find: `python -m tests.mutants.run --count 100 --out FILE`, an hour.
 
-A mutant is a copy of the project with one operator or number changed in one expression of the two packages. It is
-killed when one of the tests of its module fails (`tests_of`), or one of the quick tests. Survivors are printed with
-file and line: some change nothing that can be seen; the others want a test. What the tests do not end in time is told
-apart. The same seed draws the same mutants, as long as the sources are the same.
+The quick tests run once and coverage.py records which of them run which line (`pip install pytest-cov`). A mutant is a
+copy of the project with one operator or number changed in one expression of the two packages. It is killed when one of
+the quick tests that run its line fails, or one of the other tests of its module (`tests_of`). Survivors are printed
+with file and line: some change nothing that can be seen; the others want a test. What the tests do not end in time is
+told apart. The same seed draws the same mutants, as long as the sources are the same.
 """
 
 from __future__ import annotations
@@ -109,10 +110,46 @@ def _texts() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
+def record(place: Path, workers: int) -> None:
+    """Run the quick tests in a copy of the project, and record which of them run which line."""
+    wanted = "".join(f"\n  {package}" for package in PACKAGES)
+    (place / ".coveragerc").write_text(f"[run]\nrelative_files = true\nsource ={wanted}\n", encoding="utf-8")
+    told = ["--cov", "--cov-context=test", "--cov-report=", "-p", "no:cacheprovider"]
+    subprocess.run([sys.executable, "-m", "pytest", "-m", "quick", "-n", str(workers), *told], cwd=place, check=True)
+
+
+class QuickTests:
+    """Tells the quick tests that run a line, as `record` wrote them down."""
+
+    def __init__(self, recorded: Path):
+        import coverage
+
+        self._data = coverage.CoverageData(str(recorded))
+        self._data.read()
+
+    def of(self, file: str, line: int) -> list[str]:
+        """Return the tests that run a line; of one that no test runs by itself, such as a line of a longer expression,
+        those that run its function, and of one that runs at import, the files of tests that run any of its file."""
+        lines = {number: set(filter(None, tests)) for number, tests in self._data.contexts_by_lineno(file).items()}
+        functions = (node for node in ast.walk(ast.parse((ROOT / file).read_bytes())) if isinstance(node, FUNCTIONS))
+        around = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in functions]
+        inner = min((span for span in around if line in span), key=len, default=range(0))
+        ran = lines.get(line) or set().union(*(lines.get(number, ()) for number in inner))
+        if not ran and not inner:
+            return sorted({test.partition("::")[0] for tests in lines.values() for test in tests})
+        return sorted({_ENDS.sub("", test) for test in ran})
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_ENDS = re.compile(r"(@\w+)?\|\w+$")
+"""What stands behind the name of a test: its group, and whether it runs or is set up."""
+
+
 def tests_of(file: str) -> list[list[str]]:
-    """What pytest is given for a module, in turn: of an operator's file its cases; the files of tests that import it,
-    have its name, or read it by its path, those of its name first, and where there are none those of the folder that
-    mirrors its own; the quick tests of everything."""
+    """What pytest is given for a module besides the quick tests, in turn: of an operator's file its cases; the files of
+    tests that import it, have its name, or read it by its path, those of its name first, and where there are none those
+    of the folder that mirrors its own."""
     parts, stem = Path(file).parts, Path(file).stem
     asked: list[list[str]] = []
     if "ops" in parts:
@@ -130,41 +167,43 @@ def tests_of(file: str) -> list[list[str]]:
     mirrors = [Path("tests", *own_package[:depth]) for depth in range(len(own_package), 0, -1)]
     beside = ([test for test in _texts() if Path(test).parent == folder] for folder in mirrors)
     found = found or next(filter(None, beside), [])
-    return [*asked, *([found] if found else []), QUICK]
+    return [[*tests, "-m", "not quick"] for tests in [*asked, *([found] if found else [])]]
 
 
-def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
+def fate(mutant: Mutant, place: Path, quick: QuickTests, seconds: float) -> tuple[str, str]:
     """What becomes of a mutant in a copy of the project: "killed", "survived", "met no test" or "not decided in time";
     and by which tests."""
     path = place / mutant.file
     whole = path.read_bytes()
+    first = quick.of(mutant.file, mutant.line)
+    listed = path.with_suffix(".tests")
+    listed.write_text("\n".join(first), encoding="utf-8")
     path.write_bytes(whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :])
-    end, by = "", ""
+    ends: list[str] = []
     try:
-        for tests in tests_of(mutant.file):
+        for tests in [*([[f"@{listed}", "-m", "quick"]] if first else []), *tests_of(mutant.file)]:
             end, by = _run(tests, place, seconds)
-            if end not in _WITHOUT_FAILURE.values():
-                break
+            if end == "killed":
+                return end, by
+            ends.append(end)
     finally:
         path.write_bytes(whole)
-    return end, by
+        listed.unlink()
+    return next((end for end in ("not decided in time", "survived") if end in ends), "met no test"), ""
 
 
 def _run(tests: list[str], place: Path, seconds: float) -> tuple[str, str]:
-    """What becomes of a copy of the project by some tests."""
+    """What becomes of a copy of the project by some tests, and the test that fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
     try:
         ended = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return "not decided in time", " ".join(tests)
+        return "not decided in time", ""
     if ended.returncode in _WITHOUT_FAILURE:
-        return _WITHOUT_FAILURE[ended.returncode], " ".join(tests)
+        return _WITHOUT_FAILURE[ended.returncode], ""
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
     return "killed", failed[1] if failed else f"pytest ended with {ended.returncode}"
 
-
-QUICK = ["-m", "quick"]
-"""What is asked of a mutant that the tests of its module let pass: the quick tests of everything."""
 
 _WITHOUT_FAILURE = {0: "survived", 5: "met no test"}
 """Exit codes of pytest: all tests passed; none was collected."""
@@ -186,6 +225,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=600, help="for the tests of one mutant")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--recorded", type=Path, help="which test runs which line, of an earlier run of these sources")
     parser.add_argument("--out", type=Path, help="a file for a line of JSON for each mutant")
     options = parser.parse_args()
     files = [p.relative_to(ROOT).as_posix() for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
@@ -195,11 +235,16 @@ def main() -> None:
     fates: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         places = [copy_of_the_project(Path(folder) / str(i)) for i in range(options.workers)]
+        recorded = options.recorded or places[0] / ".coverage"
+        if not recorded.is_file():
+            record(places[0], options.workers)
+            if options.recorded is not None:
+                shutil.move(places[0] / ".coverage", recorded)
 
         def run(mutant: Mutant) -> tuple[Mutant, str, str]:
             place = places.pop()
             try:
-                return mutant, *fate(mutant, place, options.seconds)
+                return mutant, *fate(mutant, place, QuickTests(recorded), options.seconds)
             finally:
                 places.append(place)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
+
+import pytest
 
 from tests.mutants import run
 
@@ -21,11 +24,28 @@ def test_a_mutant_is_one_expression_changed():
 
 def test_every_module_has_tests_that_are_asked():
     assert run.tests_of(FILE)[0][0] == "tests/passes/test_print_ir.py"
-    cases, own, everything = run.tests_of("lowering/ops/nn/pooling.py")
+    cases, own = run.tests_of("lowering/ops/nn/pooling.py")
     assert cases[:2] == ["tests/ops/test_ladder.py", "-k"]
     assert own[0] == "tests/ops/nn/test_pooling.py"
-    assert everything == ["-m", "quick"]
     assert run.tests_of("symjax_nnvm/onnx/ops/nn/pooling.py")[0][:2] == ["tests/onnx/test_cases.py", "-k"]
     unnamed = "/".join(("symjax_nnvm", "onnx", "imports", "ops", "product.py"))  # which this file must not name either
-    assert run.tests_of(unnamed)[-1] == everything
-    assert {test.rpartition("/")[0] for test in run.tests_of(unnamed)[0]} == {"tests/onnx"}
+    assert {test.rpartition("/")[0] for test in run.tests_of(unnamed)[0][:-2]} == {"tests/onnx"}
+
+
+def test_the_quick_tests_of_a_line_are_those_that_run_it(tmp_path: Path):
+    coverage = pytest.importorskip("coverage", reason="the extra `dev` is not installed")
+    data = coverage.CoverageData(str(tmp_path / "recorded"))
+    lines = (run.ROOT / FILE).read_text(encoding="utf-8").splitlines()
+    start = next(number for number, line in enumerate(lines, 1) if line.startswith("def "))
+    data.set_context("")
+    data.add_lines({FILE: [1, start]})
+    data.set_context("tests/a.py::test_b[x|y]@group|run")
+    data.add_lines({FILE: [start + 1]})
+    data.set_context("tests/c.py::test_d|setup")
+    data.add_lines({FILE: [start + 1, len(lines)]})
+    data.write()
+    quick = run.QuickTests(tmp_path / "recorded")
+    assert quick.of(FILE, start + 1) == ["tests/a.py::test_b[x|y]", "tests/c.py::test_d"]
+    assert quick.of(FILE, start) == quick.of(FILE, start + 1)  # it runs at import: those of its function
+    assert quick.of(FILE, 1) == ["tests/a.py", "tests/c.py"]
+    assert quick.of("lowering/ops/nn/pooling.py", 1) == []
