@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,7 +150,7 @@ _ENDS = re.compile(r"(@\w+)?\|\w+$")
 def tests_of(file: str) -> list[list[str]]:
     """What pytest is given for a module besides the quick tests, in turn: of an operator's file its cases; the files of
     tests that import it, have its name, or read it by its path, those of its name first, and where there are none those
-    of the folder that mirrors its own."""
+    of the two nearest folders that mirror its own."""
     parts, stem = Path(file).parts, Path(file).stem
     asked: list[list[str]] = []
     if "ops" in parts:
@@ -166,7 +167,7 @@ def tests_of(file: str) -> list[list[str]]:
     own_package = parts[1:-1] if parts[0] == "symjax_nnvm" else parts[:-1]
     mirrors = [Path("tests", *own_package[:depth]) for depth in range(len(own_package), 0, -1)]
     beside = ([test for test in _texts() if Path(test).parent == folder] for folder in mirrors)
-    found = found or next(filter(None, beside), [])
+    found = found or sum(islice(filter(None, beside), 2), [])
     return [[*tests, "-m", "not quick"] for tests in [*asked, *([found] if found else [])]]
 
 

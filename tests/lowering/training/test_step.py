@@ -313,8 +313,9 @@ def test_training_before_init_says_what_to_call():
 
 
 def test_init_lists_everything_that_does_not_fit():
-    with pytest.raises(TrainingError, match=r"ghost is not in the network; fc1_weight has shape \(2, 2\)"):
-        Trainer(classifier()).init(0, {"ghost": np.ones(1), "fc1_weight": np.ones((2, 2))}, data=(4, 3))
+    problems = r"ghost is not in the network; fc1_weight has shape \(5, 2\)"
+    with pytest.raises(TrainingError, match=rf"{problems}.*With these parameters 'data' must have shape \(\?, 2\)"):
+        Trainer(classifier()).init(0, {"ghost": np.ones(1), "fc1_weight": np.ones((5, 2))}, data=(4, 3))
 
 
 def test_init_without_shapes_says_which():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.ops.random import samplers
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
@@ -20,6 +21,14 @@ pytestmark = pytest.mark.slow  # as a whole: many seconds
 KEY = jax.random.key(5)
 N = 100_000
 NAMES = [row.name for row in DISTRIBUTIONS]
+
+
+def test_the_probability_by_which_poisson_draws_are_taken_or_rejected():
+    k, rate = np.arange(400.0)[:, None], np.array([10.0, 10.5, 33.3, 100.0, 300.0])
+    with jax.enable_x64(True):
+        expected = jax.scipy.stats.poisson.logpmf(k, rate)
+        # Stirling's series is short: its first missing summand is 1 / (1260 k**5).
+        np.testing.assert_allclose(samplers._log_probability(k, rate), expected, rtol=1e-5, atol=1e-3)
 
 
 def run(symbol: sym.Symbol, key: jax.Array = KEY, **args: Any) -> list[np.ndarray]:
