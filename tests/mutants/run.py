@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,7 +167,7 @@ def tests_of(file: str) -> list[list[str]]:
     own_package = parts[1:-1] if parts[0] == "symjax_nnvm" else parts[:-1]
     mirrors = [Path("tests", *own_package[:depth]) for depth in range(len(own_package), 0, -1)]
     beside = ([test for test in _texts() if Path(test).parent == folder] for folder in mirrors)
-    found = found or sum(islice(filter(None, beside), 2), [])
+    found = found or [*chain.from_iterable(islice(filter(None, beside), 2))]
     return [[*tests, "-m", "not quick"] for tests in [*asked, *([found] if found else [])]]
 
 
