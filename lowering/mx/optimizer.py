@@ -41,12 +41,13 @@ _BASE = (
     "multi_precision", "param_dict",
 )  # fmt: skip
 
-_KEPT = 1024
-"""Compiled updates of an optimiser: one for each parameter where they are updated one by one."""
+_KEPT = 2048
+"""Compiled updates, of all optimisers: one for each parameter where they are updated one by one."""
 
 
-_COUNT, _RATE = "count.", "learning_rate"
-"""Comes before a parameter's number in the name of its count of updates in a file of states."""
+_STATE, _COUNT, _COUNTED, _RATE = "state.", "count.", "num_update", "learning_rate"
+"""Names in a file of states: what comes before a parameter's number in the names of its state and of its count of
+updates, the number of all updates, and the learning rate."""
 
 
 _Updating = tuple[Callable[..., Any], Callable[..., Any]]
@@ -167,7 +168,7 @@ class Optimizer:
         """Count on from these numbers of updates, on all devices."""
         self._all_index_update_counts = {device: dict(counts) for device in self._all_index_update_counts}
         self._index_update_count = self._all_index_update_counts[self._device]
-        self.num_update = max(counts.values())
+        self.num_update = max(counts.values(), default=self.begin_num_update)
         if isinstance(self.lr_scheduler, LRScheduler):
             self.lr_scheduler.go_on_from(self.num_update)
 
@@ -268,19 +269,11 @@ class RuleOptimizer(Optimizer):
         self.__dict__.update({self._attributes.get(name, name): value for name, value in own.items()})
         self._hyper_names = tuple(rule_hyper(self.rule, own))
         self._previous: dict[Any, float] = {}
-        self._jitted: Recent[Any, _Updating] = Recent(_KEPT)
 
     @property
     def _hyper(self) -> dict[str, Any]:
         """Return the rule's hyper-parameters as the attributes are now."""
         return {name: getattr(self, self._attributes.get(name, name)) for name in self._hyper_names}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what is compiled."""
-        return {name: value for name, value in self.__dict__.items() if name != "_jitted"}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, _jitted=Recent(_KEPT))
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """The arrays that the rule keeps, as MXNet's optimiser arranges them: None, an NDArray, or tuples."""
@@ -383,7 +376,7 @@ class RuleOptimizer(Optimizer):
         cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in kept]
         donate = _may_donate([cell for row in cells for cell in row])
         slots = [[cell.value if donate else cell.show() for cell in row] for row in cells]
-        update, jitted = self._update_of(tuple(indices), tuple(wd != 0 for wd in wds), donate)
+        update, jitted = self._update_of(indices, [wd != 0 for wd in wds], donate)
         arrays = (values, numbers, next_key() if self.draws else None), slots
         waiting = None if is_called_back() else gradients_of(grads)
         made = None if waiting is None else waiting.run_with(update, grads, donate, arrays)
@@ -393,43 +386,63 @@ class RuleOptimizer(Optimizer):
             for cell, new in zip((weight.cell, *row), new_values, strict=True):
                 cell.keep(new) if type(cell) is ArrayCell else cell.assign(new)
 
-    def _update_of(self, indices: tuple[Any, ...], decay: tuple[bool, ...], donate: bool) -> _Updating:
-        """Return the update of these parameters, as it is and jitted. decay: those whose weight decay is not 0. donate:
-        whether the slots are written in place."""
+    def _update_of(self, indices: Sequence[Any], decay: Sequence[bool], donate: bool) -> _Updating:
+        """Return the update of these parameters, as it is and jitted: the same for all optimisers of the same kind and
+        hyper-parameters. decay: those whose weight decay is not 0. donate: whether the slots are written in place."""
+        names = tuple(str(self.idx2name.get(index, index)) for index in indices)
+        drawn_by = tuple(self.by_rank.get(name, name) for name in names) if self.draws else names
+        kind = type(self).__name__, self.rule, self.multi_precision, float(self.clip_gradient or -1.0)
         hyper = self._hyper
-        key = (indices, decay, donate, self.clip_gradient, *hyper.values())
-        known = self._jitted.get(key)
-        if known is not None:
-            return known
-        names = [str(self.idx2name.get(index, index)) for index in indices]
-
-        def update(grads: Any, arrays: Any, slots: Any) -> Any:
-            weights, numbers, key = arrays
-            lrs, before, wds, counts, scales = numbers
-            results = []
-            for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
-                if grad.shape != weight.shape:
-                    problem = f"The gradient of parameter {names[i]!r} does not have the parameter's shape"
-                    raise TrainingError(problem, expected=weight.shape, got=grad.shape)
-                if len(kept) < len(rule_slots(self.rule, hyper, weight, self.multi_precision)):
-                    problem = f"The state of parameter {names[i]!r} was made before {type(self).__name__} was changed"
-                    raise TrainingError(problem, got=hyper, fix="Set momentum before the first update.")
-                at = Update(
-                    name=names[i],
-                    lr=lrs[i],
-                    previous_lr=lambda i=i: before[i],
-                    wd=wds[i] if decay[i] else 0.0,
-                    rescale_grad=scales[i],
-                    clip_gradient=float(self.clip_gradient or -1.0),
-                    t=counts[i],
-                    key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
-                )
-                new_values = apply_rule(self.rule, hyper, weight, grad, tuple(kept), at, self.multi_precision)
-                results.append([new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)])
-            return results
-
-        known = self._jitted[key] = update, jax.jit(update, donate_argnums=2 if donate else ())
+        key = (*kind, names, drawn_by, tuple(decay), donate, *hyper.items())
+        known = _updates.get(key)
+        if known is None:
+            update = _update_by(*kind, names, drawn_by, decay, hyper)
+            known = _updates[key] = update, jax.jit(update, donate_argnums=2 if donate else ())
         return known
+
+
+_updates: Recent[Any, _Updating] = Recent(_KEPT)
+
+
+def _update_by(
+    kind: str,
+    rule: Rule,
+    multi_precision: bool,
+    clip_gradient: float,
+    names: Sequence[str],
+    drawn_by: Sequence[str],
+    decay: Sequence[bool],
+    hyper: Mapping[str, Any],
+) -> Callable[..., Any]:
+    """Return the update of parameters with these names. kind: the optimiser's. drawn_by: the names by which random
+    numbers are drawn. decay: those whose weight decay is not 0."""
+
+    def update(grads: Any, arrays: Any, slots: Any) -> Any:
+        weights, numbers, key = arrays
+        lrs, before, wds, counts, scales = numbers
+        results = []
+        for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
+            if grad.shape != weight.shape:
+                problem = f"The gradient of parameter {names[i]!r} does not have the parameter's shape"
+                raise TrainingError(problem, expected=weight.shape, got=grad.shape)
+            if len(kept) < len(rule_slots(rule, hyper, weight, multi_precision)):
+                problem = f"The state of parameter {names[i]!r} was made before {kind} was changed"
+                raise TrainingError(problem, got=dict(hyper), fix="Set momentum before the first update.")
+            at = Update(
+                name=names[i],
+                lr=lrs[i],
+                previous_lr=lambda i=i: before[i],
+                wd=wds[i] if decay[i] else 0.0,
+                rescale_grad=scales[i],
+                clip_gradient=clip_gradient,
+                t=counts[i],
+                key=partial(named_key, key, drawn_by[i]),
+            )
+            new_values = apply_rule(rule, hyper, weight, grad, tuple(kept), at, multi_precision)
+            results.append([new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)])
+        return results
+
+    return update
 
 
 _NAMES = (
@@ -564,7 +577,7 @@ class Updater:
     def _named(self, index: Any) -> list[tuple[str, NDArray]]:
         """Return the arrays of a parameter's state, each with its name in files."""
         if isinstance(self.optimizer, RuleOptimizer):
-            return [(f"state.{index}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
+            return [(f"{_STATE}{index}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
         return _flat(index, self.states[index])
 
     def _fill(self, index: Any) -> None:
@@ -575,29 +588,34 @@ class Updater:
     def save(self, fname: str, counts: bool = False) -> None:
         """Write the states as an array file. counts: and how often each parameter was updated, and the learning rate
         where no scheduler says it. Raises OSError."""
-        arrays = {name: np.asarray(array) for index in self.states for name, array in self._named(index)}
+        arrays = {**self._loaded}  # of parameters that were not updated since
+        arrays |= {name: np.asarray(array) for index in self.states for name, array in self._named(index)}
         if counts:
             updates = self.optimizer._index_update_count
             arrays |= {f"{_COUNT}{index}": np.array([count]) for index, count in updates.items()}
+            arrays[_COUNTED] = np.array([self.optimizer.num_update])
             if self.optimizer.lr_scheduler is None:
                 arrays[_RATE] = np.array([self.optimizer.lr], np.float64)
         save_arrays(fname, arrays)
 
     def load(self, fname: str) -> None:
-        """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet, but for
-        a file with counts, whose learning rate is taken, too.
+        """Take the states that `save` wrote; parameters without one begin anew. Of a file with counts, these and the
+        learning rate are taken, too; else updates are counted on, as in MXNet.
 
         Raises ParamsFormatError for MXNet's own files, which are pickled.
         """
         loaded = named_arrays(fname, "optimiser states")
         counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
-        if counts:
+        if counts or _COUNTED in loaded:
             self.optimizer._count_from({int(n) if n.isdigit() else n: count for n, count in counts.items()})
         if _RATE in loaded and self.optimizer.lr_scheduler is None:
             self.optimizer.set_learning_rate(float(loaded[_RATE][0]))
-        self._loaded = {name: value for name, value in loaded.items() if name != _RATE and not name.startswith(_COUNT)}
-        for index in self.states:
-            self._fill(index)
+        self._loaded = {name: value for name, value in loaded.items() if name.startswith(_STATE)}
+        for index in [*self.states]:
+            if any(name in self._loaded for name, _ in self._named(index)):
+                self._fill(index)
+            else:
+                del self.states[index]
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states as the bytes of an array file; MXNet's are pickled Python. dump_optimizer: with what `save` writes
@@ -651,7 +669,7 @@ def slots_of(state: Any) -> list[NDArray]:
 def _flat(index: Any, state: Any) -> list[tuple[str, NDArray]]:
     """Return the arrays of a state, each with a name."""
     if isinstance(state, NDArray):
-        return [(f"state.{index}", state)]
+        return [(f"{_STATE}{index}", state)]
     if state is None:
         return []
     return [pair for i, part in enumerate(state) for pair in _flat(f"{index}.{i}", part)]

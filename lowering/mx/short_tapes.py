@@ -28,7 +28,10 @@ _PATIENCE = 2
 functions are all called by many tapes, as those of a tree's nodes are."""
 
 _UPDATES = 8
-"""Updates of parameters that are kept together with the gradients of a tape."""
+"""So many updates of parameters at most are compiled together with the gradients of a tape."""
+
+_UPDATED_OFTEN = 16
+"""So many times any but the first update of a tape's gradients is a program of its own."""
 
 _MOST_TAPES = 4
 """Different tapes that call a function and are compiled at once."""
@@ -204,10 +207,14 @@ class _TapeProgram:
         self.calls = 0
         self.run = jit(self._run)
         self._rows, self._heads = rows, heads
-        self._with_updates: Recent[Any, Callable[..., Any]] = Recent(_UPDATES)
+        self._with_updates: dict[Any, Callable[..., Any]] = {}
+        self._asked: Recent[Any, int] = Recent(64)
 
-    def with_update(self, update: Callable[..., Any], numbers: tuple[int, ...], donate: bool) -> Callable[..., Any]:
-        """Return (arguments of `run`, arrays of the update) → (what `run` returns, what the update does).
+    def with_update(
+        self, update: Callable[..., Any], numbers: tuple[int, ...], donate: bool
+    ) -> Callable[..., Any] | None:
+        """Return (arguments of `run`, arrays of the update) → (what `run` returns, what the update does); None where it
+        is not worth compiling the whole tape for this update.
 
         update: (gradients with these numbers, arrays to keep, arrays that are given away if donate is true) → arrays.
         """
@@ -215,6 +222,9 @@ class _TapeProgram:
         jitted = self._with_updates.get(key)
         if jitted is not None:
             return jitted
+        asked = self._asked[key] = (self._asked.get(key) or 0) + 1
+        if len(self._with_updates) == _UPDATES or (self._with_updates and asked <= _UPDATED_OFTEN):
+            return None
 
         def run(given: Any, kept: Any, given_away: Any) -> Any:
             computed = self._run(*given)

@@ -125,8 +125,8 @@ class WaitingGradients:
     with the update of the parameters, as one program.
 
     program: has `run(*arguments)` → (gradients by number, outputs of each call), and `with_update(update, numbers,
-    donate)`, which is (arguments, arrays of the update) → (what `run` returns, what the update does). cells: of the
-    gradients, by number.
+    donate)`, which is None or (arguments, arrays of the update) → (what `run` returns, what the update does). cells: of
+    the gradients, by number.
     """
 
     __slots__ = ("_arguments", "_calls", "_cells", "_program", "_wide")
@@ -152,8 +152,10 @@ class WaitingGradients:
         with running:
             if not self._calls or is_wide() != self._wide:
                 return None
-            numbers = tuple(cell.number for cell in cells)
-            computed, made = self._program.with_update(update, numbers, donate)(self._arguments, arrays)
+            run = self._program.with_update(update, tuple(cell.number for cell in cells), donate)
+            if run is None:
+                return None
+            computed, made = run(self._arguments, arrays)
             self._take(*computed)
         return made
 

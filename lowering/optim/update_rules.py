@@ -53,7 +53,7 @@ class Update:
         return {"lr": self.lr, **self.preprocessing}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """Is an optimiser. defaults: its own hyper-parameters, and another learning_rate than 0.01 where it has one.
 

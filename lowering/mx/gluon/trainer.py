@@ -36,9 +36,12 @@ class Trainer:
     ):
         if isinstance(params, Mapping | ParameterDict):
             params = [params[name] for name in sorted(params.keys())]
-        if not isinstance(params, list | tuple) or not all(isinstance(param, Parameter) for param in params):
-            problem = "First argument must be a list or dict of Parameters"
-            raise BlockValueError(problem, got=type(params).__name__, fix="net.collect_params()")
+        problem, fix = "First argument must be a list or dict of Parameters", "net.collect_params()"
+        if not isinstance(params, list | tuple):
+            raise BlockValueError(problem, got=type(params), fix=fix)
+        for param in params:
+            if not isinstance(param, Parameter):
+                raise BlockValueError(problem, got=f"list of {type(param)}", fix=fix)
         self._params: list[Parameter] = list(params)
         self._param2idx = {param.name: i for i, param in enumerate(self._params)}
         for param in self._params:

@@ -10,9 +10,10 @@ import pytest
 
 from lowering import mx
 from lowering.mx.ndarray.cells import LateCell
-from lowering.mx.short_tapes import _TapeProgram
+from lowering.mx.short_tapes import _UPDATED_OFTEN, _UPDATES, _TapeProgram
 from lowering.mx.waiting import WaitingGradients
 from symjax_nnvm.errors import TrainingError
+from tests.support.compilations import compilations
 
 
 def _net() -> mx.gluon.nn.HybridSequential:
@@ -95,6 +96,38 @@ def test_a_step_is_one_program_and_ends_where_two_programs_end(name, traced):
         two.trainer.step(6)
     _assert_close(one.values(), two.values())
     _assert_close(one.gradients(), two.gradients())
+
+
+def test_a_trainer_of_the_same_kind_compiles_nothing_anew():
+    def steps(net: Any, trainer: Any) -> None:
+        for _ in range(2):
+            with mx.autograd.record():
+                outputs = net(mx.nd.ones((6, 4)))
+            outputs.backward()
+            trainer.step(6)
+        mx.nd.waitall()
+
+    net, options = _net(), {"learning_rate": 0.1, "momentum": 0.9}
+    steps(net, mx.gluon.Trainer(net.collect_params(), "sgd", options))
+    with compilations() as seen:
+        steps(net, mx.gluon.Trainer(net.collect_params(), "sgd", {**options, "learning_rate": 0.2}))
+    assert not seen
+
+
+def test_only_the_first_update_and_frequent_ones_are_compiled_with_the_network(traced):
+    run, expected = Run(), Run()
+    subsets = [[*range(4)], *([i] for i in range(4)), *([i, 3] for i in range(3)), [0, 1, 2], [0, 1]]
+    for _ in range(_UPDATED_OFTEN + 4):
+        for subset in subsets:
+            for each in (run, expected):
+                each.backward()
+                if each is expected:
+                    each.gradients()
+                for i, param in enumerate(each.params):
+                    param.data()._fresh_grad = i in subset
+                each.trainer.step(6, ignore_stale_grad=True)
+    _assert_close(run.values(), expected.values())
+    assert traced.count("backward") == 2 + _UPDATES  # of each network alone, and of one with so many of ten updates
 
 
 def test_reading_a_gradient_the_output_or_all_computes_them():
@@ -231,6 +264,26 @@ def test_a_thread_reads_the_losses_while_another_steps():
         reader.join()
         np.testing.assert_allclose(seen[0], wanted, rtol=1e-5)
     _assert_close(run.values(), expected.values())
+
+
+def test_a_thread_waits_for_all_while_another_steps():
+    run, errors, stop = Run("adam", learning_rate=0.1), [], threading.Event()
+
+    def wait() -> None:
+        try:
+            while not stop.is_set():
+                mx.nd.waitall()
+        except Exception as error:
+            errors.append(error)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    for _ in range(150):
+        run.backward()
+        run.trainer.step(6)
+    stop.set()
+    waiter.join()
+    assert not errors
 
 
 def test_64_bits_are_those_of_the_call():

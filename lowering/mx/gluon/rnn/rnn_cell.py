@@ -11,6 +11,7 @@ from typing import Any
 from lowering.mx import ndarray, symbol
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
+from lowering.mx.gluon.errors import BlockValueError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import LeakyReLU
 from lowering.mx.gluon.rnn.sequences import TENSORS
@@ -46,6 +47,14 @@ def _cells_state_info(cells: Iterable[Any], batch_size: int) -> list[Any]:
 
 def _cells_begin_state(cells: Iterable[Any], **kwargs: Any) -> States:
     return [state for cell in cells for state in cell.begin_state(**kwargs)]
+
+
+def check_states(cell: Any, states: Any) -> None:
+    """Raise BlockValueError where a call of a cell or a layer has fewer states than it keeps."""
+    wanted = len(cell.state_info())
+    if isinstance(states, list | tuple) and len(states) < wanted:
+        problem = f"{type(cell).__name__} {cell.name} needs more states than were given"
+        raise BlockValueError(problem, expected=wanted, got=len(states), fix="states = cell.begin_state(batch_size=…)")
 
 
 class RecurrentCell(Block):
@@ -175,6 +184,12 @@ class GatedCell(HybridRecurrentCell):
         """The output (n, c), and of an LSTM the cell (n, c)."""
         sizes = (self._output_size, self._hidden_size)[: self._states]
         return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
+
+    def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step: (output, states) of an input and states."""
+        for states in args[:1]:
+            check_states(self, states)
+        return super().forward(x, *args)
 
     def _alias(self) -> str:
         return self._hint

@@ -15,6 +15,7 @@ from lowering.mx.gluon.rnn.rnn_cell import (
     HybridSequentialRNNCell,
     LSTMCell,
     RNNCell,
+    check_states,
 )
 from lowering.mx.gluon.rnn.sequences import TENSORS, joined
 from lowering.mx.ndarray.array import NDArray
@@ -146,13 +147,14 @@ class _RNNLayer(HybridBlock):
         elif states is None:
             states = self.begin_state(0, func=symbol.zeros)
         states = [states] if isinstance(states, TENSORS) else states
+        check_states(self, states)
         lengths = [sequence_length] if self._use_sequence_length else []
         return super().__call__(inputs, states, *lengths, **kwargs)
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the output, or (output, states)."""
         if F is ndarray:
-            for state, info in zip(states, self.state_info(inputs.shape[self._layout.find("N")]), strict=True):
+            for state, info in zip(states, self.state_info(inputs.shape[self._layout.find("N")]), strict=False):
                 if state.shape != info["shape"]:
                     problem = f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
                     raise SymbolValueError(problem)

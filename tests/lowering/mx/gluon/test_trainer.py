@@ -48,8 +48,9 @@ def test_parameters_of_a_dict_are_sorted_by_name():
     params.initialize()
     assert [param.name for param in gluon.Trainer(params, "sgd")._params] == ["a10", "a2", "b"]
     assert [param.name for param in gluon.Trainer(list(params.values()), "sgd")._params] == ["b", "a10", "a2"]
-    with pytest.raises(ValueError, match="First argument must be a list or dict of Parameters"):
-        gluon.Trainer([1], "sgd")
+    for wrong, told in ((1, "<class 'int'>"), ([1], "list of <class 'int'>")):
+        with pytest.raises(ValueError, match=f"First argument must be a list or dict of Parameters; got {told}"):
+            gluon.Trainer(wrong, "sgd")
 
 
 def test_gradients_are_divided_by_the_batch_size_of_each_step():
@@ -263,6 +264,39 @@ def test_states_and_counts_go_through_a_file(tmp_path: Path, ctx: Any):
         step(first, x)
         step(second, y)
     np.testing.assert_array_equal(y.list_data()[0].asnumpy(), x.list_data()[0].asnumpy())
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_a_file_from_before_the_first_step_begins_anew(tmp_path: Path, scheduled: bool):
+    path, x, y = str(tmp_path / "x.states"), parameter(), parameter()
+    options: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.1}
+    made = [{"lr_scheduler": mx.lr_scheduler.FactorScheduler(2, 0.5)} if scheduled else {} for _ in range(2)]
+    first, second = (trainer(each, **options, **more) for each, more in zip((x, y), made, strict=True))
+    first.save_states(path)
+    for _ in range(3):
+        differentiate(x)
+        first.step(1)
+    first.load_states(path)
+    x.set_data(mx.nd.zeros(3))
+    if scheduled:
+        first._optimizer.lr_scheduler.base_lr = 0.1  # as MXNet's, a schedule goes on from the rate that it has reached
+    for _ in range(2):
+        for train, each in ((first, x), (second, y)):
+            differentiate(each)
+            train.step(1)
+        np.testing.assert_array_equal(x.data().asnumpy(), y.data().asnumpy())
+
+
+def test_states_that_were_loaded_and_not_used_are_saved(tmp_path: Path):
+    x = parameter()
+    first = trainer(x, momentum=0.9)
+    differentiate(x)
+    first.step(1)
+    first.save_states(str(tmp_path / "a"))
+    second = trainer(parameter(), momentum=0.9)
+    second.load_states(str(tmp_path / "a"))
+    second.save_states(str(tmp_path / "b"))
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
 
 
 def test_the_rate_that_was_set_goes_through_a_file(tmp_path: Path):

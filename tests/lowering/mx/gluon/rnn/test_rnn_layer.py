@@ -90,6 +90,21 @@ def test_files_have_the_names_of_cells_also_above_ten_layers(tmp_path: Path):
     np.testing.assert_array_equal(other(DATA).asnumpy(), layer(DATA).asnumpy())
 
 
+def test_a_missing_state_is_told():
+    state = mx.nd.ones((2, 5))
+    stack = rnn.SequentialRNNCell()
+    for _ in range(2):
+        stack.add(rnn.LSTMCell(5, input_size=5))
+    for block, states in (
+        (rnn.LSTM(5, input_size=5), [state.reshape((1, 2, 5))]),
+        (rnn.LSTMCell(5, input_size=5), [state]),
+        (stack, [state] * 3),
+    ):
+        block.initialize()
+        with pytest.raises(mx.MXNetError, match="LSTM.* needs more states than were given; expected 2; got 1"):
+            block(state.reshape((1, 2, 5)) if isinstance(block, rnn.LSTM) else state, states)
+
+
 def test_types_and_layouts():
     layer = ready(rnn.GRU(3, input_size=4))
     layer.cast("float16")
