@@ -270,8 +270,10 @@ def test_states_and_counts_go_through_a_file(tmp_path: Path, ctx: Any):
 def test_a_file_from_before_the_first_step_begins_anew(tmp_path: Path, scheduled: bool):
     path, x, y = str(tmp_path / "x.states"), parameter(), parameter()
     options: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.1}
-    made = [{"lr_scheduler": mx.lr_scheduler.FactorScheduler(2, 0.5)} if scheduled else {} for _ in range(2)]
-    first, second = (trainer(each, **options, **more) for each, more in zip((x, y), made, strict=True))
+    made: list[dict[str, Any]] = [{**options}, {**options}]
+    for each in made if scheduled else ():
+        each["lr_scheduler"] = mx.lr_scheduler.FactorScheduler(2, 0.5)
+    first, second = (trainer(each, **more) for each, more in zip((x, y), made, strict=True))
     first.save_states(path)
     for _ in range(3):
         differentiate(x)
