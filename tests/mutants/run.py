@@ -148,17 +148,18 @@ _ENDS = re.compile(r"(@\w+)?\|\w+$")
 
 
 def tests_of(file: str) -> list[list[str]]:
-    """What pytest is given for a module besides the quick tests, in turn: of an operator's file its cases; the files of
-    tests that import it, have its name, or read it by its path, those of its name first, and where there are none those
-    of the two nearest folders that mirror its own."""
+    """What pytest is given for a module besides the quick tests, in turn: of an operator's file its cases, or those of
+    its folder; the files of tests that import it, have its name, or read it by its path, those of its name first, and
+    where there are none those of the two nearest folders that mirror its own."""
     parts, stem = Path(file).parts, Path(file).stem
     asked: list[list[str]] = []
     if "ops" in parts:
-        cases = ROOT / "tests" / "cases" / Path(*parts[parts.index("ops") + 1 :])
-        if cases.is_file():
-            names = sorted(set(re.findall(r"""Case\(\s*["'](\w+)""", cases.read_text(encoding="utf-8"))))
+        folder = ROOT / "tests" / "cases" / Path(*parts[parts.index("ops") + 1 :]).parent
+        cases = [path for path in folder.glob("*.py") if path.stem == stem] or [*folder.glob("*.py")]
+        names = {name for path in cases for name in re.findall(r"""Case\(\s*["'](\w+)""", path.read_text("utf-8"))}
+        if names:
             table = "tests/onnx/test_cases.py" if "onnx" in parts else "tests/ops/test_ladder.py"
-            asked.append([table, "-k", " or ".join(names or [stem])])
+            asked.append([table, "-k", " or ".join(sorted(names))])
     module = file.removesuffix(".py").replace("/", ".")
     package, _, last = module.rpartition(".")
     names = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b|{re.escape(file)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -63,3 +65,14 @@ def test_numbers_and_symbols_are_not_mixed():
         sym.random.poisson("many")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ParamError, match="dtype"):
         sym.random.uniform(dtype="int32", shape=2)
+
+
+def test_draws_have_mxnets_defaults():
+    defaults = {
+        name: [parameter.default for parameter in inspect.signature(getattr(sym.random, name)).parameters.values()][:2]
+        for name in ("uniform", "normal", "gamma", "negative_binomial", "generalized_negative_binomial")
+    }
+    assert defaults.pop("uniform") == defaults.pop("normal") == [0, 1]
+    assert {*map(tuple, defaults.values())} == {(1, 1)}
+    assert sym.random.exponential().list_attr()["lam"] == "1.0"
+    assert sym.random.poisson().list_attr()["lam"] == "1"

@@ -184,6 +184,13 @@ def test_rotated_regions_with_adaptive_samples_have_the_transpose_for_a_gradient
     adjoint(pooled("_contrib_RROIAlign"), np.random.RandomState(0).randn(2, 3, 6, 7), rois)
 
 
+def test_a_ratio_of_0_is_adaptive_with_its_gradient():
+    rois = np.asarray([[0, 0.5, 1, 5, 4.5], [1, 2, 2, 6, 5.5]])
+    for ratio in (0, -1):
+        net = pooled("_contrib_ROIAlign", sample_ratio=ratio)
+        adjoint(net, np.random.RandomState(0).randn(2, 3, 6, 7), rois)
+
+
 def test_adaptive_samples_are_as_many_as_asked_for():
     """ceil(size of a bin) samples, whether counted from the region or given."""
     data = np.random.RandomState(0).randn(1, 1, 12, 12)
