@@ -308,3 +308,11 @@ def test_places_beyond_an_open_axis_are_its_ends():
     model = nn.to_onnx(net, shapes={"x": ("n", 3), "i": (1, 4)}, dtypes={"i": "int64"})
     (found,) = run(model, {"x": ROWS, "i": np.asarray([[0, 3, 99, -1]])})
     np.testing.assert_array_equal(found, ROWS[[0, 3, 3, 3]])
+
+
+def test_a_dropout_that_is_always_on_is_written():
+    rows = {}
+    for p in (0.0, 0.5, 1.0):
+        model = nn.to_onnx(sym.Dropout(X, p=p, mode="always"), shapes={"x": (4, 3)})
+        rows[p] = [node.op_type for node in model.graph.node]
+    assert rows == {0.0: ["Identity"], 0.5: ["Dropout"], 1.0: ["Mul"]}

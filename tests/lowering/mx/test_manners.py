@@ -110,6 +110,20 @@ def test_variables_say_one_size_numbers_and_initializers():
     assert mx.sym.var("w", shape=5).infer_shape()[0] == [(5,)]
 
 
+def test_a_metric_counts_since_its_last_reset_and_since_the_local_one():
+    metric = mx.metric.Accuracy()
+    label, pred = [mx.nd.array([0, 1, 1])], [mx.nd.array([[1, 0], [1, 0], [0, 1]])]
+    assert math.isnan(metric.get_global()[1])
+    metric.update(label, pred)
+    assert metric.get() == metric.get_global() == ("accuracy", 2 / 3)
+    metric.reset_local()
+    assert math.isnan(metric.get()[1])
+    assert metric.get_global() == ("accuracy", 2 / 3)
+    metric.reset()
+    metric.update([mx.nd.array([0])], [mx.nd.array([[1, 0]])])
+    assert metric.get() == metric.get_global() == ("accuracy", 1.0)
+
+
 def test_metrics_by_their_configuration_and_before_an_update():
     metric = mx.metric.F1(average="micro")
     assert mx.metric.create(json.dumps(metric.get_config())).get_config() == metric.get_config()

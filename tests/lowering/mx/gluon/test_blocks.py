@@ -327,6 +327,19 @@ def test_summary(capsys: pytest.CaptureFixture[str]):
         net.summary(ones(1, 4))
 
 
+def test_a_summary_counts_shared_parameters_once(capsys: pytest.CaptureFixture[str]):
+    net, first = nn.HybridSequential(), nn.Dense(4, in_units=4)
+    net.add(first, nn.Dense(4, in_units=4, params=first.params), nn.Dense(2, in_units=4))
+    net.initialize()
+    net.summary(ones(1, 4))
+    text = capsys.readouterr().out
+    for line in (
+        *("   Total params: 50", "   Trainable params: 50", "   Non-trainable params: 0"),
+        *("Shared params in forward computation graph: 20", "Unique parameters in model: 30"),
+    ):
+        assert line in text.splitlines()
+
+
 @pytest.mark.parametrize("container", [gluon.contrib.nn.HybridConcurrent, type("Mine", (nn.Sequential,), {})])
 def test_a_summary_has_no_row_for_a_kind_of_row(container: Any, capsys: pytest.CaptureFixture[str]):
     net = container()
