@@ -85,7 +85,9 @@ class Predictor:
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. compute_dtype: as in `to_jax`. keep: of how many
     signatures the programs are kept, those called last; another is compiled again when it is called again. None: of
-    all. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
+    all. one_core: on a CPU, a call is computed by one core, in the thread that calls: calls of several threads run
+    side by side, for more requests a second, each slower than on all cores. symbol: the network as it runs; inputs:
+    names of what calls give; plan: what the pipeline made.
 
     Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no array of
     numbers, TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline
@@ -105,6 +107,7 @@ class Predictor:
         sharding: str | Rules = "replicate",
         data_axis: str | Sequence[str] = DATA_AXIS,
         keep: int | None = 64,
+        one_core: bool = False,
     ):
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
             raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
@@ -129,7 +132,7 @@ class Predictor:
         self._programs = Programs(self.symbol)
         program = self._programs.forward(self._options)
         self._needs_key, self._calls_python = program.needs_key, program.segments is not None
-        self._keep = keep
+        self._keep, self._one_core = keep, one_core
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
         self._saved: Sequence[Signature] = ()
@@ -310,22 +313,23 @@ class Predictor:
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
-        (run, wanted, *_), rows = serve_parts(*asked) or (build_signature(*asked), None)
+        parts = serve_parts(*asked, self._one_core)
+        (run, wanted, *_), rows = parts or (build_signature(*asked), None)
         if self._calls_python:
             constants, dtypes = self._kept.shapes, self._kept.dtypes
             known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
             self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
             return _Ready(run, wanted.make())
-        stream = None if rows is None else cpu_streams.one_core()
+        stream = None if parts is None else cpu_streams.one_core()
         held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        program_avals = self._avals(inputs, rows, stream), held, key if rows is None else None
+        program_avals = self._avals(inputs, rows, stream), held, key if stream is None else None
         lowered = jit(run, platform=self._options.platform).lower(*program_avals)
         with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
             made = making.result()
-        if rows is None or stream is None:
+        if stream is None:
             return _Ready(compiled, made)
         return _Ready(Streams(compiled, made, rows, stream, self._placement.sharding()), made)
 

@@ -57,21 +57,28 @@ def _for_chunks(
 
 
 class Parts(NamedTuple):
-    """Holds the executable that each stream runs, and for how many samples."""
+    """Holds the executable that each stream runs, and for how many samples; None: for all."""
 
     served: Served
-    rows: int
+    rows: int | None
 
 
-def serve_parts(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Parts | None:
+def serve_parts(
+    programs: Programs, store: ConstantStore, options: Options, inputs: Arrays, one_core: bool = False
+) -> Parts | None:
     """Return a function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a
-    library has convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
+    library has convolutions, which otherwise shares each out over the cores. one_core: return one that a single core
+    runs for all samples. None: `build_signature` is better, or there is no client of one core."""
     if store.placement.platform != "cpu" or store.placement.mesh is not None or cpu_streams.one_core() is None:
         return None
-    rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())
+    program, on_one = programs.forward(replace(options, constants=None)), replace(options, backend=ONE_CORE)
+    if one_core:
+        alone = not program.needs_key and program.segments is None
+        return Parts(build_signature(programs, store, on_one, inputs), None) if alone else None
+    rows = part_size(program, inputs, _constants(store), cpu_streams.count())
     if rows is None:
         return None
-    options, part = replace(options, backend=ONE_CORE), with_batch(inputs, rows)
+    options, part = on_one, with_batch(inputs, rows)
     graph = programs.plan(_for_chunks(programs, store, options, part)[1]).graph
     calls = any(uses_layout(node) for node in graph.nodes())
     return Parts(build_signature(programs, store, options, part), rows) if calls else None

@@ -72,11 +72,17 @@ class Streams:
     """Runs an executable of one core for some samples, run as one for all samples: parts side by side.
 
     executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
-    on any device of this machine's CPU. rows: samples of a part. stream: `one_core()`. home: the sharding of outputs.
+    on any device of this machine's CPU. rows: samples of a part; None: one part has all, and the caller's thread
+    computes it. stream: `one_core()`. home: the sharding of outputs.
     """
 
     def __init__(
-        self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, stream: Sharding, home: Sharding
+        self,
+        executable: Callable[..., Sequence[jax.Array]],
+        held: Arrays,
+        rows: int | None,
+        stream: Sharding,
+        home: Sharding,
     ):
         self._executable, self._rows, self._here, self._home = executable, rows, stream, home
         self._held = {name: jax.device_put(array, stream) for name, array in held.items()}
@@ -93,8 +99,10 @@ class Streams:
         return lambda: self._joined([part.result() for part in parts])
 
     def _parts(self, inputs: Arrays) -> list[dict[str, jax.Array]]:
-        samples = next(iter(inputs.values())).shape[0]
         whole = {name: np.asarray(x) for name, x in inputs.items()}
+        if self._rows is None:
+            return [{name: jax.device_put(x, self._here) for name, x in whole.items()}]
+        samples = next(iter(inputs.values())).shape[0]
         starts = range(0, samples, self._rows)
         return [{n: jax.device_put(x[i : i + self._rows], self._here) for n, x in whole.items()} for i in starts]
 
@@ -102,4 +110,5 @@ class Streams:
         return [np.asarray(output) for output in self._executable(inputs, self._held, None)]
 
     def _joined(self, parts: Sequence[Sequence[np.ndarray]]) -> list[jax.Array]:
-        return [jax.device_put(np.concatenate(pieces), self._home) for pieces in zip(*parts, strict=True)]
+        whole = parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+        return [jax.device_put(output, self._home) for output in whole]

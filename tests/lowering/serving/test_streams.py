@@ -106,6 +106,31 @@ def test_many_threads_predict_at_once():
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(found, expected, strict=True))
 
 
+def test_a_core_computes_a_call_alone_and_calls_of_threads_side_by_side(tmp_path: Path):
+    net = sym.softmax(network()[0], axis=0)  # samples mix
+    args, aux = arguments(net, data=(3, *SIZE))
+    predict = lowering.Predictor(net, args, aux, one_core=True)
+    batches = [batch(3, seed) for seed in range(8)]
+    expected = [lowering.Predictor(net, args, aux)(data=data) for data in batches[:1]]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda data: predict(data=data), batches))
+    assert [type(ready.executable) for _, ready in predict._ready.items()] == [cpu_streams.Streams]
+    assert_close(found[0][0], expected[0][0], 1e-6, "one core")
+    assert found[0][0].devices() == expected[0][0].devices()
+    for data, (output,) in zip(batches, found, strict=True):
+        assert np.array_equal(predict(data=data)[0], output)
+    predict.save(tmp_path / "saved")
+    again = lowering.Predictor.load(tmp_path / "saved", one_core=True)
+    assert np.array_equal(again(data=batches[0])[0], found[0][0])
+
+
+def test_a_call_that_draws_is_shared_by_all_cores():
+    net = network()[0] + sym.random.normal(shape=(2, 64))
+    predict = lowering.Predictor(net, *arguments(net, data=(2, *SIZE)), one_core=True)
+    predict(jax.random.key(0), data=batch(2))
+    assert not isinstance(predict._ready.items()[0][1].executable, cpu_streams.Streams)
+
+
 def offset(samples: int) -> sym.Symbol:
     return sym.broadcast_add(network()[0], sym.Variable("offset", shape=(samples, 1)))
 

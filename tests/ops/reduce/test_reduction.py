@@ -99,3 +99,9 @@ def test_nan_is_the_largest_and_the_smallest_wherever_it_stands(name: str, dtype
         net = getattr(sym, name)(sym.Variable("x"), axis=axis)
         for run in (lowering.compile(net), jax.jit(lowering.to_jax(net))):
             np.testing.assert_array_equal(run({"x": x})[0][0], getattr(np, name)(x, axis=axis))
+
+
+@pytest.mark.parametrize(("data", "other"), [((0, 3, 0), (4, 5)), ((4, 3, 0), (0, 5)), ((4, 3, 5), (0, 0))])
+def test_the_shape_of_argmax_channel_says_what_its_data_have(data: tuple[int, ...], other: tuple[int, ...]):
+    net = sym.argmax_channel(sym.Variable("x", shape=data)) + sym.Variable("other", shape=other)
+    assert net.infer_shape() == ([(4, 3, 5), (4, 5)], [(4, 5)], [])
