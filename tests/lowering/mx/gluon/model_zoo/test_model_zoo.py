@@ -59,5 +59,9 @@ def test_sizes_that_there_are_not():
 
 def test_functions_are_rows_of_tables():
     assert vision.resnet18_v2.__name__ == "resnet18_v2"
+    families = ("resnet", "vgg", "densenet", "squeezenet", "mobilenet")
+    functions = [name for name in vars(vision) if name.startswith(families) and name[-1].isdigit()]
+    assert len(functions) > 25
+    assert [getattr(vision, name).__name__ for name in functions] == functions
     assert vision.vgg11_bn.__doc__ == "`get_vgg(11, batch_norm=True, …)`."
     assert isinstance(vision.vgg11_bn(classes=2).features[1], mx.gluon.nn.BatchNorm)
