@@ -24,8 +24,8 @@ NAMES = [row.name for row in DISTRIBUTIONS]
 
 
 def test_the_probability_by_which_poisson_draws_are_taken_or_rejected():
-    k, rate = np.arange(400.0)[:, None], np.array([10.0, 10.5, 33.3, 100.0, 300.0])
     with jax.enable_x64(True):
+        k, rate = jnp.arange(400.0)[:, None], jnp.asarray([10.0, 10.5, 33.3, 100.0, 300.0])
         expected = jax.scipy.stats.poisson.logpmf(k, rate)
         # Stirling's series is short: its first missing summand is 1 / (1260 k**5).
         np.testing.assert_allclose(samplers._log_probability(k, rate), expected, rtol=1e-5, atol=1e-3)
