@@ -19,6 +19,7 @@ import lowering
 import symjax_nnvm as nn
 from lowering import mx
 from symjax_nnvm import NameManager
+from symjax_nnvm.recent import Recent
 
 DATA = np.arange(24, dtype=np.float32).reshape(8, 3) / 24
 LABEL = np.array([0, 1, 1, 0, 1, 0, 1, 0], np.float32)
@@ -599,13 +600,18 @@ def test_buckets_are_kept_that_were_used_last(tmp_path: Path, monkeypatch: pytes
     assert generated[4:9] == [9, 2, 3, 4, 2]
 
 
-def test_compiled_updates_are_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lowering.mx.optimizer._KEPT", 2)
-    optimizer, weight = mx.optimizer.SGD(wd=0.1), mx.nd.ones(2)
-    for turn in range(5):
-        optimizer.wd = 0.1 * turn
+def test_compiled_updates_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch):
+    kept = Recent(3)
+    monkeypatch.setattr("lowering.mx.optimizer._updates", kept)
+    weight = mx.nd.ones(2)
+    for turn in (1, 1, 2, 2):
+        optimizer = mx.optimizer.SGD(learning_rate=0.1 * turn, clip_gradient=turn)
         optimizer.update(0, weight, mx.nd.ones(2), ())
-    assert len(optimizer._jitted) == 2
+    assert len(kept) == 2
+    for turn in range(3, 9):
+        optimizer.clip_gradient = turn
+        optimizer.update(0, weight, mx.nd.ones(2), ())
+    assert len(kept) == 3
 
 
 @pytest.mark.parametrize("contexts", [1, 2])
