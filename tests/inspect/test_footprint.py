@@ -173,7 +173,7 @@ def test_eighteen_thousand_nodes_take_less_than_seconds():
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("4G", 4 << 30), ("500M", 500 << 20), ("1.5 GiB", 3 << 29), ("2kb", 2048), ("123", 123), (77, 77)],
+    [("4G", 4 << 30), ("500M", 500 << 20), ("1.5 GiB", 3 << 29), ("2kb", 2048), ("123", 123), (77, 77), ("1", 1)],
 )
 def test_sizes_as_text(text, size):
     assert parse_size(text) == size
@@ -194,3 +194,8 @@ def test_sizes_for_people():
 
 def test_a_draw_without_inputs_is_counted_by_what_it_draws():
     assert nn.estimate(sym._sample_unique_zipfian(range_max=9, shape=(2, 5))).flops > 0
+
+
+def test_a_transform_takes_5_n_log_n():
+    assert nn.estimate(sym.contrib.fft(sym.Variable("data")), {"data": (4, 8)}).flops == 5 * 64 * 5
+    assert nn.estimate(sym.contrib.ifft(sym.Variable("data")), {"data": (4, 16)}).flops == 5 * 32 * 4
