@@ -31,7 +31,7 @@ from tests.cases import Case
 from tests.ops.test_schemas import MXNET
 from tests.support import ladder
 
-DRAWS = 20
+DRAWS = 40
 """Parameter sets for each operator."""
 
 EXCEPTIONS: dict[str, str] = {
