@@ -47,7 +47,7 @@ _KEPT = 2048
 
 _STATE, _COUNT, _COUNTED, _RATE = "state.", "count.", "num_update", "learning_rate"
 """Names in a file of states: what comes before a parameter's number in the names of its state and of its count of
-updates, the number of all updates, and the learning rate."""
+updates, the number of all updates, by which a file says that it has counts, and the learning rate."""
 
 
 _Updating = tuple[Callable[..., Any], Callable[..., Any]]

@@ -132,7 +132,11 @@ class QuickTests:
         """Return the tests that run a line; of one that no test runs by itself, such as a line of a longer expression,
         those that run its function, and of one that runs at import, the files of tests that run any of its file."""
         lines = {number: set(filter(None, tests)) for number, tests in self._data.contexts_by_lineno(file).items()}
-        functions = (node for node in ast.walk(ast.parse((ROOT / file).read_bytes())) if isinstance(node, FUNCTIONS))
+        functions = (
+            node
+            for node in ast.walk(ast.parse((ROOT / file).read_bytes()))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
         around = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in functions]
         inner = min((span for span in around if line in span), key=len, default=range(0))
         ran = lines.get(line) or set().union(*(lines.get(number, ()) for number in inner))
@@ -140,8 +144,6 @@ class QuickTests:
             return sorted({test.partition("::")[0] for tests in lines.values() for test in tests})
         return sorted({_ENDS.sub("", test) for test in ran})
 
-
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 _ENDS = re.compile(r"(@\w+)?\|\w+$")
 """What stands behind the name of a test: its group, and whether it runs or is set up."""

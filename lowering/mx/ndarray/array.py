@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NoReturn
 
@@ -662,9 +662,7 @@ def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
     return not recorded and all(_is_floating(array.cell.dtype) for array in arrays)
 
 
-@cache
-def _is_floating(dtype: np.dtype[Any]) -> bool:
-    return jnp.issubdtype(dtype, jnp.floating)
+_is_floating = lru_cache(lambda dtype: jnp.issubdtype(dtype, jnp.floating))
 
 
 _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})

@@ -187,8 +187,8 @@ class GatedCell(HybridRecurrentCell):
 
     def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step: (output, states) of an input and states."""
-        for states in args[:1]:
-            check_states(self, states)
+        if args:
+            check_states(self, args[0])
         return super().forward(x, *args)
 
     def _alias(self) -> str:
