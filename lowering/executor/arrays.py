@@ -74,6 +74,10 @@ class Cell:
         """Hold a value of the cell's shape, or one number for all elements; see `ArrayCell.assign`."""
         raise NotImplementedError
 
+    def keep(self, value: jax.Array) -> None:
+        """Hold an array that was computed for the cell, of its shape and dtype, on its device."""
+        self.assign(value)
+
 
 class ArrayCell(Cell):
     """Represents a cell with an array of its own. Executors that share a cell see each other's writes.
@@ -115,8 +119,8 @@ class ArrayCell(Cell):
         return of_this_thread(value)
 
     def keep(self, value: jax.Array) -> None:
-        """Hold an array that the executor itself computed."""
-        keep_all((self,), (value,))
+        """Hold an array that was computed for the cell, and that no caller holds."""
+        self.value, self.shown = at_home(value), False
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """Hold a copy of a value of the cell's shape, or of one number for all elements, in the cell's dtype.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import writing
+from lowering.executor.arrays import Place, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.mx import recording
 from lowering.mx.context import Context, current_context
@@ -60,31 +60,28 @@ class CachedProgram:
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
         self._programs = Programs(symbol)
         self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
-        self._waiting: Recent[Any, tuple[_Function, Sequence[jax.ShapeDtypeStruct]]] = Recent(_KEPT)
+        self._waiting: Recent[Any, _Waiting] = Recent(_KEPT)
         self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
         self.op_hook: OpHook | None = None
 
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
         """The outputs, on the context of the arrays; states are written, and the call is recorded."""
         refuse_without_client()
-        is_train = recording.is_training()
+        is_train, hook = recording.is_training(), self.op_hook
+        if is_train:
+            self._serving.forget()
         entries = [*map(recording.origin, arrays)] if recording.is_recording() else []
-        wanted = tuple(
-            name
-            for name, entry, array in zip(self.names, entries, arrays, strict=False)
-            if entry is not None and name not in self._states and _is_number(array.cell.dtype)
-        )
-        hook = self.op_hook
+        if entries and hook is None and not self._states:
+            waiting = self._waiting_outputs(is_train, arrays, entries, context)
+            if waiting is not None:
+                return waiting
+        wanted = self._wanted(arrays, entries)
         if not wanted and not is_train and hook is None:
             outputs = self._serving.outputs([array.value for array in arrays], context)
             if outputs is not None:
                 return [like_jax(output, context) for output in outputs]
-        if is_train:
-            self._serving.forget()
-        functions = self._functions_of(wanted, context)
+        functions = self._functions_of(wanted, _platform_of(context.device))
         randomness = next_randomness() if functions.draws(is_train) else None
-        if wanted and hook is None and not self._states and not functions.calls_python:
-            return self._waiting_outputs(functions, is_train, arrays, entries, randomness, context)
         written = [
             (i, arrays[self._states[name]].cell)
             for i, name in enumerate(functions.aux_names)
@@ -116,27 +113,40 @@ class CachedProgram:
 
     def _waiting_outputs(
         self,
-        functions: ExecutorFunctions,
         is_train: bool,
         arrays: Sequence[NDArray],
         entries: Sequence[recording.Entry | None],
-        randomness: Randomness,
         context: Context,
-    ) -> list[NDArray]:
-        """Return the outputs of a call on the tape, which are computed when they are read, or with its gradients."""
-        kinds = tuple((array.cell.shape, array.cell.dtype) for array in arrays)
-        asked = functions, is_train, is_wide(), kinds
+    ) -> list[NDArray] | None:
+        """Return the outputs of a call on the tape, which are computed when they are read, or with its gradients; None
+        where the call cannot wait."""
+        device = context.device
+        kinds = [(entry is None, each.cell.shape, each.cell.dtype) for entry, each in zip(entries, arrays, strict=True)]
+        asked = (is_train, is_wide(), _platform_of(device), *kinds)
         known = self._waiting.get(asked)
+        randomness = next_randomness() if known is not None and known.draws else None
         if known is None:
+            wanted = self._wanted(arrays, entries)
+            functions = self._functions_of(wanted, asked[2])
+            if not wanted or functions.calls_python:
+                return None
+            draws = functions.draws(is_train)
+            randomness = next_randomness() if draws else None
             function = _Function(functions, self.symbol, self.names, is_train)
-            structs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in kinds]
+            structs = [jax.ShapeDtypeStruct(shape, dtype) for _, shape, dtype in kinds]
             outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
-            known = self._waiting[asked] = function, outputs
-        function, outputs = known
-        call = WaitingCall(
-            _RecordedCall(function, randomness), arrays, self._origins(functions, entries), context.device
+            known = self._waiting[asked] = _Waiting(function, draws, outputs)
+        origins = self._origins(known.function.functions, entries)
+        call = WaitingCall(_RecordedCall(known.function, randomness), arrays, origins, device)
+        return call.arrays(known.outputs, context)
+
+    def _wanted(self, arrays: Sequence[NDArray], entries: Sequence[recording.Entry | None]) -> tuple[str, ...]:
+        """Return the names of inputs that gradients go to. entries: where they came from; none off the tape."""
+        return tuple(
+            name
+            for name, entry, array in zip(self.names, entries, arrays, strict=False)
+            if entry is not None and name not in self._states and _is_number(array.cell.dtype)
         )
-        return call.arrays(outputs, context)
 
     def _origins(
         self, functions: ExecutorFunctions, entries: Sequence[recording.Entry | None]
@@ -144,13 +154,16 @@ class CachedProgram:
         """Return where the inputs came from that gradients are computed of."""
         return [entry if name in functions.wrt else None for name, entry in zip(self.names, entries, strict=True)]
 
-    def _functions_of(self, wrt: tuple[str, ...], context: Context) -> ExecutorFunctions:
-        platform = current_platform() if context.device is None else kind_of(context.device)
+    def _functions_of(self, wrt: tuple[str, ...], platform: str) -> ExecutorFunctions:
         functions = self._functions.get((wrt, platform))
         if functions is None:
             options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)
             functions = self._functions[wrt, platform] = ExecutorFunctions(self._programs, options)
         return functions
+
+
+def _platform_of(device: Place) -> str:
+    return current_platform() if device is None else kind_of(device)
 
 
 def _listed(
@@ -242,6 +255,15 @@ class _Function:
         run = functions.backward(self._is_train, monitored=self._monitored)
         gradients, written, _ = run(args, outputs, residuals, drawn, needed, [None] * len(functions.wrt), aux)
         return dict(zip(functions.wrt, gradients, strict=True)), written
+
+
+class _Waiting(NamedTuple):
+    """Holds what calls of one kind that wait have in common. draws: whether they draw random numbers. outputs: what has
+    the outputs' shapes and dtypes."""
+
+    function: _Function
+    draws: bool
+    outputs: Sequence[jax.ShapeDtypeStruct]
 
 
 class _RecordedCall:

@@ -384,7 +384,7 @@ class RuleOptimizer(Optimizer):
             made = jitted([grad.show() for grad in grads], *arrays)
         for weight, row, new_values in zip(weights, cells, made, strict=True):
             for cell, new in zip((weight.cell, *row), new_values, strict=True):
-                cell.keep(new) if type(cell) is ArrayCell else cell.assign(new)
+                cell.keep(new)
 
     def _update_of(self, indices: Sequence[Any], decay: Sequence[bool], donate: bool) -> _Updating:
         """Return the update of these parameters, as it is and jitted: the same for all optimisers of the same kind and

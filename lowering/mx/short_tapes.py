@@ -134,13 +134,16 @@ def _gradients_in_one(
     key = (*((id(row.function), *row[1:]) for row in rows), *places, *drawn, *(head is None for head in given))
     program = _seen.get(key)
     if program is None:
-        program = _seen[key] = _TapeProgram(rows, places)
+        kinds = [*(leaf.cell for leaf in leaves), *(kind for call in waiting for kind in call.kinds)]
+        program = _seen[key] = _TapeProgram(
+            rows, places, all(jnp.issubdtype(kind.dtype, jnp.inexact) for kind in kinds)
+        )
         for function in {call.expression.function for call in waiting}:
             function.tapes += 1
     program.calls += 1
     if program.calls <= _PATIENCE and all(call.expression.function.tapes > _MOST_TAPES for call in waiting):
         return None
-    if may_wait and _may_wait(waiting, leaves):
+    if may_wait and program.is_floating and _may_wait(leaves):
         WaitingGradients(program, (arrays, given), waiting, [leaf.cell for leaf in leaves])
         return dict.fromkeys(leaves)
     gradients, outputs = program.run(arrays, given)
@@ -149,13 +152,9 @@ def _gradients_in_one(
     return {leaves[number]: gradient for number, gradient in gradients.items()}
 
 
-def _may_wait(calls: Sequence[WaitingCall], leaves: Sequence[Leaf]) -> bool:
-    """Return whether the array of each leaf can wait for its gradient, which is sure to come: all that is between the
-    heads and the leaves are floating-point numbers."""
-    cells = [leaf.cell for leaf in leaves]
-    kinds = [*cells, *(kind for call in calls for kind in call.kinds)]
-    plain = all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in leaves)
-    return bool(cells) and plain and all(jnp.issubdtype(kind.dtype, jnp.inexact) for kind in kinds)
+def _may_wait(leaves: Sequence[Leaf]) -> bool:
+    """Return whether the array of each leaf can wait for its gradient."""
+    return bool(leaves) and all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in leaves)
 
 
 def _ran(calls: Sequence[Call]) -> bool:
@@ -200,11 +199,12 @@ def _gradients_of(function: Any, wrt: tuple[str, ...]) -> Callable[..., dict[str
 class _TapeProgram:
     """Runs the backward pass of a tape, and the forward pass of the calls that wait.
 
-    calls: how often it was asked for.
+    is_floating: all that is between the heads and the leaves are floating-point numbers, so that a gradient is sure to
+    come. calls: how often it was asked for.
     """
 
-    def __init__(self, rows: Sequence[_Row], heads: Sequence[Any]):
-        self.calls = 0
+    def __init__(self, rows: Sequence[_Row], heads: Sequence[Any], is_floating: bool):
+        self.is_floating, self.calls = is_floating, 0
         self.run = jit(self._run)
         self._rows, self._heads = rows, heads
         self._with_updates: dict[Any, Callable[..., Any]] = {}

@@ -142,6 +142,10 @@ class SharedCell(ArrayCell):
         super().assign(value, cast=cast)
         np.copyto(self._memory, np.asarray(self.value))
 
+    def keep(self, value: jax.Array) -> None:
+        """As `ArrayCell.keep`."""
+        self.assign(value)
+
 
 def host(cell: Any) -> np.ndarray:
     """The value of a cell in NumPy's memory, not to be written."""
