@@ -65,6 +65,8 @@ def imports_of(source: str, text: str, known: dict[str, Path]) -> list[Import]:
         guarded = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
         late = late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                continue  # no import is in one
             yield from walk(child, typing or (guarded and child in node.body), late)  # pyright: ignore
 
     return list(walk(ast.parse(text), False, False))
