@@ -113,15 +113,49 @@ def unpacked(packed: np.ndarray, size: int = 512, layers: int = 2) -> Arrays:
     }
 
 
+def resnet18(w: Arrays, h: jax.Array) -> jax.Array:
+    """Gluon's ResNet-18, version 1, in inference: data (n, 3, 224, 224), channels first as its weights are."""
+
+    def unit(h: jax.Array, name: str, number: int, stride: int, active: bool = True) -> jax.Array:
+        weight, norm = w[f"resnet18_{name}conv{number}_weight"], f"resnet18_{name}batchnorm{number}"
+        pad, order = weight.shape[2] // 2, ("NCHW", "OIHW", "NCHW")
+        h = lax.conv_general_dilated(h, weight, (stride, stride), [(pad, pad)] * 2, dimension_numbers=order)
+        scale = w[f"{norm}_gamma"] * lax.rsqrt(w[f"{norm}_running_var"] + 1e-5)
+        shift = w[f"{norm}_beta"] - w[f"{norm}_running_mean"] * scale
+        h = h * scale[:, None, None] + shift[:, None, None]
+        return jnp.maximum(h, 0) if active else h
+
+    h = unit(h, "", 0, 2)
+    h = lax.reduce_window(h, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 2, 2), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    for stage in range(1, 5):
+        name, number = f"stage{stage}_", 0
+        for block in range(2):
+            widens = stage > 1 and block == 0
+            short = unit(h, name, 2, 2, active=False) if widens else h
+            h = unit(unit(h, name, number, 2 if widens else 1), name, number + 1, 1, active=False)
+            h, number = jnp.maximum(h + short, 0), number + 2 + widens
+    return h.mean((2, 3)) @ w["resnet18_dense0_weight"].T + w["resnet18_dense0_bias"]
+
+
+Function = Callable[[Arrays, jax.Array], jax.Array]
+
+
+def by_hand(name: str, args: Mapping[str, Any], aux: Mapping[str, Any]) -> tuple[Function, Arrays]:
+    """A network of `zoo_models` as a function of weights and data, and its weights, made of the network's."""
+    if name == "lstm":
+        return lstm, unpacked(np.asarray(args["rnn_parameters"]))
+    if name == "resnet18":
+        return resnet18, {name: jnp.asarray(array) for name, array in {**args, **aux}.items()}
+    layers = {"bert": 12, "transformer4": 4}[name]
+    return lambda w, x: encoder(w, x, layers=layers, heads=12), transposed(args)
+
+
 def load(row: Row, folder: str) -> Loaded:
-    """Inference of the encoder or the LSTM."""
-    _, args, _ = symjax_nnvm.load_checkpoint(files(folder, row), 0)
+    """Inference of a network that is here."""
+    _, args, aux = symjax_nnvm.load_checkpoint(files(folder, row), 0)
     data = jnp.asarray(inputs(row, ())["data"])
-    if row.name == "lstm":
-        weights, function = unpacked(np.asarray(args["rnn_parameters"])), jax.jit(lstm)
-    else:
-        weights = transposed(args)
-        function = jax.jit(lambda w, x: encoder(w, x, layers=12, heads=12))
+    plain, weights = by_hand(row.name, args, aux)
+    function = jax.jit(plain)
     first = np.asarray(function(weights, data))
     return Loaded(lambda: jax.block_until_ready(function(weights, data)), [first])
 

@@ -95,7 +95,7 @@ NETWORKS = {
     "inception_v3": Network("inceptionv3", (1, 3, 299, 299)),
     "squeezenet": Network("squeezenet1.1", IMAGE),
     "vgg16": Network("vgg16", IMAGE),
-    "resnet18": Network("resnet18_v1", IMAGE),
+    "resnet18": Network("resnet18_v1", IMAGE, by_hand=True),
     "bert": _encoder(12),
     "lstm": Network(lstm, (64, 1, 512), head="LinearRegressionOutput", batch_axis=1, onnx=False, by_hand=True),
     "transformer4": _encoder(4),

@@ -16,6 +16,7 @@ from benchmarks.contenders import Failed, in_process, medians, ratio, take_turns
 from benchmarks.zoo import Result, as_json, difference, make_model, make_onnx, measure, table
 from benchmarks.zoo_deep import fusions
 from benchmarks.zoo_models import NETWORKS, ROWS, Row, blocks, chosen, initial_values, inputs, with_head
+from lowering import mx
 from symjax_nnvm import symbol as sym
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +126,18 @@ def test_the_encoder_by_hand_computes_what_the_symbol_does(pre_norm: bool):
     data = values.pop("data")
     theirs = jax.jit(lambda w, x: by_hand(w, x, 1, 2))(zoo_jax.transposed(values), data)
     np.testing.assert_allclose(theirs, lowering.compile(net)({**values, "data": data})[0][0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_resnet18_by_hand_computes_what_the_symbol_does():
+    net = mx.gluon.model_zoo.vision.resnet18_v1(prefix="resnet18_")(mx.sym.var("data"))
+    arguments, _, states = net.infer_shape(data=(1, 3, 64, 64))
+    args = initial_values(dict(zip(net.list_arguments(), arguments, strict=True)))
+    aux = initial_values(dict(zip(net.list_auxiliary_states(), states, strict=True)))
+    data = args.pop("data")
+    function, weights = zoo_jax.by_hand("resnet18", args, aux)
+    ours = lowering.Predictor(net, args, aux)(data=data)[0]
+    np.testing.assert_allclose(jax.jit(function)(weights, data), ours, rtol=1e-3, atol=1e-4)
 
 
 def test_fused_computations_are_found_in_hlo():
