@@ -110,9 +110,9 @@ def foreign_privates(texts: dict[str, str]) -> list[str]:
             names = [node.attr] if isinstance(node, ast.Attribute) else []
             if isinstance(node, ast.ImportFrom):
                 names = [alias.name for alias in node.names]
-            if ast.unparse(node) == "os._exit":  # Python documents it
-                continue
-            found += [f"{path}: {name}" for name in names if _is_private(name) and name not in made[path.parent]]
+            foreign = [name for name in names if _is_private(name) and name not in made[path.parent]]
+            if foreign and ast.unparse(node) != "os._exit":  # Python documents it
+                found += [f"{path}: {name}" for name in foreign]
     return found
 
 
@@ -136,7 +136,7 @@ def unused(texts: dict[str, str], elsewhere: str = "") -> list[str]:
                     names = [name] if not name.startswith("__") else []
                 case _:
                     names = []
-            found += [f"{path}: {name}" for name in names if name not in loaded[path] | asked]
+            found += [f"{path}: {name}" for name in names if name not in loaded[path] and name not in asked]
     return found
 
 
