@@ -10,7 +10,7 @@ import runpy
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 from lowering.mx import install
 from lowering.mx.spawned import SCRIPT
@@ -34,11 +34,11 @@ def main(argv: list[str]) -> int | None:
                 print(f"There is no script {script}.", file=sys.stderr)
                 return 2
             if path.suffix in (".py", ".pyw"):
-                _run(path.read_bytes(), script, argv, str(path.resolve().parent))
+                _run(path.read_bytes(), os.path.abspath(script), argv, str(path.resolve().parent))
             else:  # a folder or an archive with a __main__.py, or a file of another name
                 install()
                 sys.argv, sys.path[0] = argv, str(path.resolve().parent)
-                runpy.run_path(script, run_name="__main__")
+                runpy.run_path(os.path.abspath(script), run_name="__main__")
         case _:
             print(__doc__, file=sys.stderr)
             return 2
@@ -52,9 +52,30 @@ def _run(code: str | bytes, name: str, argv: list[str], folder: str) -> None:
     module = sys.modules["__main__"] = ModuleType("__main__")
     if folder:
         module.__file__, module.__spec__ = name, ModuleSpec("lowering.mx.spawned", None, origin=name)
-        os.environ[SCRIPT] = os.path.abspath(name)
+        os.environ[SCRIPT] = name
     exec(compile(code, name, "exec"), module.__dict__)
 
 
+def _hide_runner() -> None:
+    """Have an error that ends the process be told without the frames of this file and of `runpy`, by the script's own
+    hook where it has one."""
+    tell = sys.excepthook
+
+    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        while trace is not None and (trace.tb_frame.f_globals is globals() or _is_runpy(trace)):
+            trace = trace.tb_next
+        tell(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = told
+
+
+def _is_runpy(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_globals.get("__name__") == "runpy"
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except BaseException:
+        _hide_runner()
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,27 @@ def test_the_scripts_own_error_ends_it(tmp_path: Path):
     ended = run(tmp_path, "-m", "lowering.mx", "script.py")
     assert ended.returncode == 1
     assert "Cannot reshape array of size 6" in ended.stderr
+    first, frame = ended.stderr.splitlines()[:2]
+    assert (first, frame) == (
+        "Traceback (most recent call last):",
+        f'  File "{tmp_path / "script.py"}", line 2, in <module>',
+    )
+
+
+FAILING = """
+import sys
+
+sys.excepthook = lambda kind, error, trace: print(kind.__name__, trace.tb_frame.f_code.co_name, trace.tb_lineno)
+raise KeyboardInterrupt
+"""
+
+
+def test_a_scripts_traceback_begins_in_it_and_ends_as_pythons_does(tmp_path: Path):
+    (tmp_path / "script.py").write_text(FAILING)
+    for arguments in (["script.py"], ["-m", "script"]):
+        ended = run(tmp_path, "-m", "lowering.mx", *arguments)
+        assert ended.stdout == "KeyboardInterrupt <module> 5\n", ended.stderr
+        assert ended.returncode == -signal.SIGINT
 
 
 @pytest.mark.parametrize("imported", [True, False])
@@ -127,7 +149,7 @@ if __name__ == "__main__":
 def test_a_script_spawns_processes(tmp_path: Path):
     (tmp_path / "script.py").write_text(SPAWNING)
     ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")
-    assert ended.stdout == "3 __mp_main__ ['script.py', 'a'] script.py\n", ended.stderr
+    assert ended.stdout == f"3 __mp_main__ ['script.py', 'a'] {tmp_path / 'script.py'}\n", ended.stderr
 
 
 def test_code_is_run_as_python_runs_it(tmp_path: Path):
