@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import jax
 import numpy as np
 
@@ -9,10 +12,14 @@ from symjax_nnvm.errors import ParamError
 
 
 class _Keys:
-    """Holds a seed, and how many keys were taken of it."""
+    """Holds a seed with the numbers of its keys, each of which one thread gets: `next` of a count is one step."""
 
     def __init__(self):
-        self.seed, self.taken = 0, 0
+        self.begin(0)
+
+    def begin(self, seed: int) -> None:
+        """Begin a sequence. Seed and numbers are one value, so that no thread sees one without the other."""
+        self.sequence: tuple[int, Iterator[int]] = seed, itertools.count(1)
 
 
 _keys = _Keys()
@@ -25,7 +32,7 @@ def seed(seed_state: int, ctx: object = "all") -> None:
     """
     if not isinstance(seed_state, int | np.integer):
         raise ParamError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")
-    _keys.seed, _keys.taken = int(seed_state), 0
+    _keys.begin(int(seed_state))
 
 
 def next_key() -> jax.Array:
@@ -35,5 +42,5 @@ def next_key() -> jax.Array:
 
 def next_randomness() -> tuple[jax.Array, int]:
     """What the next key is made of: the key of the seed, and a number that no other key of it has."""
-    _keys.taken += 1
-    return jax.random.key(_keys.seed), _keys.taken
+    seed, numbers = _keys.sequence
+    return jax.random.key(seed), next(numbers)

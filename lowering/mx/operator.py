@@ -437,7 +437,7 @@ def _declare(reg_name: str, name: str) -> None:
 
 # -- operators as objects, and what operators there are ----------------------------------------------------------------
 
-_numbers = itertools.count()
+_python_ops = itertools.count()
 
 
 class _AsCustom(CustomOp):
@@ -488,7 +488,7 @@ class _AsCustomProp(CustomOpProp):
 
 def _python_op(operator: PythonOp, args: Any, kwargs: Any, own: Callable[[NDArray], Any]) -> Any:
     """Return the symbol of a PythonOp, each of which is an operator of its own."""
-    name = f"_python_op_{next(_numbers)}"
+    name = f"_python_op_{next(_python_ops)}"
     register(name)(lambda **_: _AsCustomProp(operator, own))
     return symbol.Custom(*args, op_type=name, **kwargs)
 

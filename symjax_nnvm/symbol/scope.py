@@ -42,6 +42,17 @@ _names: _Current[NameManager] = _Current(lambda: NameManager())
 _attrs: _Current[AttrScope] = _Current(lambda: AttrScope())
 
 
+_numbering = threading.Lock()
+
+
+def next_number(counter: dict[str, int], hint: str) -> int:
+    """Return how often a counter was asked for a hint before; no two threads get the same number of one."""
+    with _numbering:
+        number = counter.get(hint, 0)
+        counter[hint] = number + 1
+    return number
+
+
 class NameManager:
     """Gives names to operators that have none: the hint and a counter, from 0 in each manager.
 
@@ -57,9 +68,7 @@ class NameManager:
         """Return `name` if it is given, else `hint` and the next number."""
         if name:
             return name
-        number = self._counter.get(hint, 0)
-        self._counter[hint] = number + 1
-        return f"{hint}{number}"
+        return f"{hint}{next_number(self._counter, hint)}"
 
     def __enter__(self) -> Self:
         _names.push(self)

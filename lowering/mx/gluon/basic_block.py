@@ -18,6 +18,7 @@ from lowering.mx.gluon.utils import HookHandle, _brief_print_list, _indent
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.name import NameManager, Prefix
 from lowering.mx.ndarray import load, save
+from symjax_nnvm.symbol.scope import next_number
 
 
 class _BlockScope:
@@ -39,9 +40,7 @@ class _BlockScope:
             if scope is None:
                 prefix = NameManager.current.get(None, hint) + "_"
             else:
-                number = scope._counter.get(hint, 0)
-                scope._counter[hint] = number + 1
-                prefix = f"{hint}{number}_"
+                prefix = f"{hint}{next_number(scope._counter, hint)}_"
         outer = "" if scope is None else scope._block.prefix
         if params is not None:
             params = ParameterDict(params.prefix, params)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx.keys import next_randomness
 
 _THREADS, _TIMES = 8, 50
 
@@ -108,3 +111,32 @@ def test_sums_of_gradients():
     _in_threads(executed)
     assert np.asarray(x.grad).tolist() == [2 * _THREADS * _TIMES] * 2
     assert grad.asnumpy().tolist() == [3 * _THREADS * _TIMES] * 2
+
+
+class _Slow(dict[str, int]):
+    """Lets other threads run after each look."""
+
+    def get(self, *args: Any) -> Any:
+        number = super().get(*args)
+        time.sleep(1e-5)
+        return number
+
+
+def test_no_two_threads_draw_by_one_key_or_make_names_of_one_number():
+    keys, names, blocks, manager = [], [], [], mx.name.NameManager()
+    net = mx.gluon.nn.HybridSequential()
+    manager._counter, net._scope._counter = _Slow(), _Slow()
+
+    def name(_: int) -> None:
+        with manager:
+            names.append(mx.sym.Variable("x").abs().name)
+
+    def make(_: int) -> None:
+        with net.name_scope():
+            blocks.append(mx.gluon.nn.Flatten().name)
+
+    mx.random.seed(3)
+    for step, made in ((lambda _: keys.append(next_randomness()[1]), keys), (name, names), (make, blocks)):
+        _in_threads(step)
+        assert len(set(made)) == len(made) == _THREADS * _TIMES
+    assert sorted(keys) == list(range(1, _THREADS * _TIMES + 1))
