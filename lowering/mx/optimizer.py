@@ -100,6 +100,8 @@ class Optimizer:
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if lr_scheduler is None and learning_rate is None else learning_rate
         if lr_scheduler is not None and learning_rate is not None:
+            if getattr(lr_scheduler, "base_lr", learning_rate) != learning_rate:
+                print("learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer.")
             lr_scheduler.base_lr = learning_rate
         self.wd = wd
         self.clip_gradient = clip_gradient

@@ -1,20 +1,20 @@
 """`mx.recordio`: record files written and read one record after another, or by the keys of an index.
 
-The bytes are MXNet's. What is written takes its place, whole, when the file is closed.
+The bytes are MXNet's, and a file has its place from the moment it is opened for writing; `lowering.data.RecordWriter`
+has it take its place whole.
 """
 
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError
-from symjax_nnvm.io.files import PositionedFile, StrPath, atomic_writes, bounded_lines, open_regular
+from symjax_nnvm.io.files import GrowingFile, PositionedFile, StrPath, bounded_lines, open_regular
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.mxnet.images import decode_flagged, encode_image, swap_red_and_blue
 from symjax_nnvm.mxnet.recordio import IRHeader as IRHeader
@@ -24,9 +24,6 @@ from symjax_nnvm.mxnet.recordio import unpack as unpack
 
 _LONGEST_LINE = 4096
 """Bytes of a line of an index, at most: keys may be text."""
-
-_KEPT: list[ExitStack] = []
-"""What a process has of files that another process writes: a collected one would remove the other's unfinished file."""
 
 _FORMATS = {".jpg": ".jpg", ".jpeg": ".jpg", ".png": ".png"}
 
@@ -39,19 +36,11 @@ class RecordProcessError(NNVMError, RuntimeError):
     """A record file that is closed, or was opened by another process."""
 
 
-def _finish(files: ExitStack, pid: int) -> None:
-    """Let files that were written take their places, in the process that wrote them."""
-    if os.getpid() == pid:
-        files.close()
-    else:
-        _KEPT.append(files)
-
-
 class MXRecordIO:
     """A record file, read or written from its first record to its last.
 
-    uri: the path. flag: "r" to read, "w" to write; what is written replaces the file when it is closed, which `del` and
-    the end of the process do, too. Pickling closes it; the copy opens the file anew where this one was open.
+    uri: the path. flag: "r" to read, "w" to write, from an empty file on. Pickling closes it; the copy opens the file
+    anew where this one was open.
 
     Raises CallError, RecordFormatError, MissingFolderError, FileError, OSError; ModelNotFoundError for no file;
     RecordModeError, RecordProcessError for use of a file that is open otherwise, or in another process.
@@ -81,22 +70,20 @@ class MXRecordIO:
 
     def _open_files(self) -> None:
         """Open what is written to."""
-        (self._records,) = self._entered()
+        self._records = GrowingFile(self.uri)
 
-    def _entered(self) -> tuple[BinaryIO, ...]:
-        """Return files that take their places at `close`, or when this object is collected or the process ends."""
-        files = ExitStack()
-        entered = files.enter_context(atomic_writes(*self._paths()))
-        self._finish = weakref.finalize(self, _finish, files, os.getpid())
-        return entered
+    def _close_files(self) -> None:
+        """Close what was written to."""
+        self._records.close()
 
-    def _paths(self) -> tuple[StrPath, ...]:
-        return (self.uri,)
+    def __del__(self) -> None:
+        if getattr(self, "is_open", False):
+            self.close()
 
     def __getstate__(self) -> dict[str, Any]:
         was_open = self.is_open
         self.close()
-        hidden = {"_finish", "_records", "_source"}
+        hidden = {"_records", "_source"}
         return {name: value for name, value in self.__dict__.items() if name not in hidden} | {"is_open": was_open}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -114,12 +101,12 @@ class MXRecordIO:
         self.reset()
 
     def close(self) -> None:
-        """Close the file; what was written takes its place. A process that has not opened it leaves it as it is."""
+        """Close the file. A process that has not opened it leaves it as it is."""
         if not self.is_open:
             return
         self.is_open, self.pid = False, None
         if self.writable:
-            self._finish()
+            self._close_files()
         else:
             self._source.close()
 
@@ -164,7 +151,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.idx: dict[Any, int] = {}
         self.keys: list[Any] = []
         self.key_type = key_type
-        self.fidx: BinaryIO | None = None
+        self.fidx: GrowingFile | None = None
         super().__init__(uri, flag)
 
     def open(self) -> None:
@@ -192,11 +179,16 @@ class MXIndexedRecordIO(MXRecordIO):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "fidx": None}
 
-    def _paths(self) -> tuple[StrPath, ...]:
-        return self.uri, self.idx_path
-
     def _open_files(self) -> None:
-        self._records, self.fidx = self._entered()
+        with ExitStack() as opened:
+            self.fidx = opened.enter_context(GrowingFile(self.idx_path))
+            super()._open_files()
+            opened.pop_all()
+
+    def _close_files(self) -> None:
+        super()._close_files()
+        if self.fidx is not None:
+            self.fidx.close()
 
     def seek(self, idx: Any) -> None:
         """Go to the record of a key: `read()` reads it."""

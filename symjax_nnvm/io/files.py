@@ -2,7 +2,8 @@
 
 Writing follows what databases do to commit: a temporary file beside the target, flushed and synchronised with the disk,
 takes the target's place in one rename. After a killed process or a full disk the path holds the old file or the new
-one; arrays that are views of the old file keep their values. Reading never waits and never takes more than it was told
+one; arrays that are views of the old file keep their values. MXNet's record files alone grow at their place
+(`GrowingFile`). Reading never waits and never takes more than it was told
 to: only regular files are opened.
 """
 
@@ -16,6 +17,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -91,6 +93,30 @@ def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> Non
     """Write a whole file, text as UTF-8 with its line ends as they are. Raises as `atomic_write`."""
     with atomic_write(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+class GrowingFile(FileIO):
+    """Is a file that has its place from its first byte on, empty at first: others read what has been written so far.
+
+    For formats of records alone; a killed process leaves a part of them. Nothing is kept back: a process that is forked
+    has no bytes to write a second time. Raises as `atomic_write`.
+    """
+
+    def __init__(self, path: StrPath):
+        target = Path(os.path.realpath(_without_nul(path)))
+        if (replaced := _permitted(target, path)) is not None:
+            os.close(replaced)
+        super().__init__(target, "w")
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write all bytes."""
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[super().write(left) :]
+            except OSError as error:
+                raise OSError(error.errno, os.strerror(error.errno or 0), self.name) from error
+        return len(data)
 
 
 @contextmanager

@@ -40,6 +40,10 @@ class IRHeader(NamedTuple):
     id: int
     id2: int
 
+    def __repr__(self) -> str:
+        fields = zip(self._fields, self, strict=True)
+        return f"HEADER({', '.join(f'{name}={value!r}' for name, value in fields)})"
+
 
 # -- records ---------------------------------------------------------------------------------------------------------
 

@@ -209,6 +209,25 @@ def test_deviation_a_subclass_of_sgd_updates_one_parameter_at_a_time():
     assert asked == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "rates", "base", "says"),
+    [
+        ("sgd", {}, 0.3, False),
+        ("sgd", {"learning_rate": 0.3}, 0.3, False),
+        ("sgd", {"learning_rate": 0.1}, 0.1, True),
+        ("adam", {"learning_rate": 0.1}, 0.1, True),
+        ("adam", {}, 0.3, False),  # a deviation: MXNet takes Adam's default, and says that this was given
+    ],
+)
+def test_a_rate_that_is_given_overwrites_the_schedulers_and_says_so(
+    name: str, rates: dict[str, float], base: float, says: bool, capsys: pytest.CaptureFixture[str]
+):
+    scheduler = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=0.3)
+    assert mx.optimizer.create(name, lr_scheduler=scheduler, **rates).learning_rate == scheduler.base_lr == base
+    line = "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in optimizer.\n"
+    assert capsys.readouterr().out == line * says
+
+
 def test_a_gradient_of_another_shape_is_refused_by_name():
     optimizer = mx.optimizer.create("sgd", param_idx2name={0: "fc_weight"})
     with pytest.raises(mx.MXNetError, match=r"fc_weight.*shape"):

@@ -60,16 +60,48 @@ def test_keys_have_any_type(tmp_path: Path):
     assert (record.keys, record.read_idx("7"), record.read_idx("zwölf")) == (["zwölf", "7"], b"", b"12")
 
 
-def test_a_file_is_whole_or_not_there(tmp_path: Path):
+def test_a_file_has_its_place_while_it_is_written_and_who_reads_sees_what_is_there(tmp_path: Path):
     path = tmp_path / "a.rec"
-    writer = mx.recordio.MXRecordIO(path, "w")
-    writer.write(b"one")
-    assert not path.exists()
-    writer.reset()  # as if nothing had been written
-    writer.write(b"two")
+    path.write_bytes(b"old")
+    writer = mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", path, "w")
+    assert (path.read_bytes(), (tmp_path / "a.idx").read_bytes()) == (b"", b"")
+    writer.write_idx(7, b"one")
+    reader = mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", path, "r")
+    assert (reader.keys, reader.read(), reader.read()) == ([7], b"one", None)
+    writer.write_idx(8, b"two")
+    assert reader.read() == b"two"
+    writer.reset()
+    assert reader.read() is None
+    writer.write_idx(9, b"three")
     del writer
-    assert mx.recordio.MXRecordIO(path, "r").read() == b"two"
-    assert [file.name for file in tmp_path.iterdir()] == ["a.rec"]
+    assert mx.recordio.MXRecordIO(path, "r").read() == b"three"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.idx", "a.rec"]
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_other_alone(tmp_path: Path):
+    (tmp_path / "a.rec").write_bytes(b"old")
+    with pytest.raises(mx.MXNetError, match="no folder"):
+        mx.recordio.MXIndexedRecordIO(tmp_path / "no" / "a.idx", tmp_path / "a.rec", "w")
+    assert (tmp_path / "a.rec").read_bytes() == b"old"
+    with pytest.raises(mx.MXNetError, match="regular file"):
+        mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path, "w")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_full_disk_is_told_with_the_files_name(tmp_path: Path):
+    writer = mx.recordio.MXRecordIO(tmp_path / "a.rec", "w")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, writer._records.fileno())
+    os.close(full)
+    with pytest.raises(OSError, match=r"No space left on device: .*a\.rec"):
+        writer.write(b"one")
+
+
+def test_a_header_prints_as_mxnets():
+    header, _ = mx.recordio.unpack(mx.recordio.pack(mx.recordio.IRHeader(0, 1.5, 2, 0), b""))
+    assert repr(header) == str(header) == "HEADER(flag=0, label=1.5, id=2, id2=0)"
+    assert repr(header._replace(label=np.ones(2))) == "HEADER(flag=0, label=array([1., 1.]), id=2, id2=0)"
+    assert pickle.loads(pickle.dumps(header)) == header
 
 
 def test_a_file_that_was_not_closed_is_there_when_the_process_has_ended(tmp_path: Path):
@@ -101,8 +133,9 @@ def test_a_pickled_file_is_closed_and_its_copy_open():
 def test_a_writer_is_pickled_closed_and_its_copy_begins_anew(tmp_path: Path):
     writer = mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "w")
     writer.write_idx(1, b"one")
-    copy = pickle.loads(pickle.dumps(writer))
+    pickled = pickle.dumps(writer)
     assert mx.recordio.MXRecordIO(tmp_path / "a.rec", "r").read() == b"one"
+    copy = pickle.loads(pickled)
     copy.write_idx(2, b"two")
     copy.close()
     assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").keys == [2]
