@@ -13,6 +13,7 @@ from typing import Any
 
 from lowering.messages.mxnet_words import word_for
 from lowering.mx.context import quiet_jax
+from lowering.mx.mxnet_names import take_mxnets_names
 from symjax_nnvm.errors import CallError
 
 _NAME, _OURS = "mxnet", "lowering.mx"
@@ -66,6 +67,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _Finder())
     sys.modules[_NAME] = sys.modules[_OURS]
+    take_mxnets_names()
     quiet_jax()
 
 
@@ -114,11 +116,12 @@ def _submodule(name: str) -> Any:
     submodule: Any = sys.modules[_OURS]
     parts = _SUBMODULES.get(name, name).split(".")
     for i, part in enumerate(parts):
-        try:
-            submodule = getattr(submodule, part)
+        path = ".".join([_OURS, *parts[: i + 1]])
+        try:  # a function may have its module's name: alexnet
+            submodule = sys.modules[path] if path in sys.modules else getattr(submodule, part)
         except AttributeError:
             try:
-                submodule = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
+                submodule = importlib.import_module(path)
             except ModuleNotFoundError:
                 word = word_for(".".join(["mx", *parts[:i]]), part)
                 said = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()

@@ -39,7 +39,7 @@ from mxnet.optimizer.optimizer import SGD
 from mxnet.contrib.ndarray import box_nms
 
 assert io is mx.io and sys.modules["mxnet.io"] is mx.io
-assert [name for name in sys.modules if name.startswith("lowering.mx.") and sys.modules[name].__name__ != name] == []
+assert [name for name, m in sys.modules.items() if name.startswith("lowering.mx.") and m.__spec__.name != name] == []
 """
 
 
@@ -61,6 +61,55 @@ def test_a_script_that_imports_mxnet_runs(tmp_path: Path):
     assert run(tmp_path, "-m", "lowering.mx").returncode == 2
     missing = run(tmp_path, "-m", "lowering.mx", "skript.py")
     assert (missing.returncode, missing.stderr) == (2, "There is no script skript.py.\n")
+
+
+NAMED = """
+import pickle
+import sys
+
+from lowering import mx
+
+before = pickle.dumps([mx.gluon.nn.Dense, mx.init.One, mx.nd.ones(2)])
+mx.install()
+import mxnet
+from mxnet.gluon.model_zoo.vision.alexnet import AlexNet
+
+block = mx.gluon.nn.Dense(2)
+print(mx.__name__, mx.nd.__name__, mx.sym.__name__, mx.kv.__name__, mx.gluon.nn.__name__)
+values = [block, block.weight, block.params, mx.nd.ones(1), mx.sym.var("x"), mx.optimizer.SGD(), mx.metric.Accuracy()]
+values += [mx.init.One(), mx.cpu(), mx.gluon.nn.BatchNorm(), mx.io.NDArrayIter(mx.nd.ones(1)), mx.name.Prefix("a")]
+print(*(f"{type(value).__module__}.{type(value).__name__}" for value in values), AlexNet.__module__)
+for module in [m for name, m in sys.modules.items() if name.startswith("lowering.mx")]:
+    for cls in vars(module).values():
+        if isinstance(cls, type) and cls.__module__.startswith("mxnet"):
+            assert pickle.loads(pickle.dumps(cls)) is cls
+assert pickle.loads(before)[:2] == [mx.gluon.nn.Dense, mx.init.One]
+assert pickle.loads(pickle.dumps(mx.init.Constant(3))).value == 3
+"""
+
+
+def test_modules_and_classes_say_mxnets_names_and_can_be_pickled(tmp_path: Path):
+    """The names are MXNet 1.9.1's."""
+    (tmp_path / "script.py").write_text(NAMED)
+    ended = run(tmp_path, "script.py")
+    assert ended.returncode == 0, ended.stderr
+    modules, classes = ended.stdout.splitlines()
+    assert modules == "mxnet mxnet.ndarray mxnet.symbol mxnet.kvstore mxnet.gluon.nn"
+    assert classes.split() == [
+        "mxnet.gluon.nn.basic_layers.Dense",
+        "mxnet.gluon.parameter.Parameter",
+        "mxnet.gluon.parameter.ParameterDict",
+        "mxnet.ndarray.ndarray.NDArray",
+        "mxnet.symbol.symbol.Symbol",
+        "mxnet.optimizer.optimizer.SGD",
+        "mxnet.metric.Accuracy",
+        "mxnet.initializer.One",
+        "mxnet.context.Context",
+        "mxnet.gluon.nn.basic_layers.BatchNorm",
+        "mxnet.io.io.NDArrayIter",
+        "mxnet.name.Prefix",
+        "mxnet.gluon.model_zoo.vision.alexnet",
+    ]
 
 
 def test_jax_tells_of_no_compilation_where_a_script_logs_everything(tmp_path: Path):
