@@ -66,13 +66,16 @@ class KVStore(KVStoreBase):
             first, *others = arrays if isinstance(arrays, list | tuple) else [arrays]
             total = first.copy()
             for other in others:
+                if other.shape != first.shape:
+                    problem = f"The arrays that are pushed for key {name!r} have different shapes"
+                    raise CallError(problem, expected=first.shape, got=other.shape)
                 total += other
             names.append(name)
             totals += self.summed([total])
         held = [self._stored(name) for name in names]
         if self._updater is None:
             for array, total in zip(held, totals, strict=True):
-                array[:] = total
+                total.copyto(array)
             return
         with writing(*(array.cell for array in held)):
             if isinstance(self._updater, Updater):

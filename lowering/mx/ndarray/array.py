@@ -389,24 +389,29 @@ class NDArray(Arithmetic, Fluent):
         return self.slice_assign(value, begin, end, step)  # pyright: ignore[reportArgumentType]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write elements: a number, or an array that broadcasts to the part. Raises ValueError where it does not."""
+        """Write elements: a number, or an array that broadcasts to the part, as NumPy has it.
+
+        Raises SymbolValueError, a ValueError, where it does not; SymbolTypeError for what is no array of numbers.
+        """
         array = value.value if isinstance(value, NDArray) else value
         if not isinstance(array, jax.Array):
-            array = np.asarray(array)
-        if isinstance(self.cell, HostCell):
-            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(array)
-            return
+            array = _as_numbers(array, self.cell.dtype)
         is_whole = isinstance(key, slice) and key == slice(None)
+        full = key if is_whole or not self.ndim else indexing.kept_rank(indexing.expanded(key, self.shape))
+        shape = self.shape if is_whole else indexing.part_shape(full, self.shape)
+        if array.shape and array.shape != shape:
+            array = _broadcast(array, shape)
+        if isinstance(self.cell, HostCell):
+            self.cell.array[full] = np.asarray(array)
+            return
         if recording.is_recording():
             entry = value.entry if isinstance(value, NDArray) else None
             self._refuse_recorded_write(None if is_whole else entry)
             if is_whole and entry is not None:
                 self.entry = self._recorded_copy(value).entry
         if is_whole:
-            whole = array if array.shape in (self.shape, ()) else _broadcast(array, self.shape)
-            self.cell.assign(whole, cast=True)
+            self.cell.assign(array, cast=True)
         else:
-            full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, array))
 
@@ -429,7 +434,7 @@ class NDArray(Arithmetic, Fluent):
         if value.dtype != self.dtype:
             value = value.astype(self.dtype)
         if value.shape != self.shape:
-            value = invoke(function_named("broadcast_to"), value, shape=self.shape)
+            value = value.reshape(_without_ones_ahead(value.shape, self.ndim)).broadcast_to(self.shape)
         return invoke(function_named("_copy"), value)
 
     # -- Python's operators ------------------------------------------------------------------------------------------
@@ -580,15 +585,39 @@ def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
     return like_jax(jax.device_put(value, context.device), context)
 
 
-def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+def _as_numbers(value: Any, dtype: Any) -> np.ndarray:
+    """Return what is written to an array as an array of NumPy's. Raises SymbolTypeError for what is none."""
     try:
-        return (jnp if isinstance(value, jax.Array) else np).broadcast_to(value, shape)
+        array = np.asarray(value)
+        if array.dtype.kind in "biufV":
+            return array
+        if array.dtype.kind != "c":
+            return array.astype(dtype)
+    except (ValueError, TypeError):
+        pass  # told below
+    problem = "NDArray does not support assignment with non-array-like object"
+    raise SymbolTypeError(problem, got=f"{value!r:.80} of type {type(value)}")
+
+
+def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array in a shape to which it broadcasts; axes of one element ahead of all may be too many."""
+    fitting = value.reshape(_without_ones_ahead(value.shape, len(shape)))
+    try:
+        return (jnp if isinstance(value, jax.Array) else np).broadcast_to(fitting, shape)
     except ValueError:
-        if value.size == prod(shape):
-            return value.reshape(shape)
         problem = "A value does not fit the part of the array that it is written to"
         expected = f"a shape that broadcasts to {shape}"
-        raise SymbolValueError(problem, expected=expected, got=f"shape {value.shape}") from None
+        fix = None
+        if value.size == prod(shape):
+            fix = f"value.{'T' if value.shape[::-1] == shape else f'reshape({shape})'} has that shape."
+        raise SymbolValueError(problem, expected=expected, got=f"shape {value.shape}", fix=fix) from None
+
+
+def _without_ones_ahead(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """Return a shape of too many axes without those ahead that have one element."""
+    while len(shape) > ndim and shape[0] == 1:
+        shape = shape[1:]
+    return shape
 
 
 # -- operators -------------------------------------------------------------------------------------------------------

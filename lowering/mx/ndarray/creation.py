@@ -74,20 +74,24 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
     """Zeros, float32 unless dtype says another. stype: arrays are dense, of which other storage types warn once."""
     check_storage(stype)
-    return full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs))
+    return full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
 
 
 def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """Ones, float32 unless dtype says another."""
-    return full(shape, 1, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs))
+    return full(shape, 1, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
 
 
-def _out_of(further: dict[str, Any]) -> NDArray | None:
-    """Return the array given as out. Raises CallError for other arguments than that, a name and attributes (__x__)."""
+def _out_of(further: dict[str, Any], shape: Any) -> NDArray | None:
+    """Return the array given as out. Raises CallError for one of another shape, and for other arguments than that, a
+    name and attributes (__x__)."""
     unknown = [key for key in further if key not in ("out", "name") and not (key[:2] == key[-2:] == "__")]
     if unknown:
         raise CallError(f"Cannot find argument {unknown[0]!r}", expected="shape, ctx, dtype or out")
-    return further.get("out")
+    out = further.get("out")
+    if out is not None and out.shape != _shape(shape):
+        raise CallError("An array given as out= has another shape", expected=_shape(shape), got=out.shape)
+    return out
 
 
 def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.util import is_np_shape
-from symjax_nnvm.errors import SymbolIndexError, SymbolValueError
+from symjax_nnvm.errors import SymbolIndexError, SymbolTypeError, SymbolValueError
 
 Key = tuple[Any, ...]
 
@@ -32,13 +32,16 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     MXNet has no masks: Python's bools are left out, and arrays and lists of bools are the numbers 0 and 1.
 
     Raises SymbolIndexError, an IndexError, for too many entries and for numbers out of range; SymbolValueError for an
-    NDArray of bools, for a single bool of NumPy's, and for what is no index.
+    NDArray of bools, for a single bool of NumPy's, for arrays that do not fit each other, and for what is no index;
+    SymbolTypeError for bounds and lists that are no numbers.
     """
     entries = [entry for entry in (key if isinstance(key, tuple) else (key,)) if not isinstance(entry, bool)]
     entries = [entry if _is_basic(entry) else _index_array(entry) for entry in entries]
     used = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
     if used > len(shape):
         raise SymbolIndexError(f"too many indices ({used}) for array with {len(shape)} dimensions")
+    if sum(1 for entry in entries if entry is Ellipsis) > 1:
+        raise SymbolIndexError("Cannot use more than one ellipsis (`...`) for indexing")
     dots = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
     rest = [slice(None)] * (len(shape) - used)
     entries = [*entries[:dots], *rest, *(entry for entry in entries[dots:] if entry is not Ellipsis)]
@@ -49,7 +52,18 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
             continue
         full.append(_in_range(entry, axis, shape[axis]))
         axis += 1
+    arrays = [entry.shape for entry in full if isinstance(entry, np.ndarray)]
+    if len(arrays) > 1:
+        _refuse_misfits(arrays)
     return tuple(full)
+
+
+def _refuse_misfits(shapes: list[tuple[int, ...]]) -> None:
+    """Raise SymbolValueError for shapes of index arrays that do not broadcast to one."""
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise SymbolValueError("Index arrays do not broadcast to one shape", got=shapes) from None
 
 
 def _is_basic(entry: Any) -> bool:
@@ -57,9 +71,14 @@ def _is_basic(entry: Any) -> bool:
 
 
 def _index_array(entry: Any) -> np.ndarray:
-    if isinstance(entry, float | np.floating | str | bytes | set | dict):
+    if isinstance(entry, float | complex | np.inexact | str | bytes | set | dict):
         raise SymbolValueError(f"NDArray does not support slicing with key {entry} of type {type(entry)}.")
-    indices = np.asarray(entry)
+    try:
+        indices = np.asarray(entry)
+    except ValueError:
+        raise SymbolTypeError("A list of indices has an array's shape", got=repr(entry)) from None
+    if indices.dtype.kind not in "biufV":  # V: JAX's floating-point types
+        raise SymbolTypeError("Indices are numbers", got=f"{entry!r} of {indices.dtype.name}")
     if indices.dtype == np.bool_ and (indices.ndim == 0 or not isinstance(entry, np.ndarray | list | tuple)):
         problem = "Cannot perform boolean indexing: MXNet has it in its numpy mode, which is not here"
         raise SymbolValueError(problem, fix="Write mx.nd.where(mask, x, y), or mx.nd.contrib.boolean_mask(x, mask).")
@@ -67,12 +86,33 @@ def _index_array(entry: Any) -> np.ndarray:
 
 
 def _in_range(entry: Any, axis: int, length: int) -> Any:
-    if not isinstance(entry, int | np.integer):
+    """Return an entry for an axis. Raises SymbolIndexError for numbers out of range; SymbolValueError and
+    SymbolTypeError for a slice that is none."""
+    if isinstance(entry, slice):
+        try:
+            entry.indices(length)
+        except ValueError:
+            raise SymbolValueError("slice step cannot be zero") from None
+        except TypeError:
+            raise SymbolTypeError("The bounds of a slice are whole numbers or None", got=repr(entry)) from None
+        return entry
+    if isinstance(entry, np.ndarray):
+        if entry.size:
+            for number in (entry.min(), entry.max()):
+                _in_range(number, axis, length)
         return entry
     number = operator.index(entry)
     if not -length <= number < length:
         raise SymbolIndexError(f"index {number} is out of bounds for axis {axis} with size {length}")
     return number + length if number < 0 else number
+
+
+def part_shape(key: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the part of an array that an expanded key takes."""
+    return np.broadcast_to(_NOTHING, shape)[key].shape
+
+
+_NOTHING = np.empty((), bool)
 
 
 def is_basic(key: Key) -> bool:
