@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import ndarray as nd
-from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError
+from lowering.mx.downloads import fetch
+from lowering.mx.gluon.errors import BlockValueError, MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.util import is_np_shape
 
@@ -91,11 +92,12 @@ def download(
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
-    """The path of a file that is there already, with the SHA-1 that is asked for; nothing is downloaded.
+    """The path of a file of the network; one that is there, with the SHA-1 that is asked for, is not downloaded again
+    unless overwrite says so.
 
-    path: a file, or a folder in which the file has the last part of the URL as its name; by default the current one.
-    Raises NotInitializedError, a RuntimeError, where the file is missing or another, MismatchError for a URL without a
-    name and for negative retries.
+    path: the file, or a folder in which it has the last part of the URL as its name; by default the current one.
+    retries: how often to try. Raises MismatchError for a URL without a name and for negative retries; FileError, which
+    says where to put the file, where the network does not give it; ChecksumError.
     """
     name = url.split("/")[-1]
     if path is None:
@@ -106,10 +108,15 @@ def download(
     path = os.path.join(path, name) if os.path.isdir(path) else path
     if retries < 0:
         raise MismatchError(f"Number of retries should be at least 0, currently it's {retries}")
-    if os.path.exists(path) and not overwrite and (not sha1_hash or check_sha1(path, sha1_hash)):
-        return path
-    what = "has another SHA-1" if os.path.exists(path) and not overwrite else "would be downloaded"
-    raise NotInitializedError(f"{path} {what}, and this library downloads nothing", fix=f"Put {url} there.")
+    if not verify_ssl:
+        warnings.warn(
+            "Unverified HTTPS request is being made (verify_ssl=False). Adding certificate verification is strongly "
+            "advised.",
+            stacklevel=2,
+        )
+    if overwrite or not os.path.exists(path) or (sha1_hash and not check_sha1(path, sha1_hash)):
+        fetch(url, path, retries, sha1_hash=sha1_hash, verify_ssl=verify_ssl, in_full=True)
+    return path
 
 
 def _get_repo_url() -> str:

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import bz2
+import logging
 import os
 import shutil
-import urllib.error
-import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from lowering.data.mnist import read_idx
 from lowering.mx import io
+from lowering.mx.downloads import MOST, copy_bounded, fetch
 from symjax_nnvm.errors import FileError
 from symjax_nnvm.io.files import atomic_write
 
 _MNIST = "http://data.mxnet.io/data/mnist/"
+_ZOO = "http://data.mxnet.io/models/"
 _ARCHIVES = "http://data.mxnet.io/mxnet/data/"
 _UBYTE = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 _CIFAR = tuple(f"cifar/{part}.{kind}" for part in ("train", "test") for kind in ("rec", "lst"))
-_PATIENCE = 30.0
-"""Seconds to wait for an answer."""
-_MOST = 4 << 30
-"""Bytes of a download, of all files of an archive, or of a file that is unpacked, at most."""
+_MODELS = {
+    name: {"symbol": f"{_ZOO}{path}-symbol.json", "params": f"{_ZOO}{path}-{epoch:04d}.params"}
+    for name, path, epoch in (
+        ("imagenet1k-inception-bn", "imagenet/inception-bn/Inception-BN", 126),
+        *(
+            (f"imagenet1k-resnet-{depth}", f"imagenet/resnet/{depth}-layers/resnet-{depth}", 0)
+            for depth in (18, 34, 50, 101, 152)
+        ),
+        *(
+            (f"imagenet1k-resnext-{kind}", f"imagenet/resnext/{kind.partition('-')[0]}-layers/resnext-{kind}", 0)
+            for kind in ("50", "101", "101-64x4d")
+        ),
+        ("imagenet11k-resnet-152", "imagenet-11k/resnet-152/resnet-152", 0),
+        *(
+            (f"imagenet11k-place365ch-resnet-{depth}", f"imagenet-11k-place365-ch/resnet-{depth}", 0)
+            for depth in (152, 50)
+        ),
+    )
+}
+"""Model → where MXNet had its files."""
 
 
 def download(
@@ -34,51 +51,41 @@ def download(
 ) -> str:
     """The path of a file of the network; one that is there is not downloaded again unless overwrite says so.
 
-    fname: the path, by default the end of the URL. dirname: its folder, which is made. retries: of a download that
-    fails. Raises FileError, which says where to put the file, where the network does not give it.
+    fname: the path, by default the end of the URL. dirname: its folder, which is made. retries: how often to try.
+    Raises FileError, which says where to put the file, where the network does not give it.
     """
     assert retries >= 0, "Number of retries should be at least 0"
-    path = Path(url.rpartition("/")[2] if fname is None else fname)
-    if dirname is not None:
-        path = Path(dirname) / path
-    if overwrite or not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(url, path, retries)
-    return str(path)
+    path = url.split("/")[-1] if fname is None else fname
+    path = path if dirname is None else os.path.join(dirname, path)
+    folder = os.path.dirname(path)
+    if folder and not os.path.exists(folder):
+        logging.info("create directory %s", folder)
+        os.makedirs(folder, exist_ok=True)
+    if not overwrite and os.path.exists(path):
+        logging.info("%s exists, skipping download", path)
+        return path
+    fetch(url, path, retries)
+    logging.info("downloaded %s into %s successfully", url, path)
+    return path
 
 
-def _fetch(url: str, path: Path, retries: int) -> None:
-    problem: Exception | None = None
-    for _ in range(retries + 1):
-        try:
-            with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
-                return _copy(answer.read, path, url)
-        except (OSError, ValueError) as error:  # no network, no such host or file; or no URL
-            problem = error
-            if isinstance(error, urllib.error.HTTPError | ValueError) or _has_no_host(error):
-                break
-    raise FileError(f"{url} cannot be downloaded: {problem}. Get it elsewhere and put it at {path.absolute()}.")
+def download_model(
+    model_name: str, dst_dir: str = "./", meta_info: Mapping[str, Mapping[str, str]] | None = None
+) -> tuple[str | None, int]:
+    """The prefix of a model's two files in a folder, which is made, and their epoch, 0; (None, 0) for an unknown name.
 
-
-def _copy(read: Callable[[int], bytes], path: Path, source: object) -> None:
-    """Write what is read to a file. Raises FileError for more than 4 GiB, and leaves no file."""
-    size = 0
-    with atomic_write(path) as file:
-        while part := read(1 << 20):
-            size += len(part)
-            if size > _MOST:
-                raise FileError(f"{source} has more than {_MOST} bytes. Unpack it by another program.")
-            file.write(part)
-
-
-def _has_no_host(error: OSError) -> bool:
-    """Return whether another try would meet the same: names are not resolved."""
-    return isinstance(error, urllib.error.URLError) and "Name or service" in str(error.reason)
-
-
-def download_model(*_: Any, **__: Any) -> NoReturn:
-    """Raises FileError: MXNet's zoo is gone."""
-    raise FileError("MXNet's model zoo is no longer there. Load files of your own: mx.model.load_checkpoint.")
+    meta_info: name → {"symbol": URL, "params": URL}, by default MXNet's own models, whose server is gone: FileError
+    then says where each file belongs.
+    """
+    urls = _MODELS if meta_info is None else meta_info
+    if model_name not in urls:
+        return None, 0
+    os.makedirs(dst_dir, exist_ok=True)
+    prefix = os.path.join(dst_dir, model_name)
+    for part, ending in (("symbol", "-symbol.json"), ("params", "-0000.params")):
+        assert part in urls[model_name], f"missing {part} url"
+        download(urls[model_name][part], prefix + ending)
+    return prefix, 0
 
 
 def get_mnist() -> dict[str, np.ndarray]:
@@ -123,8 +130,8 @@ def _unpacked(folder: str, url: str, names: tuple[str, ...]) -> None:
 def _unpack(archive: zipfile.ZipFile, folder: Path, path: str) -> None:
     """Write the files of an archive into a folder. Raises FileError for names outside it, and more than 4 GiB."""
     members = [member for member in archive.infolist() if not member.is_dir()]
-    if sum(member.file_size for member in members) > _MOST:
-        raise FileError(f"The files in {path} have more than {_MOST} bytes. Unpack it by another program.")
+    if sum(member.file_size for member in members) > MOST:
+        raise FileError(f"The files in {path} have more than {MOST} bytes. Unpack it by another program.")
     for member in members:
         target = (folder / member.filename).resolve()
         if not target.is_relative_to(folder):
@@ -155,5 +162,5 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     if not target.exists():
         download(url, fname=data_origin_name, dirname=data_dir)
         with bz2.open(packed) as unpacked:
-            _copy(unpacked.read, target, packed)
+            copy_bounded(unpacked.read, target, packed)
         os.remove(packed)

@@ -41,14 +41,14 @@ def test_gradients_are_clipped_by_their_common_norm():
 
 def test_files_are_taken_where_they_are(tmp_path: Path):
     path = tmp_path / "file.txt"
-    with pytest.raises(RuntimeError, match="downloads nothing"):
-        utils.download("https://nowhere/file.txt", str(tmp_path))
     path.write_text("words")
     sha1 = hashlib.sha1(b"words").hexdigest()
     assert utils.check_sha1(str(path), sha1)
     assert utils.download("https://nowhere/file.txt", str(tmp_path), sha1_hash=sha1) == str(path)
-    with pytest.raises(RuntimeError, match="has another SHA-1"):
-        utils.download("https://nowhere/file.txt", str(tmp_path), sha1_hash="0")
+    with pytest.raises(AssertionError, match="Set the `path` option"):
+        utils.download("https://nowhere/")
+    with pytest.raises(AssertionError, match="at least 0, currently it's -1"):
+        utils.download("https://nowhere/file.txt", retries=-1)
     utils.replace_file(str(path), str(tmp_path / "other"))
     assert (tmp_path / "other").read_text() == "words"
     assert utils._get_repo_file_url("a", "b").endswith("/a/b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import struct
+import urllib.request
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx import downloads as downloader
 from lowering.mx import test_utils as tu
 from lowering.mx.testing import downloads
 
@@ -40,24 +42,51 @@ def test_a_file_is_downloaded_once(tmp_path: Path):
 def test_without_a_network(tmp_path: Path):
     tries: list[str] = []
 
-    def fail(url: str, timeout: float) -> Any:
+    def fail(url: str, **_: Any) -> Any:
         tries.append(url)
         raise OSError("Network is unreachable")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(downloads.urllib.request, "urlopen", fail)
+        patch.setattr(urllib.request, "urlopen", fail)
         with pytest.raises(OSError, match=r"unreachable. Get it elsewhere and put it at .*mnist.zip"):
             tu.get_mnist_ubyte()
-        assert len(tries) == 6
+        assert len(tries) == 5
         for get in (tu.get_mnist, tu.get_mnist_pkl, tu.get_cifar10):
             with pytest.raises(mx.MXNetError, match="cannot be downloaded"):
                 get()
         with pytest.raises(AssertionError):
             tu.download("http://localhost/x", retries=-1)
-    with pytest.raises(OSError, match="unknown url type"):
-        tu.download("nonsense")
-    with pytest.raises(OSError, match="model zoo is no longer there"):
-        tu.download_model("imagenet1k-inception-bn")
+        with pytest.raises(OSError, match=r"cannot be downloaded.*put it at .*imagenet1k-inception-bn-symbol.json"):
+            tu.download_model("imagenet1k-inception-bn")
+
+
+def test_what_is_done_is_logged_in_mxnets_words(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    (tmp_path / "file.txt").write_text("words")
+    url = (tmp_path / "file.txt").as_uri()
+    assert [tu.download(url, dirname="x/y") for _ in range(2)] == ["x/y/file.txt"] * 2
+    assert tu.download(url, "z/a.txt") == "z/a.txt"
+    assert caplog.messages == [
+        "create directory x/y",
+        f"downloaded {url} into x/y/file.txt successfully",
+        "x/y/file.txt exists, skipping download",
+        "create directory z",
+        f"downloaded {url} into z/a.txt successfully",
+    ]
+
+
+def test_a_models_two_files(tmp_path: Path):
+    source = tmp_path / "source"
+    source.write_text("words")
+    urls = {"symbol": source.as_uri(), "params": source.as_uri()}
+    assert tu.download_model("m", "models", {"m": urls}) == ("models/m", 0)
+    assert sorted(path.name for path in Path("models").iterdir()) == ["m-0000.params", "m-symbol.json"]
+    assert tu.download_model("other", meta_info={"m": urls}) == tu.download_model("nothing") == (None, 0)
+    with pytest.raises(AssertionError, match="missing params url"):
+        tu.download_model("m", meta_info={"m": {"symbol": source.as_uri()}})
+    Path("imagenet1k-resnet-18-symbol.json").write_text("{}")
+    Path("imagenet1k-resnet-18-0000.params").write_text("")
+    assert tu.download_model("imagenet1k-resnet-18") == ("./imagenet1k-resnet-18", 0)
 
 
 def test_mnist():
@@ -96,7 +125,8 @@ def test_archives_that_would_write_elsewhere_or_without_end(tmp_path: Path, monk
     Path("no.zip").write_bytes(b"PK")
     with pytest.raises(OSError, match="no.zip is no zip archive"):
         tu.get_zip_data("z", (tmp_path / "no.zip").as_uri(), "x")
-    monkeypatch.setattr(downloads, "_MOST", 10)
+    for module in (downloader, downloads):
+        monkeypatch.setattr(module, "MOST", 10)
     with zipfile.ZipFile("large.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("large", bytes(1000))
     Path("z").mkdir(exist_ok=True)

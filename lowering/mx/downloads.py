@@ -1,0 +1,108 @@
+"""The one downloader, of `gluon.utils.download` and `test_utils`: files arrive whole and checked, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+from symjax_nnvm.errors import FileError
+from symjax_nnvm.io.files import StrPath, atomic_write
+
+MOST = 4 << 30
+"""Bytes of a download, of all files of an archive, or of a file that is unpacked, at most."""
+
+_PATIENCE = 30.0
+"""Seconds to wait for an answer."""
+_BLOCK = 1 << 20
+
+
+class ChecksumError(FileError, UserWarning):
+    """A file of the network that has another SHA-1 than was asked for. MXNet raises a UserWarning."""
+
+
+def fetch(
+    url: str,
+    path: str,
+    retries: int,
+    *,
+    sha1_hash: str | None = None,
+    verify_ssl: bool = True,
+    in_full: bool = False,
+) -> None:
+    """Write what a URL gives to a path, whose folder is made.
+
+    retries: how often to try, at least once; again only where another try may do better. in_full: print each try and
+    what it failed of. Raises ChecksumError, and FileError, which says where to put the file; both leave what was there.
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    for left in range(max(retries, 1) - 1, -1, -1):
+        if in_full:
+            print(f"Downloading {path} from {url}...")
+        try:
+            return _fetch_once(url, path, sha1_hash, verify_ssl)
+        except (OSError, ValueError, http.client.HTTPException) as error:  # no network, no such host or file; no URL
+            if not left or _is_final(error):
+                if isinstance(error, FileError):
+                    raise
+                problem = (
+                    f"{url} cannot be downloaded: {error}. Get it elsewhere and put it at {os.path.abspath(path)}."
+                )
+                raise FileError(problem) from None
+            reason = f" due to {error!r}" if in_full else ""
+            print(f"download failed{reason}, retrying, {left} attempt{'s' if left > 1 else ''} left")
+
+
+def _fetch_once(url: str, path: str, sha1_hash: str | None, verify_ssl: bool) -> None:
+    context = ssl.create_default_context()
+    if not verify_ssl:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with urllib.request.urlopen(url, timeout=_PATIENCE, context=context) as answer:
+        copy_bounded(answer.read, path, url, size=answer.headers.get("Content-Length"), sha1_hash=sha1_hash)
+
+
+def _is_final(error: Exception) -> bool:
+    """Return whether another try would meet the same: a name without a host, a file that is not there or too large, a
+    place that cannot be written to, a URL that is none."""
+    match error:
+        case urllib.error.HTTPError():
+            return error.code < 500
+        case urllib.error.URLError():
+            return "Name or service" in str(error.reason)
+        case ChecksumError():
+            return False
+        case OSError():
+            return isinstance(error, FileError) or error.filename is not None
+    return isinstance(error, ValueError)
+
+
+def copy_bounded(
+    read: Callable[[int], bytes],
+    path: StrPath,
+    source: object,
+    *,
+    size: str | None = None,
+    sha1_hash: str | None = None,
+) -> None:
+    """Write what is read to a file. size: how many bytes come. Raises FileError for more than 4 GiB, ChecksumError,
+    OSError where bytes are missing; all leave what was there."""
+    count, sha1 = 0, hashlib.sha1()
+    with atomic_write(path) as file:
+        while block := read(_BLOCK):
+            count += len(block)
+            if count > MOST:
+                raise FileError(f"{source} has more than {MOST} bytes. Unpack it by another program.")
+            sha1.update(block)
+            file.write(block)
+        if size is not None and count != int(size):
+            raise ConnectionError(f"{count} bytes came of {size}")
+        if sha1_hash and sha1.hexdigest() != sha1_hash:
+            raise ChecksumError(
+                f"File {path} is downloaded but the content hash does not match. The repo may be outdated.",
+                expected=f"SHA-1 {sha1_hash}",
+                got=sha1.hexdigest(),
+            )
