@@ -11,14 +11,14 @@ from typing import Any
 
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.norms import norm
 
 Row = tuple[int, str, str]
 
 
 def _size(x: NDArray) -> NDArray:
     """Return |x| / √size: MXNet's own statistic."""
-    value = x.value
-    return like_jax((abs(value) ** 2).sum().reshape(1) ** 0.5 / math.sqrt(value.size))
+    return like_jax(norm(x.value).reshape(1) / math.sqrt(x.size))
 
 
 class Monitor:

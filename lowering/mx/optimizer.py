@@ -526,7 +526,7 @@ class LBSGD(RuleOptimizer):
 
 
 def _lars(weight: jax.Array, grad: jax.Array, wd: float) -> float:
-    weight_norm, grad_norm = (float(np.square(np.asarray(array)).sum()) for array in (weight, grad))
+    weight_norm, grad_norm = (float(np.square(np.asarray(array, np.float64)).sum()) for array in (weight, grad))
     return min(max(math.sqrt(weight_norm / (grad_norm + wd * weight_norm + 1e-18)), 0.01), 100.0)
 
 

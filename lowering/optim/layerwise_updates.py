@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
+from lowering.norms import norm
 from lowering.optim.updates import Array, Number, formula, in_float32, mix, with_master_copy
 
 
@@ -55,11 +56,6 @@ def lamb_with_master_copy(weight: Array, grad: Array, *states: Array, **hyper: N
 def sum_of_squares(array: Array) -> Array:
     """Compute Σ x², in float32 at least."""
     return jnp.sum(lax.square(array.astype(jnp.promote_types(array.dtype, jnp.float32))))
-
-
-def norm(array: Array) -> Array:
-    """Compute √Σ x² over all elements, in float32 at least."""
-    return lax.sqrt(sum_of_squares(array))
 
 
 def lars(

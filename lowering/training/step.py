@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from lowering.optim.layerwise_updates import sum_of_squares
+from lowering.norms import norm
 from lowering.optim.optimizers import Optimizer
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
@@ -59,8 +59,8 @@ def make_step(
         size = arrays[inputs.data[0]].shape[0]
         rescale: Any = 1 / size if optimizer.rescale_grad is None else optimizer.rescale_grad
         if clip_global_norm is not None:
-            norm = jnp.sqrt(sum(sum_of_squares(grad) for grad in grads.values())) * rescale
-            rescale = rescale * jnp.minimum(1.0, clip_global_norm / (norm + 1e-8))
+            length = norm(*grads.values()) * rescale
+            rescale = rescale * jnp.minimum(1.0, clip_global_norm / (length + 1e-8))
         key = jax.random.fold_in(key, _OPTIMIZER_KEY)
         params, grads = split_for_update(placement, state.params, grads)
         params, opt_state = optimizer.update(params, grads, state.opt_state, state.step, key, rescale)

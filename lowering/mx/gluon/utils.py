@@ -59,15 +59,20 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     if not arrays:
         raise MismatchError("clip_global_norm needs an array at least")
     ctx = arrays[0].context
-    squares = [nd.sum(nd.square(each)).as_in_context(ctx) for each in arrays]
-    total_norm = nd.sqrt(nd.add_n(*squares))
+    norms = [nd.norm(each, out_dtype=_wide(each)).as_in_context(ctx) for each in arrays]
+    total_norm = nd.norm(nd.concat(*norms, dim=0))
     if check_isfinite and not np.isfinite(total_norm.asscalar()):
         message = "nan or inf is detected. Clipping results will be undefined."
         warnings.warn(message, UserWarning, stacklevel=2)
     scale = nd.minimum(max_norm / (total_norm + 1e-8), 1.0)
     for each in arrays:
-        each *= scale.as_in_context(each.context).astype(each.dtype)
+        each[:] = each.astype(_wide(each), copy=False) * scale.as_in_context(each.context)
     return total_norm.asscalar() if check_isfinite else total_norm
+
+
+def _wide(array: NDArray) -> str:
+    """Return the dtype of an array's norm: float16 has neither the norm of large arrays nor small factors."""
+    return "float64" if array.dtype == np.float64 else "float32"
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:

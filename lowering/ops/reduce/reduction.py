@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.core.rules import lowers
+from lowering.norms import norm
 from symjax_nnvm.ops.reduce import reduction as ops
 
 
@@ -75,9 +76,7 @@ for _name, _function in _REDUCTIONS.items():
 @lowers("norm")
 def _norm(p: ops.NormParams, data: Array) -> Array:
     axes = ops.reduced_axes(p, data.ndim)
-    total = jnp.sum(jnp.abs(data) if p.ord == 1 else jnp.square(data), axes)
-    if p.ord == 2:
-        total = jnp.sqrt(total)
+    total = norm(data, axes=axes) if p.ord == 2 else jnp.sum(jnp.abs(data), axes)
     dtype = data.dtype if p.out_dtype is None else jax.dtypes.canonicalize_dtype(p.out_dtype)
     return total.astype(dtype).reshape(ops.reduced_shape(p, data.shape))
 

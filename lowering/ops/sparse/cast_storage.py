@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from lowering.core.rules import FLowering, lowers, lowers_table
+from lowering.ops.elementwise.unary import is_integer
+from lowering.ops.wide import wide
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.reduce.reduction import ReduceParams
 
@@ -33,7 +35,8 @@ _sum = FLowering[Op.get("sum")].rule
 
 @lowers("_square_sum")
 def _square_sum(p: ReduceParams, data: Array) -> Array:
-    return _sum(p, jnp.square(data))
+    x = data if is_integer(data) else wide(data)
+    return _sum(p, jnp.square(x)).astype(data.dtype)
 
 
 lowers_table({"cast_storage": lambda data: data, "_sparse_retain": _retain})

@@ -70,8 +70,7 @@ def _power_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: Node
 
 def _hypot_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
     """dX = dZ X / Z, dY = dZ Y / Z."""
-    unit = f("div", g, z)
-    return f("mul", unit, x), f("mul", unit, y)
+    return f("mul", g, f("div", x, z)), f("mul", g, f("div", y, z))
 
 
 def _extreme_gradient(left: str, right: str) -> Formula:

@@ -163,14 +163,15 @@ def _norm_type(p: NormParams, ins: Types, outs: Types):
 
 
 def _norm_gradient(node: Node, ograds: Entries):
-    """dX = dY X / Y (ord 2; as in MXNet NaN where Y is 0), dX = dY sign(X) (ord 1)."""
+    """dX = dY X / Y (ord 2; as in MXNet NaN where Y is 0), dX = dY sign(X) (ord 1).
+
+    X / Y is at most 1, where dY / Y may be no number of the dtype.
+    """
     p: NormParams = node.attrs.parsed
     data, dy, y = node.inputs[0], ograds[0], NodeEntry(node, 0, 0)
-    if p.ord == 2:
-        dy = apply("elemwise_div", dy, y)
     if p.out_dtype is not None:
-        dy = apply("_cast_like", dy, data)
-    direction = data if p.ord == 2 else apply("sign", data)
+        dy, y = (apply("_cast_like", value, data) for value in (dy, y))
+    direction = apply("elemwise_div", data, _spread(y, node)) if p.ord == 2 else apply("sign", data)
     return [apply("elemwise_mul", _spread(dy, node), direction)]
 
 

@@ -37,6 +37,12 @@ def test_arrays_are_mxnets(name: str):
     assert ours == theirs
 
 
+def test_the_statistic_is_right_near_the_ends_of_the_range():
+    for scale, dtype in ((3e4, "float16"), (1e20, "float32"), (1e-25, "float32")):
+        (statistic,) = mx.mon.Monitor(1).stat_func(mx.nd.full((4,), scale, dtype=dtype)).asnumpy()
+        assert statistic == pytest.approx(scale, rel=1e-3)
+
+
 def test_inputs_of_gradients_are_mxnets_where_both_read_the_same():
     """All of the perceptron but the weight of the first layer, by which no gradient of the data is asked for."""
     ours, theirs = told(mx, "mlp, all")[0], list(THEIRS["mlp, all"][0])

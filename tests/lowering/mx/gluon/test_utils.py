@@ -39,6 +39,18 @@ def test_gradients_are_clipped_by_their_common_norm():
         utils.clip_global_norm([], 1.0)
 
 
+def test_deviation_gradients_whose_squares_are_out_of_range_are_clipped():
+    wide = [mx.nd.array([3e20, 0.0]), mx.nd.array([[4e20]])]
+    assert utils.clip_global_norm(wide, 1.0) == pytest.approx(5e20)
+    np.testing.assert_allclose(wide[1].asnumpy(), [[0.8]], rtol=1e-6)
+    half = [mx.nd.full((4,), value, dtype="float16") for value in (3e4, 4e4)]
+    assert utils.clip_global_norm(half, 1e-3) == pytest.approx(1e5, rel=1e-3)
+    assert half[0].dtype == np.float16
+    np.testing.assert_allclose(half[1].asnumpy(), np.full(4, 4e-4), rtol=1e-2)
+    tiny = [mx.nd.array([3e-25, 4e-25])]
+    assert utils.clip_global_norm(tiny, 1.0) == pytest.approx(5e-25)
+
+
 def test_files_are_taken_where_they_are(tmp_path: Path):
     path = tmp_path / "file.txt"
     path.write_text("words")

@@ -1,0 +1,143 @@
+"""Every operator that adds up, near both ends of its dtype's range: values and gradients as in float64."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+from lowering import mx
+from symjax_nnvm.ir.attributes import FGradient
+from symjax_nnvm.ir.op import Op
+from tests.cases import Case
+from tests.support import ladder
+
+KEY = jax.random.key(7)
+ADDS = re.compile(r"\b(reduce_sum|reduce_window_sum|dot_general|cumsum|conv_general_dilated|reduce_prod)\[")
+"""JAX's primitives that add or multiply many numbers."""
+
+AS_MXNET = {
+    **dict.fromkeys(
+        ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU", "LRN"),
+        "an output that is not shown, or a state, is a sum of squares and overflows",
+    ),
+    **dict.fromkeys(("LayerNorm", "GroupNorm", "InstanceNorm"), "a variance that overflows"),
+    "CTCLoss": "differences of logarithms near 1e20",
+    "_contrib_box_nms": "areas that overflow or vanish",
+}
+"""What float32 does not hold at 1e20, nor in MXNet, far beyond the numbers of networks."""
+SCALES = {"float16": (300.0, 3e-4), "float32": (3e20, 3e-22)}
+
+
+def scaled(case: Case, dtype: str, scale: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
+    """(arguments, states, names to differentiate by) of a case in a dtype, its first one scaled."""
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    names = ladder.wrt(case, symbol) if Op.get(case.op) in FGradient else []
+    first = next(iter(names), next((name for name, x in args.items() if x.dtype == np.float32), ""))
+    sizes = {name: scale if name == first else 1.0 for name in args}
+    args = {n: (x.astype(np.float64) * sizes[n]).astype(dtype) if x.dtype == np.float32 else x for n, x in args.items()}
+    return args, aux, names
+
+
+def adds(case: Case) -> bool:
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    return bool(ADDS.search(str(jax.make_jaxpr(lowering.to_jax(symbol, is_train=case.is_train))(args, aux, KEY))))
+
+
+def first_cases() -> Iterator[tuple[str, Case]]:
+    """The first case of each operator whose inputs are float32, and whose numbers are not drawn."""
+    seen = set()
+    for family, case in ladder.all_cases():
+        if case.op in seen or case.graph or family.startswith(("random", "control", "image")):
+            continue
+        if any(tensor.dtype == "float32" and tensor.kind != "integers" for tensor in case.inputs):
+            seen.add(case.op)
+            yield family, case
+
+
+def results(case: Case, dtype: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """(what, in the dtype, in float64) of every output and gradient at both scales."""
+    symbol = ladder.build(case)
+    args, _, names = scaled(case, dtype, 1.0)
+    run = jax.jit(lowering.grad_fn(symbol, names, is_train=case.is_train)) if names else None
+    plain = jax.jit(lowering.to_jax(symbol, is_train=case.is_train))
+    for scale in SCALES[dtype]:
+        args, aux, _ = scaled(case, dtype, scale)
+        heads = [np.ones(head.shape, head.dtype) for head in jax.eval_shape(plain, args, aux, KEY)[0]]
+        found = []
+        for wide in (False, True):
+            with jax.enable_x64(wide):
+                if wide:
+                    args, aux, heads = jax.tree.map(_widened, (args, aux, heads))
+                outputs, grads, *_ = run(args, aux, KEY, heads) if run else (plain(args, aux, KEY)[0], {})
+            found.append([*outputs, *(grads[name] for name in names)])
+        whats = [*(f"output {i}" for i in range(len(heads))), *(f"gradient of {name}" for name in names)]
+        for what, ours, exact in zip(whats, *found, strict=True):
+            yield f"{what} at {scale}", np.asarray(ours, np.float64), np.asarray(exact, np.float64)
+
+
+def _widened(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64) if x.dtype.kind == "f" else x
+
+
+def held(case: Case, dtype: str) -> bool:
+    """Return whether a case is right near the ends of a dtype's range: LAPACK has no float16."""
+    return not case.op.startswith("linalg") if dtype == "float16" else case.op not in AS_MXNET
+
+
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        pytest.param(case, dtype, id=f"{case.op}-{dtype}")
+        for _, case in first_cases()
+        if adds(case)
+        for dtype in SCALES
+        if held(case, dtype)
+    ],
+)
+def test_sums_are_right_near_the_ends_of_the_range(case: Case, dtype: str):
+    info = np.finfo(dtype)
+    for what, ours, exact in results(case, dtype):
+        in_range = abs(exact) < float(info.max)  # not so are NaN and what a float64 does not hold
+        ours, exact = ours[in_range], exact[in_range]
+        rounding = 4 * float(info.eps) * max(1.0, abs(exact).max(initial=0)) + float(info.tiny)
+        far = abs(ours - exact) > 0.02 * abs(exact) + rounding
+        assert np.isfinite(ours).all(), f"{what}: in float64 {exact[~np.isfinite(ours)][:3]}"
+        assert not far.any(), f"{what}: {ours[far][:3]}, in float64 {exact[far][:3]}"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("float16", 200.0), ("float16", 1e-5), ("float32", 1e20), ("float32", 1e-30), ("float32", 4e37)],
+)
+def test_the_gradient_of_a_norm_is_its_direction(dtype: str, value: float):
+    x = mx.nd.full((4,), value, dtype=dtype)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x.norm()
+    y.backward()
+    np.testing.assert_allclose(y.asnumpy(), [2 * value], rtol=2e-2 if dtype == "float16" else 1e-6)
+    np.testing.assert_allclose(np.asarray(x.grad), [0.5] * 4, rtol=1e-3)
+
+
+def test_gradients_of_inverse_hyperbolic_functions_are_right_in_half_precision():
+    """MXNet computes them in float32."""
+    for name in ("arcsinh", "arccosh"):
+        x = mx.nd.array([300, 1000], dtype="float16")
+        x.attach_grad()
+        with mx.autograd.record():
+            y = getattr(mx.nd, name)(x)
+        y.backward()
+        np.testing.assert_allclose(np.asarray(x.grad), [0.003334, 0.001], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("numbers", "dtype", "norm"), [([50000] * 2, "int32", 70710), ([100] * 2, "uint8", 141)])
+def test_norms_of_integers_do_not_wrap(numbers: list[int], dtype: str, norm: int):
+    result = mx.nd.norm(mx.nd.array(numbers, dtype=dtype))
+    assert (result.asscalar(), result.dtype) == (norm, np.dtype(dtype).type)
