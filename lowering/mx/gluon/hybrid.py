@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
+from lowering.mx.backends import ask_for_backend
 from lowering.mx.cached_op import CachedProgram, OpHook
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.errors import (
@@ -76,11 +77,11 @@ class HybridBlock(Block):
     ) -> None:
         """Run as one program from the next call on, or not. What was traced is dropped, unless clear is False.
 
-        The other flags are kept and change nothing: XLA plans memory by itself. Raises NotInitializedError for a
-        backend.
+        The other flags are kept and change nothing: XLA plans memory by itself, and there is no backend but XLA, which
+        a warning says. kwargs: what a backend is told.
         """
         if backend is not None:
-            raise _no_backend(backend)
+            ask_for_backend(backend)
         self._active = active
         flags = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         bulk = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
@@ -95,9 +96,20 @@ class HybridBlock(Block):
             )
         super().hybridize(active, **flags, **bulk)
 
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> NoReturn:
-        """Refuse: there are no backends but XLA."""
-        raise _no_backend(backend)
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
+        """Hybridise, trace for these inputs and make the program, so that `export` may follow.
+
+        kwargs: as of `hybridize`. Raises BlockValueError without a backend and without inputs, and as a call does.
+        """
+        if not backend:
+            raise BlockValueError('Must specify "backend" to optimize_for', fix="hybridize() needs none.")
+        self.hybridize(True, backend, clear, **kwargs)
+        symbols, arrays, contexts = kinds_in((x, *args))
+        if not symbols and not arrays:
+            raise BlockValueError("In HybridBlock, there must be one NDArray or one Symbol in the input.")
+        if len(contexts) > 1:
+            raise BlockValueError("A hybridised block takes inputs of one context", got=contexts)
+        self._build_cache(x, *args)
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters to another dtype; the block is traced anew."""
@@ -298,7 +310,3 @@ class HybridBlock(Block):
                 kind = "arg" if param.name in args else "aux"
                 arrays[f"{kind}:{param.name}"] = param._reduce()
         save(f"{os.fspath(path)}-{epoch:04d}.params", arrays)
-
-
-def _no_backend(backend: str | None) -> NotInitializedError:
-    return NotInitializedError(f"There is no backend {backend!r}", fix="hybridize() compiles a block by XLA.")

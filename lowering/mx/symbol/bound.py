@@ -10,6 +10,7 @@ from typing import Any
 
 from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
+from lowering.mx.backends import ask_for_backend
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
 from lowering.mx.mixed_precision import dtypes_of, with_policy
@@ -98,6 +99,27 @@ class Symbol(GraphSymbol):
         network = as_symbol(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
         held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
         return Executor(held, self, context)
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """The symbol itself; warns that the backend is not here."""
+        ask_for_backend(backend)
+        return self
+
+    def optimize_for(
+        self,
+        backend: str,
+        args: Mapping[str, NDArray] | None = None,
+        aux: Mapping[str, NDArray] | None = None,
+        ctx: Context | None = None,
+        shape_dict: Mapping[str, Sequence[int]] | None = None,
+        type_dict: Mapping[str, Any] | None = None,
+        stype_dict: Mapping[str, str] | None = None,
+        skip_infer: bool = False,
+        **kwargs: Any,
+    ) -> Symbol:
+        """The symbol itself; warns that the backend is not here. The other arguments tell a backend of the arrays."""
+        ask_for_backend(backend)
+        return self
 
     def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
         """Return without the names that the graph does not have, if the others decide all shapes."""

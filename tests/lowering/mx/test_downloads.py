@@ -66,9 +66,9 @@ def test_a_file_is_got_once_and_again_where_it_is_another(server: Server, capsys
     assert server.asked["/a.txt"] == 1
     assert capsys.readouterr().out == f"Downloading a.txt from {url}...\n"
     assert download(url, "b/c.txt", sha1_hash=SHA1) == "b/c.txt"
-    for again in ({"sha1_hash": SHA1}, {"overwrite": True}):
+    for overwrite in (True, False):
         Path("a.txt").write_text("old")
-        download(url, **again)
+        download(url, overwrite=overwrite, sha1_hash=SHA1)
         assert Path("a.txt").read_bytes() == TEXT
 
 

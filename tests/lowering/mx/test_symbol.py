@@ -15,6 +15,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
+from lowering.mx import backends
 
 
 def dense() -> mx.sym.Symbol:
@@ -196,6 +197,17 @@ def test_what_is_not_here_says_what_to_use(name: str, way: str):
 def test_it_is_loaded_when_it_is_asked_for():
     code = "import sys, lowering; assert 'lowering.mx' not in sys.modules; lowering.mx.nd"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("ask", ["get_backend_symbol", "optimize_for"])
+def test_a_symbol_for_another_backend_is_the_symbol_and_one_warning_says_so(ask: str):
+    backends._warn_of.cache_clear()
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3)
+    with pytest.warns(backends.BackendWarning, match="'TensorRT' is not here: the network is unchanged") as told:
+        assert all(getattr(net, ask)("TensorRT") is net for _ in range(2))
+    assert (len(told), told[0].filename) == (1, __file__)
+    with pytest.raises(TypeError, match="backend is a name"):
+        getattr(net, ask)(None)
 
 
 def test_partial_shapes_are_told_where_mxnet_tells_them() -> None:

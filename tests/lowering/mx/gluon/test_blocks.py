@@ -11,7 +11,7 @@ import pytest
 import lowering
 import symjax_nnvm
 from lowering import mx
-from lowering.mx import gluon
+from lowering.mx import backends, gluon
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.utils import HookHandle
 
@@ -300,12 +300,19 @@ def test_unknown_inputs_are_told():
         net(ones(1))
 
 
-def test_what_is_not_here_is_refused():
-    net = Pair()
-    with pytest.raises(mx.MXNetError, match="There is no backend 'MKLDNN'"):
-        net.hybridize(backend="MKLDNN")
-    with pytest.raises(mx.MXNetError, match="There is no backend 'MKLDNN'"):
-        net.optimize_for(ones(1, 4), backend="MKLDNN")
+def test_a_block_for_another_backend_is_a_hybridised_block(tmp_path: Path):
+    backends._warn_of.cache_clear()
+    net, x = mx.gluon.nn.Dense(3), ones(2, 4)
+    net.initialize(mx.init.One())
+    with pytest.warns(backends.BackendWarning, match="'MKLDNN' is not here"):
+        net.optimize_for(x, backend="MKLDNN", static_alloc=True, precision="half")
+    net.export(str(tmp_path / "net"))  # no call is needed before
+    assert (net._active, net(x).asnumpy().tolist()) == (True, [[4, 4, 4]] * 2)
+    net.hybridize(backend="MKLDNN")  # is said once
+    assert net(x).asnumpy().tolist() == [[4, 4, 4]] * 2
+    for wrong, told in (((x, None), "Must specify"), ((None, "MKLDNN"), "one NDArray or one Symbol")):
+        with pytest.raises(ValueError, match=told):
+            net.optimize_for(wrong[0], backend=wrong[1])
 
 
 def test_flags_are_kept():

@@ -1,0 +1,25 @@
+"""MXNet's backends (oneDNN, TensorRT …) are not here: a network that is asked for one stays what it is."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+from symjax_nnvm.errors import CallError
+
+
+class BackendWarning(UserWarning):
+    """A network was asked for a backend, and XLA computes it as before."""
+
+
+def ask_for_backend(backend: str) -> None:
+    """Warn of a backend, at the first call with its name. Raises CallError for what is no name."""
+    if not isinstance(backend, str):
+        raise CallError("backend is a name", got=repr(backend), fix="hybridize() and bind compile by XLA without one.")
+    _warn_of(backend)
+
+
+@cache
+def _warn_of(backend: str) -> None:
+    message = f"The backend {backend!r} is not here: the network is unchanged, and XLA compiles it."
+    warnings.warn(message, BackendWarning, stacklevel=4)
