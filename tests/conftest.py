@@ -54,6 +54,9 @@ def _cache_without_tables() -> tempfile.TemporaryDirectory[str] | None:
     return copied
 
 
+HAS_EIGHT_DEVICES = os.environ.get("TESTS_HAVE_EIGHT_DEVICES") == "1"
+"""Set by `tests/test_eight_devices.py` for its child processes."""
+
 if (_cache := _cache_without_tables()) is not None:
     os.environ["XDG_CACHE_HOME"] = _cache.name  # for child processes and workers, too
 
@@ -65,8 +68,8 @@ from tests.cases import Case
 from tests.support import expensive
 from tests.support.poison import poison
 
-# Meshes are tested on as many CPU devices; what runs on the first of them alone takes no longer for the others.
-jax.config.update("jax_num_cpu_devices", 8)
+# One device, as users have. Tests that are marked `eight_devices` run in child processes (tests/test_eight_devices.py).
+jax.config.update("jax_num_cpu_devices", 8 if HAS_EIGHT_DEVICES else 1)
 
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
@@ -128,6 +131,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _select(config, items, lambda item: bool(item.get_closest_marker("eight_devices")) == HAS_EIGHT_DEVICES)
     if not config.getoption("--whole-ladder"):
         _sample(config, items)
     positions: dict[str, int] = {}
@@ -156,18 +160,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _sample(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the cases that sampled rungs do not take."""
     first: dict[tuple[str, object], str] = {}
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
-    for item in items:
+
+    def is_taken(item: pytest.Item) -> bool:
         case, rung = _case(item), item.name.partition("[")[0]
         if case is None or rung not in SAMPLED_RUNGS:
-            kept.append(item)
-            continue
+            return True
         kind = (rung, SAMPLED_RUNGS[rung](case))
-        (kept if first.setdefault(kind, case.id) == case.id else left_out).append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+        return first.setdefault(kind, case.id) == case.id
+
+    _select(config, items, is_taken)
+
+
+def _select(config: pytest.Config, items: list[pytest.Item], is_taken: Callable[[pytest.Item], bool]) -> None:
+    """Deselect the tests that are not taken."""
+    taken = [is_taken(item) for item in items]
+    config.hook.pytest_deselected(items=[item for item, is_one in zip(items, taken, strict=True) if not is_one])
+    items[:] = [item for item, is_one in zip(items, taken, strict=True) if is_one]
 
 
 def _case(item: pytest.Item) -> Case | None:

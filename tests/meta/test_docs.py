@@ -99,7 +99,12 @@ def without_rounding(text: str) -> str:
     return re.sub(r"[ \-]+", " ", re.sub(r"\d\.\de-\d\d|0\.0e\+00", "#", text)).strip()
 
 
-@pytest.mark.parametrize("page", list(filter(runs_here, PAGES)))
+def on_its_devices(page: str):
+    """The page as a parameter; that about meshes runs where several devices are."""
+    return pytest.param(page, marks=[pytest.mark.eight_devices] * (page == "docs/guide/scaling.md"))
+
+
+@pytest.mark.parametrize("page", map(on_its_devices, filter(runs_here, PAGES)))
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     names: Names = {}

@@ -504,6 +504,7 @@ def test_a_mistake_is_told_with_the_way_out(name: str):
         mistake()
 
 
+@pytest.mark.eight_devices
 @pytest.mark.parametrize("first", [0, 1])
 def test_contexts_of_several_devices_run_there(first: int, monkeypatch: pytest.MonkeyPatch):
     devices = jax.devices()

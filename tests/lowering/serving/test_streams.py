@@ -153,6 +153,7 @@ def test_all_cores_share_what_does_not_come_in_parts(net: sym.Symbol, samples: i
     assert rows(predict) == [None]
 
 
+@pytest.mark.eight_devices
 def test_a_mesh_shares_out_the_samples_itself():
     net = network()
     mesh = jax.make_mesh((2,), ("data",))

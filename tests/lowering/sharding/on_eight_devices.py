@@ -1,4 +1,4 @@
-"""Checks on the suite's eight devices, which `test_sharding.py` runs.
+"""Checks on eight devices, which `test_sharding.py` runs.
 
 Numbers are float64, so that equal means 1e-12: what devices add up in another order differs by rounding alone.
 """

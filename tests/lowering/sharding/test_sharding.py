@@ -17,6 +17,7 @@ from lowering.training.placing import put_batch
 from tests.lowering.sharding import on_eight_devices
 
 
+@pytest.mark.eight_devices
 @pytest.mark.parametrize("check", on_eight_devices.CHECKS, ids=lambda check: check.__name__)
 def test_on_eight_devices(check):
     with jax.enable_x64(True):

@@ -17,6 +17,8 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import TrainingError
 from tests.lowering.training.mesh_networks import NETWORKS, batch, mlp
 
+pytestmark = pytest.mark.eight_devices
+
 RTOL = 1e-12
 
 
