@@ -1,4 +1,4 @@
-"""Tests that need several devices: the suite's own process has one, as a user's has, so each file of them runs in a child.
+"""Tests of several devices: the process of the suite has one, as users have; each file of these runs in a child.
 
 `TESTS_HAVE_EIGHT_DEVICES=1 python -m pytest FILE` runs those of one file alone.
 """

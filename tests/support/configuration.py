@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("lowering", "symjax_nnvm")
@@ -68,7 +69,7 @@ class _Recording(ast.NodeTransformer):
         self.file = file
         self.conditions: list[str] = []
 
-    def _recorded(self, condition: ast.expr, key: ast.expr | None = None) -> ast.expr:
+    def _recorded(self, condition: ast.expr, key: ast.expr | None = None) -> Any:
         """key: of the environment, if the outcome is whether it is there."""
         if isinstance(condition, ast.BoolOp | ast.UnaryOp) or not _reads(condition):
             return self.visit(condition)
@@ -78,33 +79,33 @@ class _Recording(ast.NodeTransformer):
         call = ast.Call(ast.Name("_outcome_of_condition", ast.Load()), [ast.Constant(name), condition], words)
         return ast.copy_location(call, condition)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         *others, last = node.values
         node.values = [*map(self._recorded, others), self.visit(last)]  # of a last value nothing hangs on the outcome
         return node
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         node.operand = self._recorded(node.operand) if isinstance(node.op, ast.Not) else self.visit(node.operand)
         return node
 
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
         return self._recorded(node) if _reads(node) else self.generic_visit(node)
 
-    def visit_If(self, node: ast.If) -> ast.stmt:
+    def visit_If(self, node: ast.If) -> ast.AST:
         node.test = self._recorded(node.test)
         for rows in (node.body, node.orelse):
             rows[:] = map(self.visit, rows)
         return node
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         node.test, node.body, node.orelse = self._recorded(node.test), self.visit(node.body), self.visit(node.orelse)
         return node
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         is_option = isinstance(node.value, ast.Attribute) and ast.unparse(node.value) == "jax.config"
         return self._recorded(node) if is_option and node.attr != "read" else self.generic_visit(node)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         called = ast.unparse(node.func)
         if called in ("jax.config.read", "os.environ.get") or (called == "getattr" and _reads_directly(node.args[0])):
             return self._recorded(node, node.args[0] if called == "os.environ.get" and len(node.args) == 2 else None)
