@@ -228,7 +228,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("npx", "numpy_extension"), "The NumPy dialect is not here; use mx.nd."),
         "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
         "onnx": _CONVERT,
-        "notebook": "Use mx.callback, or a function of your own as batch_end_callback: it gets the metric to draw.",
         "th": "Import torch itself.",
         "tvmop": "XLA compiles every operator here, so there are none of TVM's.",
         "library": "Use symjax_nnvm.register_op and lowering.lowers for operators of one's own.",

@@ -186,7 +186,6 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
         ("np", "mx.nd"),
         ("sim", "Did you mean 'sym'"),
         ("rtc", "jax.experimental.pallas"),
-        ("notebook", "mx.callback"),
     ],
 )
 def test_what_is_not_here_says_what_to_use(name: str, way: str):
