@@ -119,6 +119,15 @@ def test_prefixes_may_differ(prefix: str):
     assert match.args["model0_fc2_bias"][0] == 5
 
 
+def test_a_prefix_that_fits_half_of_the_names_is_none():
+    names = ("a_weight", "a_bias", "b_weight", "b_bias")
+    net = sym.Group([sym.FullyConnected(sym.Variable("data"), num_hidden=2, name=n) for n in ("net_a", "net_c")])
+    values = {name: np.zeros((2, 3) if "weight" in name else 2, np.float32) for name in names}
+    assert nn.match_params(net, values).args.keys().isdisjoint({"net_a_weight"})
+    values = {name.replace("b_", "c_"): value for name, value in values.items()}
+    assert nn.match_params(net, values).ok
+
+
 def test_sparse_arrays_become_dense():
     rows = RowSparseArray((4, 3), np.ones((1, 3), np.float32), indices=np.array([2]))
     weight = nn.match_params(small(), arrays(arg__fc1_weight=rows)).args["fc1_weight"]

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.core.keys import with_places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.pipeline import without
 from symjax_nnvm.surgery import rename
@@ -158,3 +160,17 @@ def test_nodes_of_one_network_draw_apart():
 def test_what_does_not_draw_does_not_count():
     x = sym.Variable("x")
     same(run(sym.Dropout(sym.tanh(x * 1) * 0 + x)), run(sym.Dropout(x)))
+
+
+def test_nodes_that_two_bodies_share_keep_their_places_and_others_get_new_ones():
+    drop = sym.Dropout(sym.Variable("x"))
+    first = Graph(drop.outputs)
+    second = Graph(sym.Dropout(drop).outputs)
+    (loop,) = (entry.node for entry in foreach()[1].outputs)
+    loops = [loop.copy(), loop.copy()]
+    for node, body in zip(loops, (first, second), strict=True):
+        node.attrs.subgraphs = [body]
+    placed = with_places([NodeEntry(node, 0, 0) for node in loops])
+    bodies = [entry.node.attrs.subgraphs[0] for entry in placed]
+    places = [[n.attrs.draw_place for n in post_order(body.outputs) if not n.is_variable] for body in bodies]
+    assert places == [[0], [0, 1]]

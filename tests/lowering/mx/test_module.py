@@ -107,6 +107,14 @@ def test_a_batch_that_the_parameters_do_not_fit_is_refused(contexts: int):
     assert module.get_outputs()[0].shape == (8, 2)
 
 
+def test_a_batch_of_another_size_without_labels_is_run(trained: mx.mod.Module):
+    trained.forward(mx.io.DataBatch([mx.nd.array(DATA[:3])]), is_train=False)
+    assert trained.get_outputs()[0].shape == (3, 2)
+    assert trained.label_shapes == [("softmax_label", (3,))]
+    trained.forward(next(batches()), is_train=False)
+    assert trained.label_shapes == [("softmax_label", (4,))]
+
+
 def test_several_batches_are_one(trained: mx.mod.Module):
     first, second = batches()
     trained.forward([first, second], is_train=False)

@@ -112,6 +112,30 @@ def test_copies_go_on_alike(name: str):
         assert made.optimizer.num_update == 2
 
 
+def test_a_schedule_goes_on_from_the_parameter_that_was_updated_most():
+    updater, weight = optimizers.get_updater(optimizers.SGD(learning_rate=0.1)), mx.nd.ones((3,))
+    for index in (0, 0, 0, 1):
+        updater(index, weight, weight)
+    other = optimizers.get_updater(
+        optimizers.SGD(learning_rate=1, lr_scheduler=mx.lr_scheduler.FactorScheduler(step=2, factor=0.5))
+    )
+    other.set_states(updater.get_states(dump_optimizer=True))
+    assert other.optimizer.num_update == 3
+    assert other.optimizer.learning_rate == 0.5
+
+
+@pytest.mark.parametrize("numbers", [{"t": 0}, {"t": -1}, {"lr": 0.0}])
+def test_a_number_that_the_operator_refuses_is_refused_after_others_were_taken(numbers: dict[str, float]):
+    def update(lr: float = 0.1, t: int = 1) -> None:
+        d, v, z, weight = (mx.nd.ones((3,)) for _ in range(4))
+        mx.nd.ftml_update(weight, weight, d, v, z, lr=lr, t=t)
+
+    for step in (1, 2, 3, 4):
+        update(t=step)
+    with pytest.raises(mx.MXNetError, match="out of range"):
+        update(**numbers)
+
+
 @pytest.mark.parametrize("with_optimizer", [False, True])
 def test_states_as_bytes(with_optimizer: bool):
     updater, weight = optimizers.get_updater(optimizers.Adam(learning_rate=0.1)), mx.nd.ones((3,))

@@ -297,3 +297,15 @@ def test_64_bits_are_those_of_the_call():
         run.trainer.step(6)
     assert [value.dtype for value in run.values()] == [np.float32] * 4
     _assert_close(run.values(), expected.values())
+
+
+def test_a_cell_takes_the_result_of_the_computation_that_it_waits_for():
+    cell, first, second = LateCell((2,), np.dtype("float32"), None), object(), object()
+    cell.wait_for(first, 0)
+    cell.wait_for(second, 0)
+    cell.fill(first, mx.nd.ones((2,)).value)
+    assert cell.computed_by is second
+    cell.fill(second, mx.nd.zeros((2,)).value)
+    assert cell.value.tolist() == [0, 0]
+    cell.fill(first, mx.nd.ones((2,)).value)
+    assert cell.value.tolist() == [0, 0]

@@ -172,6 +172,14 @@ def test_accumulation_of_a_mean_must_be_said():
     assert_close(trained(loss, batch, accumulate=(4, "mean")), trained(loss, batch))
 
 
+def test_micro_batches_of_one_row_do_not_tell_whether_a_loss_sums():
+    loss = sym.MakeLoss(classifier().get_internals()["fc2_output"] ** 2, name="loss")
+    batch = {"data": points()["data"][:2]}
+    with pytest.raises(TrainingError, match="unknown whether this loss sums or averages"):
+        trained(loss, batch, accumulate=2)
+    assert_close(trained(loss, batch, accumulate=(2, "sum")), trained(loss, batch))
+
+
 def test_a_batch_that_cannot_be_split_is_an_error():
     with pytest.raises(TrainingError, match="multiple of 5"):
         trained(classifier(), points(), accumulate=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -229,3 +230,12 @@ def test_rows_of_a_sparse_parameter_are_its_dense_array():
     for refused in (parameter().row_sparse_data, parameter().list_row_sparse_data):
         with pytest.raises(RuntimeError, match="its stype is 'default'. Use data()"):
             refused(asked)
+
+
+def test_a_parameter_is_loaded_on_its_own_contexts_or_refused(tmp_path: Path):
+    net = mx.gluon.nn.Dense(2, in_units=3)
+    net.initialize(ctx=mx.cpu(0))
+    net.save_parameters(str(tmp_path / "net.params"))
+    net.load_parameters(str(tmp_path / "net.params"), ctx=mx.cpu(0))
+    with pytest.raises(AssertionError, match=r"on \[cpu\(1\)\] because it was previous initialized on \[cpu\(0\)\]"):
+        net.load_parameters(str(tmp_path / "net.params"), ctx=mx.cpu(1))
