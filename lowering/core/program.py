@@ -20,7 +20,7 @@ from lowering.core.inference import Inference, Inferred
 from lowering.core.keys import fold_key, key_places
 from lowering.core.parts import count_parts, on_each_part
 from lowering.core.python_calls import PythonCall, of_python
-from lowering.core.rules import FLowering, LoweringRule, Need
+from lowering.core.rules import FLowering, LoweringRule, Need, writes_in_backward
 from lowering.core.schedule import Needed, Schedule
 from lowering.core.segments import Segments, is_traced
 from lowering.core.steps import Environment, Recomputation, Step
@@ -84,6 +84,8 @@ class Program:
         self.index: IndexedGraph = graph.indexed_graph()
         self._schedule = Schedule(self.index, num_outputs)
         rules = self._rules()
+        self.written: set[str] = set()
+        """Names of the states that steps change: not those of operators whose backward part is missing."""
         self.steps = list(self._steps(rules))
         heads = self.index.outputs[:num_outputs]
         self.symbol = Symbol((network or graph).outputs[:num_outputs])
@@ -154,11 +156,16 @@ class Program:
     def _steps(self, rules: Mapping[Op, LoweringRule]) -> Iterator[Step]:
         """Yield the live operators, in the order in which they run."""
         nodes, schedule, places = self.index.nodes, self._schedule, key_places(self.index)
+        unreached: Collection[Node] = self.graph.attrs.get("unreached", ())
         for nid in schedule.order:
             attrs = nodes[nid].source.attrs
             if attrs.op is None:
                 continue
             rule = rules[attrs.op]
+            if nodes[nid].source in unreached and writes_in_backward(attrs.op):
+                rule = rule.keeping(self.index.mutated_inputs[nid])
+            elif nid in self.index.mutated_inputs:
+                self.written |= {self.name(nodes[nid].inputs[i].node_id) for i in self.index.mutated_inputs[nid]}
             programs: tuple[Program, ...] = ()
             if attrs.subgraphs and "programs" in rule.needs:
                 programs = tuple(self._subprogram(graph) for graph in attrs.subgraphs)

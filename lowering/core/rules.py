@@ -8,11 +8,11 @@ than parameters and inputs says so: `@lowers("Dropout", needs=("key", "is_train"
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from symjax_nnvm.ir import attributes
-from symjax_nnvm.ir.attributes import FDraws
+from symjax_nnvm.ir.attributes import FDraws, TWritesInForward
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ir.rules.open_sizes import is_open
@@ -82,9 +82,24 @@ class LoweringRule:
     changing: tuple[str, ...] = ()
     one_by_one: bool = False
 
+    def keeping(self, states: Sequence[int]) -> LoweringRule:
+        """Return the rule that leaves these inputs, which the operator mutates, as they are."""
+
+        def keeping(params: Any, *inputs: Any, **extra: Any) -> tuple[Any, ...]:
+            results = self.rule(params, *inputs, **extra)
+            return *results[: -len(states)], *(inputs[i] for i in states)
+
+        return replace(self, rule=keeping)
+
 
 FLowering: OpMap[LoweringRule] = attributes.FLowering
 """The operator attribute that holds the rules."""
+
+
+def writes_in_backward(op: Op | None) -> bool:
+    """Return whether the states that an operator writes follow the backward part of a training step: those of operators
+    that ask whether they train, such as BatchNorm, as in MXNet."""
+    return op is not None and "is_train" in FLowering[op].needs and op not in TWritesInForward
 
 
 def lowers(

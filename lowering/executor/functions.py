@@ -17,10 +17,10 @@ import jax
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
+from lowering.core.rules import writes_in_backward
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.attributes import TWritesInForward
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.plan_memory import BAD_STORAGE, EXTERNAL_STORAGE, plan_memory
 from symjax_nnvm.pipeline import Options
@@ -103,20 +103,12 @@ class ExecutorFunctions:
 
     @cached_property
     def written_in_forward(self) -> list[int]:
-        """Return numbers of the states that are written whenever the forward part runs.
-
-        The others are those of operators that ask whether they train, such as BatchNorm: the backward part of a
-        training step writes them, as in MXNet.
-        """
+        """Return numbers of the states that are written whenever the forward part runs; the backward part of a training
+        step writes the others, those of `writes_in_backward`, if it has a part for their operator."""
         states, program = self.program(True).states, self.program(True).program
         nodes = program.index.nodes
-        last_writer = {slot: step for step in program.steps for slot in step.outputs}
-        return [
-            i
-            for i, name in enumerate(self.aux_names)
-            if "is_train" not in (step := last_writer[states[name]]).rule.needs
-            or nodes[step.nid].source.op in TWritesInForward
-        ]
+        writer = {slot: nodes[step.nid].source.op for step in program.steps for slot in step.outputs}
+        return [i for i, name in enumerate(self.aux_names) if not writes_in_backward(writer[states[name]])]
 
     # -- the functions ---------------------------------------------------------------------------------------------
 

@@ -126,6 +126,16 @@ class Expression:
         """The variables that it writes."""
         return self._program.aux_names
 
+    def written(self, wrt: tuple[str, ...]) -> Collection[str]:
+        """The states that a call changes which is recorded for the gradients of these variables: as in an executor,
+        those of an operator such as BatchNorm only if one of the gradients passes through it."""
+        if not self.is_train:
+            return self.states
+        names = self._written.get(wrt)
+        if names is None:
+            names = self._written[wrt] = self._gradient_program(wrt).program.written
+        return names
+
     @property
     def _program(self) -> Program:
         return self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
@@ -191,6 +201,10 @@ class Expression:
         waits = itertools.count(-self._calls_to_wait)
         compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small
         return lambda *args: compiled(*args) if next(waits) >= 0 else function(*args)
+
+    @cached_property
+    def _written(self) -> dict[tuple[str, ...], Collection[str]]:
+        return {}
 
     @cached_property
     def _backwards(self) -> dict[tuple[str, ...], Any]:

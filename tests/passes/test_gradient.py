@@ -12,6 +12,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.register import register_op, same_shape
 from symjax_nnvm.passes.gradient import check_grad_all_zero, default_aggregate, mx_gradient
+from symjax_nnvm.passes.gradient.full_graph import init_full_graph
 from symjax_nnvm.symbol import Symbol
 
 
@@ -260,3 +261,49 @@ def test_a_chain_of_100000_nodes_is_differentiated_without_recursion():
         y = sym._test_grad_exp(y)
     grads, _ = gradient(y, ["x"])
     assert Graph(grads.outputs).indexed_graph().num_nodes == 2 * 100_000 + 2
+
+
+# -- operators that write states, and have no backward part ------------------------------------------------------------
+
+_BASE = sym.FullyConnected(sym.Variable("data"), num_hidden=2, no_bias=True, name="base")
+_MEAN, _VAR = sym.Variable("mean"), sym.Variable("var")
+
+
+def _norm(below: Symbol, name: str = "bn", kind: str = "BatchNorm", **given) -> Symbol:
+    return getattr(sym, kind)(below, name=name, **given)
+
+
+def _under_a_head(body: Symbol) -> Symbol:
+    return sym.MakeLoss(sym.FullyConnected(body, num_hidden=1, no_bias=True, name="head"))
+
+
+_TWO = _norm(_norm(_BASE, "bn0"), "bn1")
+_SHARED = _norm(_BASE, "bn0", moving_mean=_MEAN, moving_var=_VAR)
+_SHARED = _norm(_SHARED, "bn1", moving_mean=_MEAN, moving_var=_VAR)
+
+
+@pytest.mark.parametrize(
+    ("body", "wrt", "stay"),
+    [
+        *((_norm(_BASE, kind=kind), ["head_weight"], ["bn"]) for kind in ("BatchNorm", "BatchNorm_v1")),
+        (_norm(_BASE, kind="_contrib_SyncBatchNorm", key="k"), ["head_weight"], ["bn"]),
+        (_norm(_BASE, kind="_contrib_BatchNormWithReLU"), ["head_weight"], ["bn"]),
+        (sym.IdentityAttachKLSparseReg(_BASE, name="kl"), ["head_weight"], ["kl"]),
+        (sym.IdentityAttachKLSparseReg(_BASE, name="kl"), ["base_weight"], []),
+        *((_norm(_BASE), [name], []) for name in ("base_weight", "data", "bn_gamma", "bn_beta")),
+        (_norm(_BASE), [], ["bn"]),
+        (_norm(sym.BlockGrad(_BASE)), ["base_weight"], ["bn"]),
+        (sym.BlockGrad(_norm(_BASE)), ["base_weight"], []),
+        (sym.round(_norm(_BASE)), ["base_weight"], []),
+        (sym.one_hot(sym.argmax(_norm(_BASE), axis=1), depth=2), ["bn_beta"], []),
+        (_TWO, ["bn1_gamma"], ["bn0"]),
+        (_TWO, ["bn0_gamma"], []),
+        (_SHARED, ["bn1_beta"], ["bn0"]),
+    ],
+)
+def test_states_follow_the_backward_pass_where_mxnet_has_a_node_for_it(body, wrt: list[str], stay: list[str]):
+    """MXNet 1.9.1 leaves moving averages as they are in exactly these cases, on a CPU."""
+    net = _under_a_head(body)
+    nodes = {node.name: node for node in net.list_input_nodes()}
+    graph = init_full_graph(Graph(net.outputs), [NodeEntry(nodes[name]) for name in wrt])
+    assert sorted(node.name for node in graph.attrs["unreached"]) == stay

@@ -819,16 +819,18 @@ def _evaluated(
         (outputs, states), key = of_any.forward(values, numbers), None
     else:
         outputs, states, key = evaluate(expression, values)
-    for name, value in states.items():
-        arrays[int(name[1:])].cell.assign(value)
+    recorded = recording.is_recording()
+    origins = [*map(recording.origin, inputs)] if recorded else []
+    if states:
+        pairs = zip(expression.names, origins, strict=False)
+        wrt = tuple(name for name, origin in pairs if origin is not None and name not in states)
+        for name in expression.written(wrt):
+            arrays[int(name[1:])].cell.assign(states[name])
     if device is None:
         results = [NDArray(new_cell(output, None), context) for output in outputs]
     else:
         results = [like_jax(output, context) for output in outputs]
-    if recording.is_recording():
-        origins = [*map(recording.origin, inputs)]
-        if not any(origins):
-            return results
+    if any(origins):
         written = {name: arrays[int(name[1:])] for name in states}
         call = recording.Call(expression, values, origins, key, outputs, written)
         for i, array in enumerate(results):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
-from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, TOutGradsRead
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, FMutateInputs, TOutGradsRead
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
@@ -26,6 +26,7 @@ __all__ = [
     "check_grad_all_zero",
     "default_aggregate",
     "mx_gradient",
+    "unreached",
 ]
 
 G = TypeVar("G", bound=Graph)
@@ -75,7 +76,8 @@ def mx_gradient(
     copy_op: operator that copies a gradient which is the gradient of several xs. mirror_plan: says more than mirror_fun
     can, and takes its place: groups of copies, and who else reads them (`passes/mirror`).
 
-    Returns a graph with one output per x. Raises GradientError.
+    Returns a graph with one output per x; where states stay, its attribute `unreached` has the nodes that `unreached`
+    gives. Raises GradientError.
     """
     attrs: dict[str, object] = {
         "grad_ys": list(ys),
@@ -114,13 +116,49 @@ def gradient_pass(graph: Graph) -> Graph:
     order = graph.nodes() if ys == graph.outputs else post_order(ys)
     slots = _start(order, ys, xs, ys_out_grad)
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
-    _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
+    zero_ops: Sequence[Op] = graph.attrs.get("zero_ops", ())
+    passed = _backpropagate(order, slots, Copies(order, plan), aggregate, hint, zero_ops)
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
     mark, head_grad_nodes = GradientOf(tuple(ys)), {grad.node for grad in ys_out_grad}
     for grad in grads:
         if grad.node.info is None and grad.node not in slots and grad.node not in head_grad_nodes:
             grad.node.info = mark
-    return graph.derive(outputs=grads if not copy_op else copy_repeated(grads, copy_op), attrs={})
+    outputs = grads if not copy_op else copy_repeated(grads, copy_op)
+    states_stay = unreached(order, xs, passed, zero_ops)
+    return graph.derive(outputs, attrs={"unreached": states_stay} if states_stay else {})
+
+
+def unreached(
+    order: Sequence[Node],
+    xs: Sequence[NodeEntry],
+    passed: Mapping[Node, Sequence[NodeEntry | None]],
+    zero_ops: Sequence[Op],
+) -> frozenset[Node]:
+    """Return the nodes that write states, and of whose inputs no gradient leads to one of xs.
+
+    MXNet's executor has no backward node of these; one that it has computes the gradients of all inputs, that of a
+    gamma which is fixed, too. order: the nodes, inputs before users. passed: the gradients that each node hands to its
+    inputs; a node that no gradient reaches is not there, and may hand on zeros, as in MXNet.
+    """
+    writers: dict[Node, Sequence[int]] = {}
+    for node in order:
+        if node.attrs.op in FMutateInputs and (mutated := list(FMutateInputs[node.attrs.op](node.attrs))):
+            writers[node] = mutated
+    if not writers:
+        return frozenset()
+    leading = {x.node for x in xs}
+    reached = set()
+    for node in order:
+        asked = [i for i, entry in enumerate(node.inputs) if entry.node in leading]
+        if not asked:
+            continue
+        igrads = passed.get(node)
+        if node in writers and any(i not in writers[node] for i in asked):
+            reached.add(node)
+            leading.add(node)
+        elif igrads is None or any((igrad := igrads[i]) and igrad.node.attrs.op not in zero_ops for i in asked):
+            leading.add(node)
+    return frozenset(writers.keys() - reached)
 
 
 def _start(
@@ -161,8 +199,9 @@ def _backpropagate(
     aggregate: AggregateFun,
     hint: AttrHintFun | None,
     zero_ops: Sequence[Op],
-) -> None:
-    """Visit users before what they use, and hand each node's gradient to its inputs."""
+) -> dict[Node, Sequence[NodeEntry | None]]:
+    """Visit users before what they use, and hand each node's gradient to its inputs. Returns what each handed on."""
+    passed: dict[Node, Sequence[NodeEntry | None]] = {}
     for node in reversed(order):
         op = node.attrs.op
         if op is None or not node.inputs:
@@ -175,7 +214,7 @@ def _backpropagate(
         read = entries[: TOutGradsRead.get(op)]
         sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(read)]
         after = next((total for total, entry in zip(sums, read, strict=True) if entry), None)
-        igrads = copies.differentiate(node, sums, after, partial(_input_gradients, sums, zero_ops))
+        passed[node] = igrads = copies.differentiate(node, sums, after, partial(_input_gradients, sums, zero_ops))
         for (source, index, _), igrad in zip(node.inputs, igrads, strict=True):
             if igrad is None:
                 continue
@@ -183,6 +222,7 @@ def _backpropagate(
             if igrad.node.attrs.op in FInferShape:
                 slot.need_attr_hint = False
             slot.append(igrad)
+    return passed
 
 
 def _sum(slot: GradEntry, entry: NodeEntry, aggregate: AggregateFun, hint: AttrHintFun | None) -> NodeEntry:

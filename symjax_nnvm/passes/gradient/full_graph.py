@@ -12,7 +12,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rules.gradients import shaped_zeros
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
-from symjax_nnvm.passes.gradient import mx_gradient
+from symjax_nnvm.passes.gradient import mx_gradient, unreached
 from symjax_nnvm.passes.mirror import Mirror, mirror_plan
 
 __all__ = ["LONGEST_SUM", "add_gradients", "aggregate_gradient", "init_full_graph"]
@@ -33,7 +33,8 @@ def init_full_graph(
     no gradients. Gradients are those of the merged outputs, so that no part of the backward graph computes again what
     the forward graph did. mirror, shapes: what the backward part recomputes, see `mirror_plan`.
 
-    Result: graph attributes `num_forward_outputs` and `head_grads`, the variable nodes. Raises GradientError.
+    Result: graph attributes `num_forward_outputs`, `head_grads`, the variable nodes, and `unreached`, the nodes that
+    write states and have no backward part. Raises GradientError.
     """
     request = {"grad_xs": list(xs), "grad_mirror": mirror, "grad_mirror_shapes": shapes}
     return apply_pass(graph.derive(attrs=graph.attrs | request), "InitFullGraph")
@@ -42,7 +43,7 @@ def init_full_graph(
 @register_pass(
     "InitFullGraph",
     requires=("grad_xs",),
-    provides=("num_forward_outputs", "head_grads"),
+    provides=("num_forward_outputs", "head_grads", "unreached"),
     op_attrs=("FGradient", "FMutateInputs"),
     change_graph=True,
 )
@@ -59,14 +60,16 @@ def add_gradients(
     """Return the graph's outputs followed by their gradients: `init_full_graph` without merging equal nodes."""
     outputs = graph.outputs
     heads = [create_variable_node(f"_head_grad_{i}") for i in range(len(outputs))] if xs else []
+    zero_ops = [Op.get("zeros_like"), Op.get("_zeros")]
     grads: list[NodeEntry] = []
+    states_stay = unreached(graph.nodes(), (), {}, zero_ops)
     if xs:
         named = enumerate(zip(heads, outputs, strict=True))
         out_grads = [
             apply("_identity_with_attr_like_rhs", NodeEntry(head), output, name=f"_head_grad_{i}_id")
             for i, (head, output) in named
         ]
-        grads = mx_gradient(
+        backward = mx_gradient(
             graph,
             outputs,
             xs,
@@ -74,10 +77,12 @@ def add_gradients(
             aggregate_fun=aggregate_gradient,
             mirror_plan=mirror_plan(outputs, mirror, shapes, graph.nodes()),
             attr_hint_fun=shaped_zeros,
-            zero_ops=[Op.get("zeros_like"), Op.get("_zeros")],
+            zero_ops=zero_ops,
             copy_op="_copy",
-        ).outputs
-    return graph.derive([*outputs, *grads], attrs={"num_forward_outputs": len(outputs), "head_grads": heads})
+        )
+        grads, states_stay = backward.outputs, backward.attrs.get("unreached", frozenset())
+    attrs = {"num_forward_outputs": len(outputs), "head_grads": heads, "unreached": states_stay}
+    return graph.derive([*outputs, *grads], attrs=attrs)
 
 
 def aggregate_gradient(grads: list[NodeEntry]) -> NodeEntry:

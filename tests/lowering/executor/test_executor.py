@@ -267,6 +267,23 @@ def test_a_state_assigned_between_forward_and_backward_is_the_one_that_moves() -
     np.testing.assert_allclose(executor.aux_dict["bn_moving_mean"], [6, 6])
 
 
+def test_states_stay_where_no_gradient_passes_through_their_operator() -> None:
+    """Two BatchNorms share their averages, and only the upper one is trained. The numbers are MXNet 1.9.1's."""
+    shared = {"moving_mean": sym.Variable("mean"), "moving_var": sym.Variable("var"), "momentum": 0.5}
+    net = sym.MakeLoss(sym.BatchNorm(sym.BatchNorm(x, name="lower", **shared), name="upper", **shared))
+    for fused in (False, True):
+        executor = filled(net, grad_req={"upper_beta": "write"}, x=(3, 2))
+        executor.arg_dict["x"], executor.arg_dict["lower_beta"] = np.array([[1.0, 2], [3, 5], [8, 13]]), 4
+        executor.aux_dict["mean"], executor.aux_dict["var"] = [0, 2], 1
+        if fused:
+            executor.forward_backward()
+        else:
+            executor.forward(is_train=True)
+            executor.backward()
+        np.testing.assert_allclose(executor.aux_dict["mean"], [2, 3], rtol=1e-5)
+        np.testing.assert_allclose(executor.aux_dict["var"], [0.9999424, 0.9999770], rtol=1e-5)
+
+
 def test_update_operators_write_their_states_in_forward() -> None:
     step = sym.sgd_mom_update(x, sym.Variable("g"), sym.Variable("m"), lr=1.0, momentum=0.5)
     executor = lowering.simple_bind(step, grad_req="null", x=(2,))

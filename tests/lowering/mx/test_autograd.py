@@ -78,12 +78,21 @@ def test_dropout_drops_the_same_in_both_directions():
         assert (mx.nd.Dropout(x, p=0.5).asnumpy() == 1).all()
 
 
-def test_training_writes_moving_averages():
+def test_training_writes_moving_averages_where_a_gradient_passes():
     mean, var = mx.nd.zeros(2), mx.nd.ones(2)
-    args = (mx.nd.array([[1.0, 2], [3, 4]]), mx.nd.ones(2), mx.nd.zeros(2), mean, var)
+    x, beta = mx.nd.array([[1.0, 2], [3, 4]]), mx.nd.zeros(2)
+    args = (x, mx.nd.ones(2), beta, mean, var)
     mx.nd.BatchNorm(*args, momentum=0.5)
-    assert mean.asnumpy().tolist() == [0, 0]
     with autograd.train_mode():
+        mx.nd.BatchNorm(*args, momentum=0.5)
+    with autograd.record():
+        mx.nd.BatchNorm(*args, momentum=0.5)
+    assert mean.asnumpy().tolist() == [0, 0]
+    beta.attach_grad()
+    with autograd.record(train_mode=False):
+        mx.nd.BatchNorm(*args, momentum=0.5)
+    assert mean.asnumpy().tolist() == [0, 0]
+    with autograd.record():
         mx.nd.BatchNorm(*args, momentum=0.5)
     assert mean.asnumpy().tolist() == [1, 1.5]
 

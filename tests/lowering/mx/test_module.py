@@ -664,3 +664,13 @@ def test_internal_functions_have_the_operators_names():
     assert mx.nd._internal._plus_scalar(x, scalar=2).asnumpy().tolist() == [3, 6]
     symbol = mx.sym._internal._maximum(mx.sym.Variable("a"), mx.sym.Variable("b"))
     assert symbol.eval(a=x, b=mx.nd.array([2, 3]))[0].asnumpy().tolist() == [2, 4]
+
+
+def test_a_frozen_backbone_keeps_its_moving_averages():
+    normed = mx.sym.BatchNorm(mx.sym.Variable("data"), fix_gamma=False, momentum=0.5, name="norm")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(normed, num_hidden=2, name="head"), name="softmax")
+    for fixed, moves in ((["norm_gamma", "norm_beta"], False), (["norm_gamma"], True)):
+        module = mx.mod.Module(net, fixed_param_names=fixed)
+        module.fit(batches(), num_epoch=1, initializer=mx.init.One())
+        mean = module.get_params()[1]["norm_moving_mean"].asnumpy()
+        assert bool(mean.any()) == moves

@@ -65,12 +65,12 @@ def test_every_array_of_the_state_is_updated_in_place():
 
 
 def test_auxiliary_states_and_frozen_arguments():
-    trainer = trained(convolutional(), images(), wrt=["fc_weight", "fc_bias"], steps=1)
-    state = trainer.require_state()
-    assert set(state.params) == {"fc_weight", "fc_bias"}
-    assert {"conv_weight", "bn_gamma"} <= set(state.frozen)
-    np.testing.assert_array_equal(state.frozen["bn_gamma"], 1)
-    assert float(jnp.abs(state.aux["bn_moving_mean"]).sum()) > 0
+    for trained_names, moves in ((["fc_weight", "fc_bias"], False), (["fc_weight", "bn_beta"], True)):
+        state = trained(convolutional(), images(), wrt=trained_names, steps=1).require_state()
+        assert set(state.params) == set(trained_names)
+        assert {"conv_weight", "bn_gamma"} <= set(state.frozen)
+        np.testing.assert_array_equal(state.frozen["bn_gamma"], 1)
+        assert bool(jnp.abs(state.aux["bn_moving_mean"]).sum() > 0) == moves
 
 
 def test_a_seed_gives_the_same_run_and_another_seed_another():

@@ -124,7 +124,7 @@ def test_programs_have_second_gradients():
 
 
 @pytest.mark.parametrize("active", [True, False])
-def test_batch_norm_writes_its_statistics_at_forward_in_training_alone(active: bool):
+def test_batch_norm_writes_its_statistics_at_a_recorded_forward_in_training_alone(active: bool):
     net, x = network(nn.BatchNorm(in_channels=2), active=active), data(4, 2) + 3
     mean = net[0].running_mean
     net(x)
@@ -140,7 +140,14 @@ def test_batch_norm_writes_its_statistics_at_forward_in_training_alone(active: b
     np.testing.assert_allclose(mean.data().asnumpy(), expected, rtol=1e-5)
     with mx.autograd.train_mode():  # without record
         net(x)
-    np.testing.assert_allclose(mean.data().asnumpy(), 1.9 * expected, rtol=1e-5)
+    np.testing.assert_allclose(mean.data().asnumpy(), expected, rtol=1e-5)
+    net.collect_params().setattr("grad_req", "null")
+    for frozen in (True, False):  # all is frozen; or what is below is not
+        if not frozen:
+            x.attach_grad()
+        with mx.autograd.record():
+            net(x)
+        np.testing.assert_allclose(mean.data().asnumpy(), expected if frozen else 1.9 * expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("active", [True, False])
