@@ -107,6 +107,8 @@ class Xavier(Initializer):
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        if not magnitude >= 0:
+            raise InitializerError("Wrong magnitude", param="magnitude", expected="a number ≥ 0", got=repr(magnitude))
         self.magnitude = float(magnitude)
         self.rnd_type, self.factor_type = rnd_type, factor_type
         _choose("rnd_type", rnd_type, _XAVIER_SAMPLERS)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.checkpoints import BatchEndParam, save_checkpoint
 
 
@@ -37,6 +38,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
     """Every `period` batches, a line of the metrics."""
+    period = check_count(period, "period")
 
     def callback(param: BatchEndParam) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
@@ -52,7 +54,8 @@ class Speedometer:
     """Every `frequent` batches, a line of how many samples a second were trained, and of the metrics."""
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
-        self.batch_size, self.frequent, self.auto_reset = batch_size, frequent, auto_reset
+        self.batch_size, self.auto_reset = batch_size, auto_reset
+        self.frequent = check_count(frequent, "frequent")
         self.init, self.tic, self.last_count = False, 0, 0
 
     def __call__(self, param: BatchEndParam) -> None:
@@ -85,7 +88,7 @@ class ProgressBar:
     """A callback that prints a bar after each batch. total: batches in an epoch; length: characters."""
 
     def __init__(self, total: int, length: int = 80):
-        self.bar_len, self.total = length, total
+        self.bar_len, self.total = check_count(length, "length"), check_count(total, "total")
 
     def __call__(self, param: BatchEndParam) -> None:
         """Report after a batch."""

@@ -52,7 +52,10 @@ class Context:
             expected = f"one of {', '.join(DEVICE_TYPES)}"
             raise UnknownDeviceError("No such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()")
         self.device_type = str(device_type)
-        self.device_id = int(device_id)
+        try:
+            self.device_id = int(device_id)
+        except (TypeError, ValueError):
+            raise CallError("The number of a device is a whole one", got=repr(device_id), fix="mx.gpu(0)") from None
 
     @property
     def device_typeid(self) -> int:
@@ -71,7 +74,7 @@ class Context:
         if self.platform == "cpu":
             return None if jax.default_backend() == "cpu" else jax.devices("cpu")[0]
         devices = _devices(self.platform)
-        if self.device_id >= len(devices):
+        if not 0 <= self.device_id < len(devices):
             raise CallError(
                 f"{self} asked for, and JAX sees {len(devices)} devices of that kind",
                 fix="mx.cpu() runs on the CPU; for GPUs install JAX with CUDA: pip install jax[cuda12].",

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.norms import norm
@@ -39,7 +40,7 @@ class Monitor:
         sort: bool = False,
         monitor_all: bool = False,
     ):
-        self.interval, self.sort, self.monitor_all = interval, sort, monitor_all
+        self.interval, self.sort, self.monitor_all = check_count(interval, "interval"), sort, monitor_all
         self.stat_func = stat_func or _size
         self.re_prog = _pattern(pattern)
         self.activated, self.step = False, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowering.messages.counts import check_positive
 from lowering.mx import kv
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
@@ -158,7 +159,7 @@ class Trainer:
         """Update the parameters by gradients divided by batch_size; those of several contexts are summed before.
 
         ignore_stale_grad: leave out parameters whose gradient no backward pass has written since the last step. Raises
-        StaleGradientError, a UserWarning, for such parameters else.
+        StaleGradientError, a UserWarning, for such parameters else; CountError, a ValueError.
         """
         self._rescale(batch_size)
         self._prepare()
@@ -184,6 +185,7 @@ class Trainer:
             raise MismatchError(f"{what} {_ON_STORE}", fix="Set update_on_kvstore=False when creating trainer.")
 
     def _rescale(self, batch_size: float) -> None:
+        check_positive(batch_size, "batch_size")
         scale = self._scale / batch_size
         if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
             raise StaleGradientError("The batch_size of a store that updates cannot change", got=batch_size)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import check_count
 from lowering.mx import ndarray as nd
 from lowering.mx.downloads import fetch
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
@@ -24,8 +25,9 @@ _BLOCK = 1 << 20
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
     """Parts of an array along an axis. Without even_split the first ones may have a row more.
 
-    Raises BlockValueError where the rows cannot be split evenly.
+    Raises BlockValueError where the rows cannot be split evenly; CountError, a ValueError.
     """
+    num_slice = check_count(num_slice, "num_slice")
     size = data.shape[batch_axis]
     if even_split and size % num_slice != 0:
         raise BlockValueError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import check_count, check_counts
 from lowering.mx.image.pixels import as_image, imresize, pixels
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError, ParamError
@@ -67,12 +68,15 @@ def scale_down(src_size: Size, size: Size) -> Size:
 def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
     """An image (h, w, c) whose shorter edge has `size` pixels. interp: 0 to 4, 9 for what fits, 10 for any."""
     height, width, _ = src.shape
+    size = check_count(size, "size")
     new = (size * height // width, size) if height > width else (size, size * width // height)
     return imresize(src, new[1], new[0], interp=interpolation(interp, (height, width, *new)))
 
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
-    """The part of an image (h, w, c) at a place, resized where `size` (width, height) is another one."""
+    """The part of an image (h, w, c) at a place, resized where `size` (width, height) is another one. Raises CountError
+    for a part without pixels."""
+    check_counts((w, h), "w, h")
     part = as_image(np.ascontiguousarray(pixels(src)[y0 : y0 + h, x0 : x0 + w]), src)
     if size is None or (w, h) == tuple(size):
         return part
@@ -87,6 +91,7 @@ def _part(src: Any, size: Size, place: tuple[int, int, Any], interp: int) -> tup
 def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
     """A part of an image anywhere in it, of a size (width, height), and its place. A smaller image is enlarged."""
     height, width, _ = src.shape
+    check_counts(size, "size")
     part = scale_down((width, height), size)
     x = random.randint(0, width - part[0])
     return _part(src, size, (x, random.randint(0, height - part[1]), part), interp)
@@ -95,6 +100,7 @@ def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
 def center_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
     """The middle of an image, of a size (width, height), and its place. A smaller image is enlarged."""
     height, width, _ = src.shape
+    check_counts(size, "size")
     part = scale_down((width, height), size)
     return _part(src, size, (int((width - part[0]) / 2), int((height - part[1]) / 2), part), interp)
 

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.messages.counts import check_count, check_counts
 from lowering.mx.image.augmenters import CreateAugmenter
 from lowering.mx.image.pixels import imdecode
 from lowering.mx.io.desc import DataBatch, DataIter
@@ -48,8 +49,8 @@ class ImageIter(DataIter):
     read. last_batch_handle: a last batch that is not full is filled from the start ("pad"), left out ("discard"), or
     goes into the next epoch ("roll_over").
 
-    Raises CallError, ParamError, RecordFormatError, FileError, OSError; BrokenImageError, a RuntimeError, for an image
-    that cannot be decoded, with its name.
+    Raises CallError, ParamError, CountError, RecordFormatError, FileError, OSError; BrokenImageError, a
+    RuntimeError, for an image that cannot be decoded, with its name.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class ImageIter(DataIter):
         last_batch_handle: str = "pad",
         **kwargs: Any,
     ):
-        super().__init__(batch_size)
+        super().__init__(check_count(batch_size, "batch_size"))
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
             raise CallError("An iterator of images needs images", expected="path_imgrec=, path_imglist= or imglist=")
         if dtype not in _LABELS:
@@ -80,6 +81,9 @@ class ImageIter(DataIter):
         if last_batch_handle not in _LAST:
             raise CallError("No such last_batch_handle", expected=f"one of {_LAST}", got=repr(last_batch_handle))
         self.check_data_shape(data_shape)
+        check_counts(data_shape, "data_shape")
+        check_count(label_width, "label_width")
+        check_count(num_parts, "num_parts")
         self.imgrec: MXRecordIO | None = None
         self.imgidx: list[Any] | None = None
         if path_imgrec and path_imgidx:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.data.text import read_csv
+from lowering.messages.counts import check_count, check_counts
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
@@ -27,7 +28,7 @@ class NDArrayIter(DataIter):
     shuffle: by NumPy's global generator, at every reset, so that `np.random.seed` gives MXNet's order.
     last_batch_handle: what the last batch is filled up with where samples do not come out even: "pad": the first ones;
     "discard": it is left out; "roll_over": it waits for the next epoch. data_name, label_name: of arrays without names.
-    layout: N in it is the axis of the samples. Raises CallError.
+    layout: N in it is the axis of the samples. Raises CallError; CountError, a ValueError.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class NDArrayIter(DataIter):
         label_name: str = "softmax_label",
         layout: str = "NCHW",
     ):
-        super().__init__(batch_size)
+        super().__init__(check_count(batch_size, "batch_size"))
         if last_batch_handle not in _HANDLES:
             raise CallError("No such last_batch_handle", expected=f"one of {_HANDLES}", got=repr(last_batch_handle))
         self.data, self.label = _named(data, data_name), _named(label, label_name)
@@ -49,7 +50,7 @@ class NDArrayIter(DataIter):
         self.num_data = self._samples()
         self.idx = np.arange(self.num_data)
         self.shuffle, self.last_batch_handle = shuffle, last_batch_handle
-        self.cursor = -batch_size
+        self.cursor = -self.batch_size
         self._cached: list[np.ndarray] | None = None
         self.reset()
 
@@ -208,9 +209,11 @@ class CSVIter(NDArrayIter, MXDataIter):
         dtype: str = "float32",
         **_: Any,
     ):
-        data = read_csv(data_csv, _sizes(data_shape), dtype)
-        label = np.zeros((len(data), *_sizes(label_shape)), dtype) if label_csv is None else None
-        label = read_csv(str(label_csv), _sizes(label_shape), dtype) if label is None else label
+        check_count(batch_size, "batch_size")
+        label_sizes = check_counts(label_shape, "label_shape")
+        data = read_csv(data_csv, check_counts(data_shape, "data_shape"), dtype)
+        label = np.zeros((len(data), *label_sizes), dtype) if label_csv is None else None
+        label = read_csv(str(label_csv), label_sizes, dtype) if label is None else label
         label = label[:, 0] if label.shape[1:] == (1,) else label
         named = {data_name: array(data, dtype=data.dtype)}, {label_name: array(label, dtype=label.dtype)}
         self._round, self._overflow = round_batch, 0
@@ -256,7 +259,3 @@ class CSVIter(NDArrayIter, MXDataIter):
 
 def _listed(given: Any) -> list[NDArray]:
     return [given] if isinstance(given, NDArray) else given
-
-
-def _sizes(shape: Any) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, int) else tuple(shape)

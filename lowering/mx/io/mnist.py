@@ -9,6 +9,7 @@ import numpy as np
 
 from lowering.data.mnist import read_idx
 from lowering.data.parameters import check_part
+from lowering.messages.counts import check_count
 from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError
@@ -47,11 +48,7 @@ class MNISTIter(MXDataIter):
         input_shape: Any = None,
         **_: Any,
     ):
-        super().__init__(batch_size)
-        if batch_size < 1:
-            raise TrainingError(
-                "A batch has a sample at least", param="batch_size", expected="a number ≥ 1", got=batch_size
-            )
+        super().__init__(check_count(batch_size, "batch_size"))
         images, labels = read_idx(image, 3), read_idx(label, 1)
         if len(images) != len(labels):
             raise TrainingError("Labels that do not fit", expected=f"{len(images)}", got=len(labels))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, as_desc
+from lowering.mx.workers import Workers
 from symjax_nnvm.errors import CallError
 
 
@@ -52,12 +54,12 @@ class _WholeBatches(DataIter):
 class ResizeIter(_WholeBatches):
     """`size` batches an epoch, however many the iterator has; it begins anew where it ends before.
 
-    reset_internal: whether a reset resets the iterator, too.
+    reset_internal: whether a reset resets the iterator, too. Raises CountError, a ValueError.
     """
 
     def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True):
         super().__init__(data_iter.batch_size)
-        self.data_iter, self.size, self.reset_internal = data_iter, size, reset_internal
+        self.data_iter, self.size, self.reset_internal = data_iter, check_count(size, "size", 0), reset_internal
         self.provide_data, self.provide_label = data_iter.provide_data, data_iter.provide_label
         if hasattr(data_iter, "default_bucket_key"):
             self.default_bucket_key = data_iter.default_bucket_key  # pyright: ignore[reportAttributeAccessIssue]
@@ -99,7 +101,7 @@ class PrefetchingIter(_WholeBatches):
         self.rename_data, self.rename_label = rename_data, rename_label
         self.current_batch = [None] * self.n_iter
         super().__init__(self.provide_data[0].shape[0])
-        self._pool = ThreadPoolExecutor(1)
+        self._pool = Workers(1, "PrefetchingIter")
         self._next = self._pool.submit(self._make)
 
     def _described(self, what: int) -> list[DataDesc]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.messages.counts import check_count, check_counts
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NDArray, invoke, like_jax
 from lowering.mx.ndarray.cells import SharedCell
 from lowering.mx.ndarray.storage import check_storage, warn_once
 from symjax_nnvm.errors import CallError, NarrowedDtypeWarning, NNVMError
 from symjax_nnvm.symbol import function_named
+
+
+class CreationError(CallError, ValueError):
+    """Values, a shape or a range of which no array can be made."""
 
 
 class NotContiguousError(NNVMError, ValueError):
@@ -42,7 +48,16 @@ def _native(dtype: Any) -> np.dtype:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(size) for size in shape)
+    return check_counts(shape, "shape", 0)
+
+
+@contextmanager
+def _making(what: str) -> Iterator[None]:
+    """Raise CreationError for what NumPy cannot make, in its words."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError, OverflowError) as error:
+        raise CreationError(f"mx.nd.{what} makes no such array: {error}") from None
 
 
 def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
@@ -105,9 +120,9 @@ def full(shape: Any, val: float, ctx: Any = None, dtype: Any = np.float32, out: 
         out[:] = val
         return out
     sizes = _shape(shape)
-    if min(sizes, default=0) < 0:
-        raise CallError("An array has no size below 0", expected="the size of each axis", got=f"shape {sizes}")
-    return _place(np.full(sizes, val), ctx, dtype)
+    with _making("full"):
+        values = np.full(sizes, val)
+    return _place(values, ctx, dtype)
 
 
 def arange(
@@ -125,7 +140,11 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
-    numbers = np.arange(len(np.arange(start, stop, step)))
+    if step == 0:
+        raise CreationError("Range does not support step=0")
+    repeat = check_count(repeat, "repeat")
+    with _making("arange"):
+        numbers = np.arange(len(np.arange(start, stop, step)))
     if np.issubdtype(_native(dtype), np.integer):
         numbers = numbers * int(step) + int(start)
     else:
@@ -138,12 +157,17 @@ def linspace(
     start: float, stop: float, num: int, endpoint: bool = True, ctx: Any = None, dtype: Any = np.float32
 ) -> NDArray:
     """num numbers at equal distances."""
-    return _place(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
+    with _making("linspace"):
+        numbers = np.linspace(start, stop, check_count(num, "num", 0), endpoint=endpoint)
+    return _place(numbers, ctx, dtype)
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
-    """Ones on a diagonal. M: the number of columns, N where it is 0."""
-    return _place(np.eye(N, M or None, k), ctx, np.float32 if dtype is None else dtype)
+    """Ones on a diagonal. M: the number of columns, N where it is not above 0."""
+    rows = check_count(N, "N", 0)
+    with _making("eye"):
+        values = np.eye(rows, M if M > 0 else None, k)
+    return _place(values, ctx, np.float32 if dtype is None else dtype)
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import check_count, check_counts
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
 from lowering.mx.ndarray import NDArray, array
 from symjax_nnvm.errors import CallError
@@ -61,12 +62,14 @@ class BucketSentenceIter(DataIter):
         dtype: str = "float32",
         layout: str = "NT",
     ):
-        super().__init__(batch_size)
+        super().__init__(check_count(batch_size, "batch_size"))
         if sorted(layout) != ["N", "T"]:
             raise CallError(f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)")
         sentences = [list(sentence) for sentence in sentences]
         lengths = np.bincount([len(sentence) for sentence in sentences])
-        sizes = sorted(buckets or [length for length, count in enumerate(lengths) if count >= batch_size])
+        if not buckets:
+            buckets = [length for length, count in enumerate(lengths) if count >= batch_size]
+        sizes = sorted(check_counts(buckets, "buckets"))
         rows: list[list[np.ndarray]] = [[] for _ in sizes]
         for sentence in sentences:
             chosen = bisect.bisect_left(sizes, len(sentence))

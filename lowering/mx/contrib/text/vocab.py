@@ -6,17 +6,22 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import SymbolValueError
+from symjax_nnvm.errors import CallError, SymbolValueError
 
 UNKNOWN = 0
 """The number of all tokens that are not known."""
+
+
+class VocabularyError(CallError, AssertionError):
+    """Parameters of which no vocabulary can be made. MXNet asserts."""
 
 
 class Vocabulary:
     """The tokens of a counter, numbered by frequency, after the unknown token, 0, and those that are reserved.
 
     most_freq_count: so many tokens of the counter at most, of equally frequent ones the first in order. min_freq: those
-    that are so frequent at least. Raises AssertionError for reserved tokens that are the unknown one or come twice.
+    that are so frequent at least. Raises VocabularyError, an AssertionError, for reserved tokens that are the unknown
+    one or come twice.
     """
 
     def __init__(
@@ -27,15 +32,19 @@ class Vocabulary:
         unknown_token: Hashable = "<unk>",
         reserved_tokens: Sequence[Any] | None = None,
     ):
-        assert min_freq > 0, "`min_freq` must be set to a positive value."
+        if min_freq <= 0:
+            raise VocabularyError("`min_freq` must be set to a positive value.")
         reserved = list(reserved_tokens or ())
-        assert unknown_token not in reserved, "`reserved_token` cannot contain `unknown_token`."
-        assert len(set(reserved)) == len(reserved), "`reserved_tokens` cannot contain duplicate reserved tokens."
+        if unknown_token in reserved:
+            raise VocabularyError("`reserved_token` cannot contain `unknown_token`.")
+        if len(set(reserved)) < len(reserved):
+            raise VocabularyError("`reserved_tokens` cannot contain duplicate reserved tokens.")
         self._unknown_token: Any = unknown_token
         self._reserved_tokens = None if reserved_tokens is None else reserved
         self._idx_to_token: list[Any] = [unknown_token, *reserved]
         if counter is not None:
-            assert isinstance(counter, Counter), "`counter` must be an instance of collections.Counter."
+            if not isinstance(counter, Counter):
+                raise VocabularyError("`counter` must be an instance of collections.Counter.")
             most = len(self._idx_to_token) + (len(counter) if most_freq_count is None else most_freq_count)
             for token in sorted(sorted(counter), key=lambda token: -counter[token]):
                 if counter[token] < min_freq or len(self._idx_to_token) == most:

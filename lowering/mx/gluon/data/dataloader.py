@@ -8,10 +8,9 @@ one with a lambda cannot be. So workers are threads, always; what decodes and re
 from __future__ import annotations
 
 import multiprocessing
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from multiprocessing.reduction import ForkingPickler as ForkingPickler
 from typing import Any
 
@@ -20,8 +19,10 @@ import numpy as np
 
 from lowering.mx.context import Context, cpu_pinned
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
+from lowering.mx.workers import Workers
 from symjax_nnvm.errors import NNVMError, ParamError
 
 __all__ = ["DataLoader"]
@@ -94,7 +95,8 @@ class DataLoader:
         timeout: float = 120,
         auto_reload: bool = False,
     ):
-        assert timeout > 0, f"timeout must be positive, given {timeout}"
+        if timeout <= 0:
+            raise MismatchError(f"timeout must be positive, given {timeout}")
         if batch_sampler is not None:
             if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
                 raise ParamError(
@@ -113,10 +115,7 @@ class DataLoader:
         self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._num_workers, self._timeout = max(0, num_workers), timeout
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
-        self._worker_pool: ThreadPoolExecutor | None = None
-        if self._num_workers:
-            self._worker_pool = ThreadPoolExecutor(self._num_workers, "DataLoader")
-            weakref.finalize(self, self._worker_pool.shutdown, wait=False, cancel_futures=True)
+        self._worker_pool = Workers(self._num_workers, "DataLoader") if self._num_workers else None
         self.auto_reload = auto_reload
         self._iter: Iterator[Any] | None = None
         if auto_reload:
@@ -155,7 +154,7 @@ class DataLoader:
 class _Ahead:
     """Iterates over the batches of a loader, some of which its threads make ahead."""
 
-    def __init__(self, loader: DataLoader, pool: ThreadPoolExecutor, numbers: Iterator[Any]):
+    def __init__(self, loader: DataLoader, pool: Workers, numbers: Iterator[Any]):
         self._loader, self._pool, self._numbers = loader, pool, numbers
         self._pending: deque[Future[Any]] = deque()
         for _ in range(loader._prefetch):
@@ -176,6 +175,7 @@ class _Ahead:
         pending, timeout = self._pending.popleft(), self._loader._timeout
         if not wait([pending], timeout).done:
             self.close()
+            self._pool.give_up()
             problem = f"Worker timed out after {timeout} seconds"
             raise WorkerTimeoutError(problem, fix="DataLoader(..., timeout=) gives more time; see what a sample takes.")
         return pending.result()

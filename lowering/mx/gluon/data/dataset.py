@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSampler
+from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.recordio import MXIndexedRecordIO
 from symjax_nnvm.errors import SymbolTypeError
@@ -30,16 +32,16 @@ class Dataset:
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """One of num_shards parts of consecutive samples; the first parts have one more where they are unequal."""
-        assert index < num_shards, f"Shard index of out bound: {index} out of {num_shards}"
-        assert num_shards > 0, "Number of shards must be greater than 0"
-        assert index >= 0, "Index must be non-negative"
+        if not 0 <= index < num_shards:
+            raise MismatchError(f"Shard index of out bound: {index} out of {num_shards}")
         size, rest = divmod(len(self), num_shards)
         return _SampledDataset(self, SequentialSampler(size + (index < rest), size * index + min(index, rest)))
 
     def take(self, count: int | None) -> Dataset:
         """The first samples; all of them where there are no more than `count`, or for None."""
         length = len(self)
-        return _SampledDataset(self, SequentialSampler(length if count is None else min(count, length)))
+        taken = length if count is None else min(check_count(count, "count", 0), length)
+        return _SampledDataset(self, SequentialSampler(taken))
 
     def sample(self, sampler: Sampler) -> Dataset:
         """The samples that a sampler gives the numbers of. Raises SymbolTypeError, a TypeError, for no Sampler."""

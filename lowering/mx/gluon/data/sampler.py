@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import check_count
 from symjax_nnvm.errors import ParamError
 
 __all__ = ["BatchSampler", "FilterSampler", "RandomSampler", "Sampler", "SequentialSampler"]
@@ -26,7 +27,7 @@ class SequentialSampler(Sampler):
     """`length` numbers, one after the other, from start on."""
 
     def __init__(self, length: int, start: int = 0):
-        self._numbers = range(start, start + length)
+        self._numbers = range(start, start + check_count(length, "length", 0))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._numbers)
@@ -39,7 +40,7 @@ class RandomSampler(Sampler):
     """The numbers from 0 to length - 1 in an order that NumPy's global generator draws anew for each epoch."""
 
     def __init__(self, length: int):
-        self._length = length
+        self._length = check_count(length, "length", 0)
 
     def __iter__(self) -> Iterator[Any]:
         numbers = np.arange(self._length)
@@ -67,14 +68,16 @@ class BatchSampler(Sampler):
     """Lists of batch_size numbers from a sampler.
 
     last_batch: what becomes of numbers that fill no batch: "keep" makes a smaller batch, "discard" leaves them out,
-    "rollover" puts them before the next epoch's. Raises ParamError, a ValueError, for another word.
+    "rollover" puts them before the next epoch's. Raises ParamError, a ValueError, for another word, and for a
+    batch_size that is not above 0.
     """
 
     def __init__(self, sampler: Any, batch_size: int, last_batch: str = "keep"):
         if last_batch not in ("keep", "discard", "rollover"):
             problem = f"last_batch must be one of 'keep', 'discard', or 'rollover', but got {last_batch}"
             raise ParamError(problem)
-        self._sampler, self._batch_size, self._last_batch = sampler, batch_size, last_batch
+        whole = int(batch_size) if isinstance(batch_size, float) and batch_size.is_integer() else batch_size
+        self._sampler, self._batch_size, self._last_batch = sampler, check_count(whole, "batch_size"), last_batch
         self._left: list[Any] = []
 
     def __iter__(self) -> Iterator[list[Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -77,7 +78,7 @@ class _Conv(HybridBlock):
             if adj is not None:
                 self._kwargs["adj"] = adj
             first, second = (in_channels, channels) if op_name == "Deconvolution" else (channels, in_channels)
-            kernel, last = tuple(kernel_size), second // groups
+            kernel, last = tuple(kernel_size), second // check_count(groups, "groups")
             shape = (first, last, *kernel) if layout.find("C") == 1 else (first, *kernel, last)
             given = {"allow_deferred_init": True}
             self.weight = self.params.get("weight", shape=shape, init=weight_initializer, **given)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx import ndarray, symbol
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.rnn.rnn_cell import (
@@ -63,6 +64,8 @@ class _RNNLayer(HybridBlock):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        check_count(hidden_size, "hidden_size")
+        check_count(num_layers, "num_layers")
         assert layout in ("TNC", "NTC"), f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']"
         self._mode, self._gates = mode, _MODES[mode][0]
         self._hidden_size, self._num_layers, self._layout, self._dropout = hidden_size, num_layers, layout, dropout

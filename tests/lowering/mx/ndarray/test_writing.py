@@ -70,6 +70,7 @@ def test_a_recorded_value_broadcasts_and_its_gradient_comes_back(shape: tuple[in
         array[:] = 2 * x
         total = array.sum()
     total.backward()
+    assert x.grad is not None
     np.testing.assert_array_equal(x.grad.asnumpy(), np.full(shape, 2 * 12 / x.size, np.float32))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lowering.messages.counts import check_count
 from lowering.mx.gluon.data.sampler import Sampler
+from lowering.mx.gluon.errors import MismatchError
 
 __all__ = ["IntervalSampler"]
 
@@ -13,7 +15,8 @@ class IntervalSampler(Sampler):
     """The numbers below `length` from 0 in steps of `interval`; rollover: then from 1, and so on until all are had."""
 
     def __init__(self, length: int, interval: int, rollover: bool = True):
-        assert interval <= length, f"Interval {interval} must be smaller than or equal to length {length}"
+        if check_count(interval, "interval") > length:
+            raise MismatchError(f"Interval {interval} must be smaller than or equal to length {length}")
         self._length, self._interval, self._rollover = length, interval, rollover
 
     def __iter__(self) -> Iterator[int]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import signal
+import subprocess
+import sys
 import threading
 import weakref
 from typing import Any
@@ -126,8 +129,8 @@ def test_a_loop_that_is_left_early_makes_no_more_batches():
 
 def test_the_iterator_keeps_its_loader_and_threads_end_with_it():
     loader = DataLoader(mx.nd.ones((5,)), 2, num_workers=1, batchify_fn=lambda samples: samples)
-    pool = loader._worker_pool
-    assert pool is not None
+    assert loader._worker_pool is not None
+    (thread,) = loader._worker_pool.threads
     reference, iterator = weakref.ref(loader), iter(loader)
     del loader
     assert len(next(iterator)) == 2
@@ -135,8 +138,8 @@ def test_the_iterator_keeps_its_loader_and_threads_end_with_it():
     del iterator
     gc.collect()
     assert reference() is None
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        pool.submit(int)
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_an_epoch_begins_before_it_is_asked_for():
@@ -191,3 +194,45 @@ def test_a_loader_with_processes_of_its_own_is_refused_when_it_is_made():
 
     with pytest.raises(ValueError, match="Give it num_workers=0"):
         Loads(None, None, None)
+
+
+STUCK = """
+import sys, time
+from lowering import mx
+
+class Stuck(mx.gluon.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, i): time.sleep(3600)
+
+def stuck():
+    "An iterator whose worker sleeps for an hour."
+    if sys.argv[1] == "loader":
+        return iter(mx.gluon.data.DataLoader(Stuck(), 1, num_workers=2, timeout=float(sys.argv[2])))
+    iterator = mx.io.NDArrayIter(mx.nd.ones((4, 1)), batch_size=2)
+    iterator.next = lambda: time.sleep(3600)
+    return mx.io.PrefetchingIter(iterator)
+
+batches = stuck()
+print("started", flush=True)
+try:
+    next(batches)
+except mx.MXNetError as error:
+    print(type(error).__name__, flush=True)
+"""
+
+
+@pytest.mark.parametrize("source", ["loader", "prefetching"])
+def test_a_worker_that_is_stuck_does_not_keep_the_process(source: str):
+    """Neither after the timeout and the last line, nor when it is interrupted."""
+    timeout = "0.1" if source == "loader" else "3600"
+    child = subprocess.Popen([sys.executable, "-c", STUCK, source, timeout], stdout=subprocess.PIPE, text=True)
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "started\n"
+        if source == "prefetching":
+            child.send_signal(signal.SIGINT)
+        output, _ = child.communicate(timeout=60)
+    assert (output, child.returncode) == {
+        "loader": ("WorkerTimeoutError\n", 0),
+        "prefetching": ("", -signal.SIGINT),
+    }[source]

@@ -1,0 +1,42 @@
+"""Numbers that count something, such as sizes and steps, are checked where they come in."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from symjax_nnvm.errors import ParamError
+
+
+class CountError(ParamError, TypeError):
+    """Reports a number that is too small for what it counts, or something that is no such number."""
+
+
+def check_count(number: Any, param: str, least: int = 1) -> int:
+    """Return a whole number as Python's. Raises CountError for one below `least`, and for what is none."""
+    try:
+        count = operator.index(number)
+    except TypeError:
+        count = least - 1
+    if count < least:
+        raise CountError("Wrong number", param=param, expected=f"a whole number ≥ {least}", got=f"{number!r:.80}")
+    return count
+
+
+def check_counts(sizes: Any, param: str, least: int = 1) -> tuple[int, ...]:
+    """Return whole numbers, such as a shape, as a tuple. sizes: one number, or several. Raises CountError."""
+    several = sizes if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)
+    try:
+        return tuple(check_count(size, param, least) for size in several)
+    except CountError:
+        raise CountError(
+            "Wrong sizes", param=param, expected=f"whole numbers ≥ {least}", got=f"{sizes!r:.80}"
+        ) from None
+
+
+def check_positive(number: Any, param: str) -> None:
+    """Raise CountError for what is no number above 0."""
+    if not isinstance(number, numbers.Real) or not float(number) > 0:
+        raise CountError("Wrong number", param=param, expected="a number > 0", got=f"{number!r:.80}")

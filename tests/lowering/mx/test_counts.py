@@ -1,0 +1,196 @@
+"""Every size, count and step that must be positive is checked where it comes in, at every door."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering
+from lowering import data as native
+from lowering import mx
+from lowering.optim import schedules
+
+DATA = np.ones((6, 3), np.float32)
+IMAGE = np.arange(30 * 30 * 3, dtype=np.uint8).reshape(30, 30, 3)
+SHAPE = (3, 20, 20)
+Door = Callable[[Any], object]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A table, a LibSVM file, records with images and with boxes, and MNIST's two files."""
+    folder: Path = tmp_path_factory.mktemp("files")
+    names = {name: str(folder / name) for name in ("csv", "svm", "images", "index", "labels", "rec", "boxes")}
+    np.savetxt(names["csv"], DATA, delimiter=",")
+    Path(names["svm"]).write_text("1 0:1 2:3\n0 1:1\n" * 3)
+    Path(names["images"]).write_bytes(struct.pack(">IIII", 2051, 6, 2, 2) + bytes(24))
+    Path(names["labels"]).write_bytes(struct.pack(">II", 2049, 6) + bytes(6))
+    for kind, label in (("rec", 1.0), ("boxes", np.array([2, 5, 0, 0.1, 0.1, 0.5, 0.5], np.float32))):
+        records = mx.recordio.MXIndexedRecordIO(names["index"], names[kind], "w")
+        for i in range(4):
+            header = mx.recordio.IRHeader(0, label, i, 0)
+            records.write_idx(i, mx.recordio.pack_img(header, IMAGE, img_fmt=".png"))
+        records.close()
+    return names
+
+
+class Numbers(mx.gluon.data.Dataset):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, idx: int) -> int:
+        return idx
+
+
+def iterators(files: dict[str, str]) -> dict[str, Door]:
+    csv, svm, mnist = files["csv"], files["svm"], (files["images"], files["labels"])
+    rec, index, boxes = files["rec"], files["index"], files["boxes"]
+    io, image = mx.io, mx.image
+    return {
+        "NDArrayIter batch_size": lambda n: io.NDArrayIter(DATA, batch_size=n),
+        "NDArrayIter batch_size, discard": lambda n: io.NDArrayIter(DATA, batch_size=n, last_batch_handle="discard"),
+        "CSVIter batch_size": lambda n: io.CSVIter(csv, (3,), batch_size=n),
+        "CSVIter data_shape": lambda n: io.CSVIter(csv, (n,), batch_size=2),
+        "CSVIter label_shape": lambda n: io.CSVIter(csv, (3,), label_shape=(n,), batch_size=2),
+        "LibSVMIter batch_size": lambda n: io.LibSVMIter(data_libsvm=svm, data_shape=(3,), batch_size=n),
+        "LibSVMIter data_shape": lambda n: io.LibSVMIter(data_libsvm=svm, data_shape=(n,), batch_size=2),
+        "LibSVMIter num_parts": lambda n: io.LibSVMIter(data_libsvm=svm, data_shape=(3,), batch_size=2, num_parts=n),
+        "MNISTIter batch_size": lambda n: io.MNISTIter(*mnist, batch_size=n),
+        "MNISTIter num_parts": lambda n: io.MNISTIter(*mnist, batch_size=2, num_parts=n),
+        "ImageRecordIter batch_size": lambda n: io.ImageRecordIter(path_imgrec=rec, data_shape=SHAPE, batch_size=n),
+        "ImageRecordIter data_shape": lambda n: io.ImageRecordIter(
+            path_imgrec=rec, data_shape=(3, n, 20), batch_size=2
+        ),
+        "ImageRecordIter preprocess_threads": lambda n: io.ImageRecordIter(
+            path_imgrec=rec, data_shape=SHAPE, batch_size=2, preprocess_threads=n
+        ),
+        "ImageRecordIter num_parts": lambda n: io.ImageRecordIter(
+            path_imgrec=rec, data_shape=SHAPE, batch_size=2, num_parts=n
+        ),
+        "ImageDetRecordIter batch_size": lambda n: io.ImageDetRecordIter(
+            path_imgrec=boxes, data_shape=SHAPE, batch_size=n
+        ),
+        "image.ImageIter batch_size": lambda n: image.ImageIter(n, SHAPE, path_imgrec=rec),
+        "image.ImageIter data_shape": lambda n: image.ImageIter(2, (3, n, 20), path_imgrec=rec),
+        "image.ImageIter label_width": lambda n: image.ImageIter(2, SHAPE, label_width=n, path_imgrec=rec),
+        "image.ImageIter num_parts": lambda n: image.ImageIter(
+            2, SHAPE, num_parts=n, path_imgrec=rec, path_imgidx=index
+        ),
+        "image.ImageDetIter batch_size": lambda n: image.ImageDetIter(n, SHAPE, path_imgrec=boxes),
+        "data.CSVIter batch_size": lambda n: native.CSVIter(csv, (3,), n),
+        "data.CSVIter data_shape": lambda n: native.CSVIter(csv, (n,), 2),
+        "data.LibSVMIter batch_size": lambda n: native.LibSVMIter(svm, (3,), n),
+        "data.ImageRecordIter batch_size": lambda n: native.ImageRecordIter(rec, SHAPE, n),
+        "data.ImageRecordIter num_parts": lambda n: native.ImageRecordIter(rec, SHAPE, 2, num_parts=n),
+        "data.ImageDetRecordIter batch_size": lambda n: native.ImageDetRecordIter(boxes, SHAPE, n),
+        "Batches batch_size": lambda n: lowering.Batches({"x": DATA}, n),
+        "BucketSentenceIter batch_size": lambda n: mx.rnn.BucketSentenceIter([[1, 2], [3, 4]], n, buckets=[2]),
+        "BucketSentenceIter buckets": lambda n: mx.rnn.BucketSentenceIter([[1, 2], [3, 4]], 1, buckets=[n, 2]),
+    }
+
+
+def network() -> Any:
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+
+
+def trainer() -> mx.gluon.Trainer:
+    layer = mx.gluon.nn.Dense(2, in_units=2)
+    layer.initialize()
+    return mx.gluon.Trainer(layer.collect_params(), "sgd", update_on_kvstore=False)
+
+
+data, nn = mx.gluon.data, mx.gluon.nn
+OTHERS: dict[str, Door] = {
+    "BatchSampler batch_size": lambda n: data.BatchSampler(data.SequentialSampler(6), n),
+    "DataLoader batch_size": lambda n: data.DataLoader(Numbers(), batch_size=n),
+    "DataLoader timeout": lambda n: data.DataLoader(Numbers(), batch_size=2, timeout=n),
+    "Dataset.shard num_shards": lambda n: Numbers().shard(n, 0),
+    "IntervalSampler interval": lambda n: mx.gluon.contrib.data.IntervalSampler(6, n),
+    "split_data num_slice": lambda n: mx.gluon.utils.split_data(mx.nd.array(DATA), n),
+    "Trainer.step batch_size": lambda n: trainer().step(n, ignore_stale_grad=True),
+    "Trainer.update batch_size": lambda n: trainer().update(n, ignore_stale_grad=True),
+    "Speedometer frequent": lambda n: mx.callback.Speedometer(2, n),
+    "ProgressBar total": lambda n: mx.callback.ProgressBar(n),
+    "ProgressBar length": lambda n: mx.callback.ProgressBar(10, n),
+    "log_train_metric period": lambda n: mx.callback.log_train_metric(n),
+    "Monitor interval": lambda n: mx.mon.Monitor(n),
+    "FactorScheduler step": lambda n: mx.lr_scheduler.FactorScheduler(n),
+    "MultiFactorScheduler step": lambda n: mx.lr_scheduler.MultiFactorScheduler([n, 5]),
+    "PolyScheduler max_update": lambda n: mx.lr_scheduler.PolyScheduler(n),
+    "CosineScheduler max_update": lambda n: mx.lr_scheduler.CosineScheduler(n),
+    "optim.FactorScheduler step": lambda n: schedules.FactorScheduler(step=n),
+    "optim.MultiFactorScheduler step": lambda n: schedules.MultiFactorScheduler(step=(n, 5)),
+    "optim.PolyScheduler max_update": lambda n: schedules.PolyScheduler(max_update=n),
+    "SVRGModule update_freq": lambda n: mx.contrib.svrg_optimization.SVRGModule(network(), update_freq=n),
+    "TopKAccuracy top_k": lambda n: mx.metric.TopKAccuracy(n),
+    "LBSGD batch_scale": lambda n: mx.optimizer.create("lbsgd", batch_scale=n),
+    "Trainer accumulate": lambda n: lowering.Trainer(network(), "sgd", accumulate=n),
+    "Predictor.batches batch_size": lambda n: lowering.Predictor(mx.sym.var("a") + 1, {}, {}).batches([], n),
+    "Vocabulary min_freq": lambda n: mx.contrib.text.vocab.Vocabulary(None, min_freq=n),
+    "resize_short": lambda n: mx.image.resize_short(mx.nd.array(IMAGE), n),
+    "imresize": lambda n: mx.image.imresize(mx.nd.array(IMAGE), n, 5),
+    "fixed_crop": lambda n: mx.image.fixed_crop(mx.nd.array(IMAGE), 0, 0, n, 5),
+    "center_crop": lambda n: mx.image.center_crop(mx.nd.array(IMAGE), (n, 5)),
+    "random_crop": lambda n: mx.image.random_crop(mx.nd.array(IMAGE), (5, n)),
+    "Conv2D groups": lambda n: nn.Conv2D(4, 3, groups=n),
+    "LSTM hidden_size": lambda n: mx.gluon.rnn.LSTM(n),
+    "LSTM num_layers": lambda n: mx.gluon.rnn.LSTM(3, n),
+    "arange repeat": lambda n: mx.nd.arange(0, 4, repeat=n),
+}
+
+MAY_BE_0: dict[str, Door] = {
+    "ResizeIter size": lambda n: mx.io.ResizeIter(mx.io.NDArrayIter(DATA, batch_size=2), n),
+    "SequentialSampler length": lambda n: data.SequentialSampler(n),
+    "RandomSampler length": lambda n: data.RandomSampler(n),
+    "Dataset.take count": lambda n: Numbers().take(n),
+    "warmup_steps": lambda n: mx.lr_scheduler.CosineScheduler(10, warmup_steps=n),
+    "linspace num": lambda n: mx.nd.linspace(0, 1, n),
+    "eye N": lambda n: mx.nd.eye(n),
+    "full shape": lambda n: mx.nd.full((n, 2), 1),
+}
+
+
+def refuses(door: Door, number: Any) -> None:
+    with pytest.raises(mx.MXNetError) as raised:
+        door(number)
+    assert isinstance(raised.value, ValueError | TypeError | AssertionError)
+
+
+def test_no_iterator_takes_0_or_less(files: dict[str, str]):
+    for name, door in iterators(files).items():
+        door(3 if name in ("CSVIter data_shape", "data.CSVIter data_shape", "LibSVMIter data_shape") else 2)
+        for number in (0, -1):
+            refuses(door, number)
+
+
+@pytest.mark.parametrize("door", OTHERS)
+def test_no_size_count_or_step_is_0_or_less(door: str):
+    OTHERS[door](2)
+    for number in (0, -1):
+        refuses(OTHERS[door], number)
+
+
+@pytest.mark.parametrize("door", MAY_BE_0)
+def test_what_may_be_0_is_not_less(door: str):
+    MAY_BE_0[door](0)
+    refuses(MAY_BE_0[door], -1)
+
+
+@pytest.mark.parametrize("wrong", [2.5, "2", None], ids=repr)
+def test_what_is_no_whole_number_is_told(files: dict[str, str], wrong: Any):
+    for name, door in iterators(files).items():
+        if "batch_size" in name:
+            refuses(door, wrong)
+    for door in ("BatchSampler batch_size", "split_data num_slice", "Speedometer frequent", "Monitor interval"):
+        refuses(OTHERS[door], wrong)
+
+
+def test_whole_numbers_of_numpy_and_whole_floats_of_a_sampler_are_taken():
+    assert len(list(mx.io.NDArrayIter(DATA, batch_size=np.int64(2)))) == 3  # pyright: ignore[reportArgumentType]
+    assert len(data.DataLoader(Numbers(), batch_size=2.0)) == 3  # pyright: ignore[reportArgumentType]
+    assert len(mx.gluon.utils.split_data(mx.nd.array(DATA), np.int32(2))) == 2  # pyright: ignore[reportArgumentType]
