@@ -196,7 +196,6 @@ KEYWORDS: dict[str, dict[str, str]] = {
 _STEP = "Use trainer.step(batch): it computes outputs and gradients, and updates the parameters."
 _EXPORT = "Use trainer.export(prefix, epoch), or fit(..., checkpoints=lowering.Checkpoints(folder))."
 _TRAINER = "Use lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})."
-_CONVERT = "The command `symjax-nnvm convert MODEL out.onnx` writes ONNX files."
 
 ATTRIBUTES: dict[str, dict[str, str]] = {
     "Trainer": {
@@ -227,7 +226,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("np", "numpy"), "The NumPy dialect is not here; use mx.nd, or jax.numpy."),
         **dict.fromkeys(("npx", "numpy_extension"), "The NumPy dialect is not here; use mx.nd."),
         "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
-        "onnx": _CONVERT,
         "th": "Import torch itself.",
         "tvmop": "XLA compiles every operator here, so there are none of TVM's.",
         "library": "Use symjax_nnvm.register_op and lowering.lowers for operators of one's own.",
@@ -235,7 +233,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "test": "Use mx.test_utils.",
     },
     "mx.gluon.contrib": {"estimator": "Write a loop over mx.gluon.Trainer, or use lowering.Trainer, which has fit."},
-    "mx.contrib": {"onnx": _CONVERT, "tensorrt": "XLA compiles networks here, so there is no TensorRT."},
+    "mx.contrib": {"tensorrt": "XLA compiles networks here, so there is no TensorRT."},
     "mx.executor_manager": dict.fromkeys(
         ("DataParallelExecutorManager", "DataParallelExecutorGroup"),
         "Use mx.mod.Module, which trains on several contexts, too: forward, backward, update.",

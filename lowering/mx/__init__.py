@@ -33,6 +33,7 @@ from lowering.mx import monitor as monitor
 from lowering.mx import name as name
 from lowering.mx import ndarray as ndarray
 from lowering.mx import notebook as notebook
+from lowering.mx import onnx as onnx
 from lowering.mx import operator as operator
 from lowering.mx import optimizer as optimizer
 from lowering.mx import profiler as profiler

@@ -6,6 +6,7 @@ from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.contrib import amp as amp
 from lowering.mx.contrib import autograd as autograd
 from lowering.mx.contrib import io as io
+from lowering.mx.contrib import onnx as onnx
 from lowering.mx.contrib import quantization as quantization
 from lowering.mx.contrib import svrg_optimization as svrg_optimization
 from lowering.mx.contrib import tensorboard as tensorboard

@@ -1,5 +1,0 @@
-"""MXNet's ONNX is not here; the import error says what to use."""
-
-from lowering.messages.mxnet_words import missing_module
-
-raise missing_module("contrib.onnx")

@@ -1,0 +1,126 @@
+"""`mx.onnx.mx2onnx`: symbols with their parameters are written as ONNX files, by `symjax_nnvm.to_onnx`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.symbol import load
+from symjax_nnvm.errors import CallError, plain_list
+from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.mxnet.names import bare_name
+from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.onnx import save_onnx, to_onnx
+from symjax_nnvm.onnx.proto import import_onnx
+from symjax_nnvm.onnx.writer import form_of
+from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.symbol import Symbol
+
+Params = Mapping[str, Any]
+OpenShape = Sequence[int | str | None]
+"""A shape in which names, and None, stand for sizes that run time decides."""
+
+
+def export_model(
+    sym: Symbol | StrPath,
+    params: Params | Sequence[Params] | StrPath,
+    in_shapes: Sequence[Sequence[int]] | None = None,
+    in_types: Any = np.float32,
+    onnx_file_path: StrPath = "model.onnx",
+    verbose: bool = False,
+    dynamic: bool = False,
+    dynamic_input_shapes: Sequence[OpenShape] | None = None,
+    run_shape_inference: bool = False,
+    input_type: Any = None,
+    input_shape: Sequence[Sequence[int]] | None = None,
+) -> StrPath:
+    """Write what a network computes from its data as an ONNX file; returns the file's path.
+
+    sym, params: a symbol and its arrays by name, arguments and states in one dict or in a list of two, or the paths of
+    their files. in_shapes: of the variables that have no array, in the symbol's order. in_types: a dtype, or one for
+    each. dynamic: leave sizes of inputs open, those that dynamic_input_shapes has a name or None for, by default all
+    that the network does not decide. run_shape_inference: note ONNX' own shapes of what is between. verbose: log the
+    inputs. input_type, input_shape: older names of in_types and in_shapes.
+
+    Raises CallError for shapes and dtypes that are not those of the inputs, and what `symjax_nnvm.to_onnx` raises.
+    """
+    in_types = in_types if input_type is None else input_type
+    in_shapes = in_shapes if input_shape is None else input_shape
+    symbol = sym if isinstance(sym, Symbol) else load(os.fspath(sym))
+    arrays = {bare_name(name): np.asarray(array) for name, array in _arrays(params).items()}
+    net = inference_symbol(symbol)
+    names = [name for name in net.list_inputs() if name not in arrays]
+    shapes = _by_name("in_shapes", in_shapes, names)
+    types = in_types if isinstance(in_types, list) else [in_types] * len(names)
+    dtypes = {name: np.dtype(dtype) for name, dtype in _by_name("in_types", types, names).items()}
+    if verbose:
+        logging.info("Inputs: %s", plain_list([f"{name} {shapes[name]} {dtypes[name]}" for name in names]))
+    if dynamic_input_shapes is not None and not dynamic:
+        raise CallError("dynamic_input_shapes is given without dynamic", fix="export_model(..., dynamic=True)")
+    if dynamic:
+        given = [[None] * len(shape) for shape in shapes.values()] if dynamic_input_shapes is None else None
+        open_shapes = _by_name("dynamic_input_shapes", given or dynamic_input_shapes, names)
+        shapes = _with_names(net, arrays, shapes, open_shapes)
+    model = to_onnx(symbol, arrays, shapes=shapes, dtypes=dtypes)
+    if run_shape_inference:
+        model = import_onnx().shape_inference.infer_shapes(model)
+    save_onnx(onnx_file_path, model)
+    logging.info("Input shape of the model %s ", in_shapes)
+    logging.info("Exported ONNX file %s saved to disk", onnx_file_path)
+    return onnx_file_path
+
+
+def get_operator_support(opset_version: int | None = None) -> list[str]:
+    """The operators that can be written, by their names, with a version of ONNX' operators; default is the installed
+    package's latest. Raises MissingExtraError."""
+    version = import_onnx().defs.onnx_opset_version() if opset_version is None else opset_version
+    forms = {name: form_of(Op.get(name)) for name in list_all_names()}
+    return sorted(name for name, form in forms.items() if form.form is not None and form.opset <= version)
+
+
+def _arrays(params: Params | Sequence[Params] | StrPath) -> Params:
+    if isinstance(params, str | os.PathLike):
+        return named_arrays(params)
+    parts = [params] if isinstance(params, Mapping) else params
+    return {name: array for part in parts for name, array in part.items()}
+
+
+def _by_name(parameter: str, values: Sequence[Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return values by the names of the inputs. Raises CallError for more and for fewer of them."""
+    if values is None or len(values) != len(names):
+        raise CallError(
+            f"export_model takes one value in {parameter} for each input",
+            expected=f"{len(names)}, for {plain_list(names)}: variables without an array in params",
+            got=values,
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _with_names(
+    net: Symbol, arrays: Params, shapes: Mapping[str, Sequence[int]], open_shapes: Mapping[str, OpenShape]
+) -> dict[str, list[int | str]]:
+    """Return shapes with a name for each None, but a number where the network decides the size. Batches of one size
+    have one name."""
+    for name, sizes in open_shapes.items():
+        if len(sizes) != len(shapes[name]):
+            raise CallError(f"dynamic_input_shapes has another rank for {name}", expected=shapes[name], got=sizes)
+    unnamed = {n: tuple(size if isinstance(size, int) else None for size in sizes) for n, sizes in open_shapes.items()}
+    graph = infer_shape(Graph(net.outputs), shapes={**{n: a.shape for n, a in arrays.items()}, **unnamed})
+    index = graph.indexed_graph()
+    decided = {index.nodes[nid].source.name: graph.attrs["shape"][index.entry_rptr[nid]] for nid in index.input_nodes}
+    named: dict[str, list[int | str]] = {}
+    for name, sizes in open_shapes.items():
+        batch = f"batch_{shapes[name][0]}" if len({shape[0] for shape in shapes.values() if shape}) > 1 else "batch"
+        own = [batch, *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
+        named[name] = [
+            (known or own[axis]) if size is None else size
+            for axis, (size, known) in enumerate(zip(sizes, decided[name] or unnamed[name], strict=True))
+        ]
+    return named
