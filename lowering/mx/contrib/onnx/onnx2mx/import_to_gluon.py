@@ -18,8 +18,5 @@ def import_to_gluon(model_file: StrPath, ctx: Any, *, shapes: Mapping[str, Seque
     symbol, args, aux = as_symbol(model_file, shapes=shapes)
     inputs = [sym.var(name) for name, *_ in get_model_metadata(model_file)["input_tensor_data"]]
     block = SymbolBlock(symbol, inputs)
-    params = block.collect_params()
-    for name, array in {**args, **aux}.items():
-        if name in params:
-            params[name]._load_init(array, ctx, cast_dtype=True, dtype_source="saved")
+    block.collect_params().load_dict({**args, **aux}, ctx, ignore_extra=True, cast_dtype=True, dtype_source="saved")
     return block
