@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from typing import Any, overload
 
 import jax
@@ -40,6 +41,18 @@ _PATIENCE = 10
 def zeros(shape: Sequence[int], dtype: Any, place: Place = None) -> jax.Array:
     """Return zeros. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
     return jax.device_put(np.zeros(tuple(shape), dtype), place)
+
+
+@lru_cache(1024)
+def _filled(shape: tuple[int, ...], dtype: Any, number: float, place: Place) -> jax.Array:
+    return jax.device_put(np.full(shape, number, dtype), place)
+
+
+def fill(cell: Cell, number: float) -> None:
+    """Have a cell hold a number in all places: one array for all cells of its kind, so that most calls do nothing."""
+    filled = _filled(cell.shape, cell.dtype, number, cell.place)
+    if cell.show() is not filled:
+        cell.assign(filled)
 
 
 def array_like(value: Any) -> bool:

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, keep_all, values_of, writing, zeros
+from lowering.executor.arrays import (
+    ArrayCell,
+    ArrayDict,
+    ArrayList,
+    array_like,
+    fill,
+    keep_all,
+    values_of,
+    writing,
+    zeros,
+)
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
@@ -300,7 +310,10 @@ class Executor:
         return dict(zip(self._functions.arg_names, self._args, strict=True))
 
     def _start(self, is_train: bool) -> None:
-        """Begin a forward pass: new random numbers, and no memory held for the backward part of the one before."""
+        """Begin a forward pass: new random numbers, arguments that are fixed at their numbers, and no memory held for
+        the backward part of the one before."""
+        for i, number in self._functions.fixed:
+            fill(self._args[i], number)
         self._residuals = self._new_aux = None
         self._forwards += 1
         if self._source is not None and self._functions.draws(is_train):

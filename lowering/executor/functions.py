@@ -21,6 +21,7 @@ from lowering.core.rules import writes_in_backward
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.plan_memory import BAD_STORAGE, EXTERNAL_STORAGE, plan_memory
 from symjax_nnvm.pipeline import Options
@@ -109,6 +110,13 @@ class ExecutorFunctions:
         nodes = program.index.nodes
         writer = {slot: nodes[step.nid].source.op for step in program.steps for slot in step.outputs}
         return [i for i, name in enumerate(self.aux_names) if not writes_in_backward(writer[states[name]])]
+
+    @cached_property
+    def fixed(self) -> list[tuple[int, float]]:
+        """Return numbers of the arguments that a forward pass sets, with what it sets them to, as in MXNet."""
+        without = {node.name for node in self.program(True).program.graph.attrs["unreached"]}
+        fixed = fixed_inputs(self.symbol, lambda node: node.name not in without)
+        return [(i, fixed[name]) for i, name in enumerate(self.arg_names) if name in fixed]
 
     # -- the functions ---------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import Place, writing
+from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.mx import recording
 from lowering.mx.context import Context, current_context
@@ -30,6 +30,7 @@ from lowering.mx.waiting import WaitingCall
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
+from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
@@ -61,12 +62,21 @@ class CachedProgram:
         self._programs = Programs(symbol)
         self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
         self._waiting: Recent[Any, _Waiting] = Recent(_KEPT)
+        self._fixed = {  # by whether a call is recorded
+            recorded: [
+                (self.names.index(name), number)
+                for name, number in fixed_inputs(symbol, lambda _, recorded=recorded: recorded).items()
+            ]
+            for recorded in (False, True)
+        }
         self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
         self.op_hook: OpHook | None = None
 
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
         """The outputs, on the context of the arrays; states are written, and the call is recorded."""
         refuse_without_client()
+        for i, number in self._fixed[recording.is_recording()]:
+            fill(arrays[i].cell, number)
         is_train, hook = recording.is_training(), self.op_hook
         if is_train:
             self._serving.forget()

@@ -25,6 +25,7 @@ from lowering.core.rules import FLowering
 from lowering.initializer.base import counts_elements
 from lowering.mx.keys import next_key
 from symjax_nnvm.errors import CallError, listed
+from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.ir.attributes import FDraws, FInference
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
@@ -125,6 +126,11 @@ class Expression:
     def states(self) -> list[str]:
         """The variables that it writes."""
         return self._program.aux_names
+
+    @cached_property
+    def fixed(self) -> list[tuple[int, float]]:
+        """The positions of arrays that a call sets to a number, as in MXNet, with their numbers."""
+        return [(int(name[1:]), number) for name, number in fixed_inputs(self.symbol).items()]
 
     def written(self, wrt: tuple[str, ...]) -> Collection[str]:
         """The states that a call changes which is recorded for the gradients of these variables: as in an executor,

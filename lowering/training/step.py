@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import jax
@@ -36,12 +37,14 @@ def make_step(
     clip_global_norm: float | None,
     placement: Placement = DEFAULT_PLACEMENT,
     batch_statistics: BatchStatistics = "global",
+    fixed: Mapping[str, float] = MappingProxyType({}),
 ) -> StepFunction:
     """Return `step(state, batch) -> (state, outputs)`, not jitted.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
     clip_global_norm: an upper limit of the norm of all rescaled gradients together. placement: of the state,
-    which stays. batch_statistics: of the whole batch, or of each device's part.
+    which stays. batch_statistics: of the whole batch, or of each device's part. fixed: parameters that the network
+    takes to be a number: each update begins with it, as in MXNet.
     """
     run = partial(accumulation.run, placement=placement)
     if placement.mesh is not None and batch_statistics == "device":
@@ -62,7 +65,8 @@ def make_step(
             length = norm(*grads.values()) * rescale
             rescale = rescale * jnp.minimum(1.0, clip_global_norm / (length + 1e-8))
         key = jax.random.fold_in(key, _OPTIMIZER_KEY)
-        params, grads = split_for_update(placement, state.params, grads)
+        numbers = {name: jnp.full_like(state.params[name], number) for name, number in fixed.items()}
+        params, grads = split_for_update(placement, state.params | numbers, grads)
         params, opt_state = optimizer.update(params, grads, state.opt_state, state.step, key, rescale)
         state = TrainState(params, state.frozen, aux, opt_state, state.key, state.step + 1)
         return settled(placement, state), outputs

@@ -53,6 +53,7 @@ from symjax_nnvm.errors import (
     plain_list,
     refuse_unknown,
 )
+from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
@@ -142,6 +143,7 @@ class Trainer:
             clip_global_norm=clip_global_norm,
             placement=self.placement,
             batch_statistics=batch_statistics,
+            fixed={name: number for name, number in fixed_inputs(computed).items() if name in self.wrt},
         )
         self.step_fn = jit(step, whole=self.program.program.segments is None, donate_argnums=0)
         evaluated = replace(options, is_train=False, wrt=None)

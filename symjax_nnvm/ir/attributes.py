@@ -88,6 +88,13 @@ TWritesInForward: OpMap[bool] = Op.get_attr("TWritesInForward")
 """The operator writes its states whenever it runs; those of others that ask whether they train follow the backward
 pass of a training step, as BatchNorm's moving averages do in MXNet."""
 
+FFixedInputs: OpMap[Callable[[NodeAttrs], Mapping[int, float]]] = Op.get_attr("FFixedInputs")
+"""attrs → the inputs that the operator takes to be a number, whatever they hold, and that MXNet's sets to it where its
+backward part is in the graph, too, or runs at once: as BatchNorm sets a gamma that is fixed. Files have that number."""
+
+TFixesInInference: OpMap[bool] = Op.get_attr("TFixesInInference")
+"""MXNet's operator sets its FFixedInputs whenever it runs."""
+
 TIsBackward: OpMap[bool] = Op.get_attr("TIsBackward")
 """The operator is the backward of `control_deps[0]`; its shapes may be inferred from there."""
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import ArrayCell, writing, zeros
+from lowering.executor.arrays import ArrayCell, fill, writing, zeros
 from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context, current_context
 from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
@@ -811,6 +811,8 @@ def _evaluated(
     expression: Expression, arrays: Sequence[NDArray], context: Context, numbered: Numbered
 ) -> list[NDArray]:
     """Return the outputs of an expression, whose states are written, and which is recorded."""
+    for i, number in expression.fixed:
+        fill(arrays[i].cell, number)
     inputs, device = [arrays[i] for i in expression.positions], context.device
     values = [array.value for array in inputs]
     refuse_without_client()

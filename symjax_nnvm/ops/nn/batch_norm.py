@@ -116,6 +116,11 @@ def initial_moving_statistics(attrs: NodeAttrs, variable: Node, i: int) -> None:
         variable.attrs.dict.setdefault("__init__", '["zero", {}]' if i == 3 else '["one", {}]')
 
 
+def fixed_gamma(attrs: NodeAttrs) -> dict[int, float]:
+    """A gamma that is fixed is 1: an FFixedInputs."""
+    return {1: 1.0} if attrs.parsed.fix_gamma else {}
+
+
 def at_inference(node: Node) -> NodeEntry | None:
     """X scale + shift with scale = γ / √(σ² + ε) and shift = β - μ scale, of the moving statistics: a FInference."""
     p: BatchNormLike = node.attrs.parsed
@@ -195,6 +200,7 @@ register_op(
     out_grads_read=1,
     FSetInputVarAttrOnCompose=initial_moving_statistics,
     FInference=at_inference,
+    FFixedInputs=fixed_gamma,
     flops=2,  # scale and shift: the statistics are constants at inference
     precision="either",
     not_derivative=statistics_ignored,

@@ -13,6 +13,7 @@ from symjax_nnvm.ops.nn.batch_norm import (
     batch_norm_gradients,
     batch_norm_shapes,
     batch_norm_types,
+    fixed_gamma,
     initial_moving_statistics,
     statistics_ignored,
 )
@@ -90,6 +91,8 @@ for _name, _params, _gradient, _doc in (
         out_grads_read=1,
         FSetInputVarAttrOnCompose=initial_moving_statistics,
         FInference=_relu_at_inference if _gradient is _gradient_through_relu else at_inference,
+        FFixedInputs=fixed_gamma,
+        TFixesInInference=_gradient is _gradient_from_variance,
         flops=3 if _gradient is _gradient_through_relu else 2,
         precision=None if _params is SyncBatchNormParams else "either",
         not_derivative=statistics_ignored,

@@ -284,6 +284,28 @@ def test_states_stay_where_no_gradient_passes_through_their_operator() -> None:
         np.testing.assert_allclose(executor.aux_dict["var"], [0.9999424, 0.9999770], rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "grad_req", "is_train", "expected"),
+    [
+        ("BatchNorm", {"x": "write"}, True, 1),
+        ("BatchNorm", {"x": "write"}, False, 1),
+        ("BatchNorm", "null", True, 0.25),
+        ("BatchNorm_v1", "null", False, 1),
+    ],
+)
+def test_a_gamma_that_is_fixed_is_set_as_mxnet_sets_it(kind: str, grad_req: Any, is_train: bool, expected: float):
+    given = jnp.full(2, 0.25)
+    args = {"x": ones(3, 2), "bn_gamma": given, "bn_beta": ones(2)}
+    aux = {"bn_moving_mean": jnp.zeros(2), "bn_moving_var": ones(2)}
+    net, grads = getattr(sym, kind)(x, name="bn"), {"x": jnp.zeros((3, 2))}
+    executor = lowering.bind(net, args=args, args_grad=grads, grad_req=grad_req, aux=aux)
+    for gamma in (0.25, 4):  # what is written between two passes is set again
+        executor.arg_dict["bn_gamma"] = gamma
+        executor.forward(is_train)
+        assert executor.arg_dict["bn_gamma"].tolist() == [gamma if expected == 0.25 else 1] * 2
+    assert given.tolist() == [0.25] * 2
+
+
 def test_update_operators_write_their_states_in_forward() -> None:
     step = sym.sgd_mom_update(x, sym.Variable("g"), sym.Variable("m"), lr=1.0, momentum=0.5)
     executor = lowering.simple_bind(step, grad_req="null", x=(2,))

@@ -674,3 +674,17 @@ def test_a_frozen_backbone_keeps_its_moving_averages():
         module.fit(batches(), num_epoch=1, initializer=mx.init.One())
         mean = module.get_params()[1]["norm_moving_mean"].asnumpy()
         assert bool(mean.any()) == moves
+
+
+@pytest.mark.parametrize("kind", ["BatchNorm", "BatchNorm_v1"])
+def test_a_gamma_that_is_fixed_is_saved_as_mxnet_saves_it(kind: str):
+    """It is 1 at each pass, and decays once after the last one. The numbers are MXNet 1.9.1's."""
+    normed = getattr(mx.sym, kind)(mx.sym.Variable("data"), name="norm")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(normed, num_hidden=2, name="fc"), name="softmax")
+    given = {"norm_gamma": mx.nd.array([0.2, 3, -1]), "norm_beta": mx.nd.zeros(3)}
+    frozen = [0.2, 3, -1] if kind == "BatchNorm" else [1, 1, 1]
+    for fixed, wd, expected in ((None, 0.01, [0.999] * 3), (None, 0.5, [0.82805] * 3), ([*given], 0.5, frozen)):
+        module = mx.mod.Module(net, fixed_param_names=fixed)
+        sgd = {"learning_rate": 0.1, "wd": wd, "momentum": 0.9 if wd == 0.5 else 0}
+        module.fit(batches(), num_epoch=2, arg_params=given, allow_missing=True, optimizer_params=sgd)
+        np.testing.assert_allclose(module.get_params()[0]["norm_gamma"].asnumpy(), expected, rtol=1e-5)

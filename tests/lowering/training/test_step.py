@@ -14,7 +14,7 @@ import pytest
 
 import lowering
 from lowering import Trainer
-from symjax_nnvm import GradientError, InferenceError, ParamError, TrainingError
+from symjax_nnvm import GradientError, InferenceError, ParamError, TrainingError, freeze
 from symjax_nnvm import symbol as sym
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
 
@@ -329,3 +329,17 @@ def test_init_lists_everything_that_does_not_fit():
 def test_init_without_shapes_says_which():
     with pytest.raises(TrainingError, match=r"no shape of \['data'\]"):
         Trainer(classifier()).init(0)
+
+
+def test_a_gamma_that_is_fixed_ends_as_in_mxnet():
+    """MXNet's Module ends with 0.82805 after four steps. A frozen one stays as it was given."""
+    normed = sym.BatchNorm(sym.Variable("data"), name="bn")
+    net = sym.SoftmaxOutput(sym.FullyConnected(normed, num_hidden=2), name="softmax")
+    gamma = jnp.array([0.2, 3, -1])
+    for wrt, expected in ((None, [0.82805] * 3), (freeze(net, ["bn_gamma"]), gamma)):
+        trainer = Trainer(net, "sgd", {"learning_rate": 0.1, "wd": 0.5, "momentum": 0.9}, wrt=wrt)
+        trainer.init(0, {"bn_gamma": gamma}, data=(64, 3))
+        for _ in range(4):
+            trainer.step(points())
+        state = trainer.require_state()
+        np.testing.assert_allclose((state.params | state.frozen)["bn_gamma"], expected, rtol=1e-5)

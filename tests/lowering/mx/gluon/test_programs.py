@@ -151,6 +151,20 @@ def test_batch_norm_writes_its_statistics_at_a_recorded_forward_in_training_alon
 
 
 @pytest.mark.parametrize("active", [True, False])
+def test_a_gamma_that_is_fixed_is_set_as_mxnet_sets_it(active: bool):
+    net, x = network(nn.BatchNorm(in_channels=2, scale=False), active=active), data(4, 2)
+    gamma = net[0].gamma
+    net(x)  # a hybrid block's first call does what those after it do
+    gamma.set_data(mx.nd.array([0.25, 4]))
+    net(x)
+    assert gamma.data().asnumpy().tolist() == ([0.25, 4] if active else [1, 1])
+    gamma.set_data(mx.nd.array([0.25, 4]))
+    with mx.autograd.record():
+        net(x)
+    assert gamma.data().asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("active", [True, False])
 def test_the_train_flag_is_that_of_the_call(active: bool):
     net, x = network(nn.Dropout(0.5), active=active), mx.nd.ones((20, 20))
     assert (net(x).asnumpy() == 1).all()
