@@ -46,8 +46,8 @@ _KEPT = 2048
 
 
 _STATE, _COUNT, _COUNTED, _RATE = "state.", "count.", "num_update", "learning_rate"
-"""Names in a file of states: what comes before a parameter's number in the names of its state and of its count of
-updates, the number of all updates, by which a file says that it has counts, and the learning rate."""
+"""Names in a file of states: what comes before a parameter's name, or its number, in the names of its state and of its
+count of updates, the number of all updates, by which a file says that it has counts, and the learning rate."""
 
 
 _Updating = tuple[Callable[..., Any], Callable[..., Any]]
@@ -117,6 +117,14 @@ class Optimizer:
         self.by_rank = {} if sym is None else names_by_rank(sym)
         self.set_lr_mult({})
         self.set_wd_mult({})
+
+    def numbers_of(self, names: Iterable[str]) -> dict[str, Any]:
+        """The numbers by which states of parameters are kept, and multipliers found, in every network that has them. A
+        name that is new gets a new number."""
+        numbers = {name: number for number, name in reversed(self.idx2name.items())}
+        first = max((number for number in self.idx2name if isinstance(number, int)), default=-1) + 1
+        self.idx2name |= enumerate((name for name in names if name not in numbers), first)
+        return numbers | {name: number for number, name in self.idx2name.items() if name not in numbers}
 
     # -- rates ---------------------------------------------------------------------------------------------------
 
@@ -549,7 +557,10 @@ class Test(Optimizer):
 
 
 class Updater:
-    """Updates parameters by number, and keeps their states: `updater(index, grad, weight)`, or lists of each."""
+    """Updates parameters by number, and keeps their states: `updater(index, grad, weight)`, or lists of each.
+
+    Files have states by the names that the optimiser knows, else by number; both are read.
+    """
 
     def __init__(self, optimizer: Optimizer):
         self.optimizer = optimizer
@@ -576,25 +587,41 @@ class Updater:
                 self.states[number] = self.optimizer.create_state_multi_precision(number, array)
                 self._fill(number)
 
-    def _named(self, index: Any) -> list[tuple[str, NDArray]]:
-        """Return the arrays of a parameter's state, each with its name in files."""
+    def _named(self, index: Any, label: Any) -> list[tuple[str, NDArray]]:
+        """Return the arrays of a parameter's state, each with its name in files. label: of the parameter there."""
         if isinstance(self.optimizer, RuleOptimizer):
-            return [(f"{_STATE}{index}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
-        return _flat(index, self.states[index])
+            return [(f"{_STATE}{label}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
+        return _flat(label, self.states[index])
 
-    def _fill(self, index: Any) -> None:
-        for name, array in self._named(index):
-            if name in self._loaded:
-                array[:] = self._loaded.pop(name)
+    def _label(self, index: Any) -> Any:
+        """Return what names a parameter in files: its name, where the optimiser knows it."""
+        return self.optimizer.idx2name.get(index, index)
+
+    def _fill(self, index: Any) -> bool:
+        """Take a state that was loaded, by the parameter's name or its number; returns whether there was one. Raises
+        TrainingError where it does not fit."""
+        for label in (self._label(index), index):
+            there = [(name, array) for name, array in self._named(index, label) if name in self._loaded]
+            for name, array in there:
+                value = self._loaded.pop(name)
+                if np.shape(value) != array.shape:
+                    problem = f"The state {name!r} of a file does not fit parameter {self._label(index)!r}"
+                    fix = "It is another network's: init_optimizer(force_init=True) begins with new states."
+                    raise TrainingError(problem, expected=array.shape, got=np.shape(value), fix=fix)
+                array[:] = value
+            if there:
+                return True
+        return False
 
     def save(self, fname: str, counts: bool = False) -> None:
         """Write the states as an array file. counts: and how often each parameter was updated, and the learning rate
         where no scheduler says it. Raises OSError."""
         arrays = {**self._loaded}  # of parameters that were not updated since
-        arrays |= {name: np.asarray(array) for index in self.states for name, array in self._named(index)}
+        for index in self.states:
+            arrays |= {name: np.asarray(array) for name, array in self._named(index, self._label(index))}
         if counts:
             updates = self.optimizer._index_update_count
-            arrays |= {f"{_COUNT}{index}": np.array([count]) for index, count in updates.items()}
+            arrays |= {f"{_COUNT}{self._label(index)}": np.array([count]) for index, count in updates.items()}
             arrays[_COUNTED] = np.array([self.optimizer.num_update])
             if self.optimizer.lr_scheduler is None:
                 arrays[_RATE] = np.array([self.optimizer.lr], np.float64)
@@ -609,14 +636,14 @@ class Updater:
         loaded = named_arrays(fname, "optimiser states")
         counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
         if counts or _COUNTED in loaded:
-            self.optimizer._count_from({int(n) if n.isdigit() else n: count for n, count in counts.items()})
+            numbers = {name: number for number, name in reversed(self.optimizer.idx2name.items())}
+            numbers |= {n: int(n) for n in counts if n.isdigit() and n not in numbers}
+            self.optimizer._count_from({numbers.get(n, n): count for n, count in counts.items()})
         if _RATE in loaded and self.optimizer.lr_scheduler is None:
             self.optimizer.set_learning_rate(float(loaded[_RATE][0]))
         self._loaded = {name: value for name, value in loaded.items() if name.startswith(_STATE)}
         for index in [*self.states]:
-            if any(name in self._loaded for name, _ in self._named(index)):
-                self._fill(index)
-            else:
+            if not self._fill(index):
                 del self.states[index]
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:

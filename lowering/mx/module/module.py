@@ -84,6 +84,8 @@ class Module(BaseModule):
         self._executors: Recent[Any, Executor | ExecutorGroup] = Recent(KEPT)
         self._optimizer: optimizers.Optimizer | None = None
         self._updater: optimizers.Updater | None = None
+        self._numbers: dict[str, Any] = {}
+        """The numbers of parameters in the optimiser, which modules share: by name, as each has others."""
         self._store: KVStoreBase = KVStore("local")
         self._kvstore: KVStoreBase | None = None
         """MXNet's name of the store, which it has for several contexts."""
@@ -513,6 +515,7 @@ class Module(BaseModule):
         self._optimizer = make_optimizer(
             optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
         )
+        self._numbers = self._optimizer.numbers_of(self._param_names)
         self._updater = optimizers.get_updater(self._optimizer)
         self._kvstore = store if len(self._contexts) > 1 else None
         self._update_on_kvstore = self._kvstore is not None
@@ -535,7 +538,9 @@ class Module(BaseModule):
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Update with another module's optimiser, whose states it shares."""
+        assert shared_module._optimizer is not None
         self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
+        self._numbers = self._optimizer.numbers_of(self._param_names)
         self._store, self._kvstore = shared_module._store, shared_module._kvstore
         self._update_on_kvstore = shared_module._update_on_kvstore
         self.optimizer_initialized = True
@@ -545,10 +550,10 @@ class Module(BaseModule):
         self._require(optimizer=True)
         assert self._updater is not None
         args, grads = self._bound.arg_dict, self._bound.grad_dict
-        gradients = {i: grads[name] for i, name in enumerate(self._param_names)}
-        trained = {i: grad for i, grad in gradients.items() if grad is not None}
+        gradients = {name: grads[name] for name in self._param_names}
+        trained = {name: grad for name, grad in gradients.items() if grad is not None}
         totals = self._store.summed(list(trained.values()))
-        self._updater(list(trained), totals, [args[self._param_names[i]] for i in trained])
+        self._updater([self._numbers[name] for name in trained], totals, [args[name] for name in trained])
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -583,7 +588,7 @@ class Module(BaseModule):
         assert self._updater is not None
         self._updater.load(fname)
         args, grads = self._bound.arg_dict, self._bound.grad_dict
-        trained = {i: args[name] for i, name in enumerate(self._param_names) if grads[name] is not None}
+        trained = {self._numbers[name]: args[name] for name in self._param_names if grads[name] is not None}
         self._updater.make_states(trained, trained.values())
 
 

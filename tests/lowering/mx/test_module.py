@@ -381,8 +381,8 @@ def test_an_optimiser_of_ones_own(tmp_path: Path):
     module.fit(batches(), num_epoch=1, optimizer="signs", optimizer_params={"learning_rate": 0.25})
     module.save_optimizer_states(str(tmp_path / "s.states"))
     saved = nn.load_arrays(tmp_path / "s.states")
-    assert sorted(saved) == ["state.0", "state.1"]
-    assert (np.asarray(saved["state.1"]) == 2).all()  # pyright: ignore
+    assert sorted(saved) == ["state.fc_bias", "state.fc_weight"]
+    assert (np.asarray(saved["state.fc_weight"]) == 2).all()  # pyright: ignore
 
 
 @pytest.mark.parametrize("kvstore", ["local", "object"])

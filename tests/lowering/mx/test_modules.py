@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lowering import mx
+from symjax_nnvm.errors import TrainingError
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((8, 4)).astype(np.float32)
@@ -214,6 +215,86 @@ def test_bucketing_modules_in_files(tmp_path: Path):
     for name in complete:
         with pytest.raises(AssertionError, match=f"{name} is required"):
             mx.mod.BucketingModule.load_dict(**{**complete, name: None})
+
+
+def slopes(*names: str) -> mx.sym.Symbol:
+    """The sum of vectors, each as long as its name, times the data, one number: their gradient. "bb" learns faster."""
+    data = mx.sym.Variable("data")
+    parts = [mx.sym.Variable(name, shape=(len(name),), lr_mult=3 if name == "bb" else 1) for name in names]
+    return mx.sym.MakeLoss(sum((mx.sym.sum(mx.sym.broadcast_mul(part, data)) for part in parts), start=data * 0))
+
+
+def of_numbers(*numbers: float, optimizer: str, **params: Any) -> dict[str, float]:
+    """Parameters of buckets after a step for each number, from 0: a negative one is of the bucket without "a"."""
+    module = mx.mod.BucketingModule(lambda key: (slopes(*key), ["data"], None), ("a", "bb", "ccc"))
+    module.bind([("data", (1,))])
+    module.init_params(arg_params={name: mx.nd.zeros(len(name)) for name in ("a", "bb", "ccc")}, aux_params={})
+    module.init_optimizer(optimizer=optimizer, optimizer_params={"rescale_grad": 1, **params})
+    for number in numbers:
+        key = ("a", "bb", "ccc") if number > 0 else ("ccc", "bb")
+        shapes: dict[str, Any] = {"provide_data": [("data", (1,))], "provide_label": None}
+        module.forward_backward(mx.io.DataBatch([mx.nd.array([number])], None, bucket_key=key, **shapes))
+        module.update()
+    params = {name: array.asnumpy() for name, array in module.get_params()[0].items()}
+    assert all((array == array[0]).all() for array in params.values())
+    return {name: float(array[0]) for name, array in params.items()}
+
+
+def test_buckets_share_momentum_counts_and_multipliers_by_name():
+    """MXNet goes by a parameter's place in its bucket."""
+    speed = dict.fromkeys(("a", "bb", "ccc"), 0.0)
+    expected = dict(speed)
+    for number in (1, -2, 1):
+        for name in speed if number > 0 else ("bb", "ccc"):
+            speed[name] = 0.5 * speed[name] - 0.1 * (3 if name == "bb" else 1) * number
+            expected[name] += speed[name]
+    got = of_numbers(1, -2, 1, optimizer="sgd", learning_rate=0.1, momentum=0.5)
+    assert got == pytest.approx(expected, rel=1e-5)
+    got = of_numbers(1, -1, 1, optimizer="adam", learning_rate=0.1, beta1=0.0, beta2=0.0)  # each step is the rate
+    assert got == pytest.approx({"a": -0.2, "bb": -0.3, "ccc": -0.1}, rel=1e-5)
+
+
+def test_modules_of_a_chain_that_share_an_optimiser_do_not_share_counts():
+    by_name, shared = [], []
+    for optimizer, params in (("adam", by_name), (mx.optimizer.Adam(rescale_grad=1 / 8), shared)):
+        made = chain()
+        made.bind([("data", (8, 4))], [("softmax_label", (8,))])
+        made.init_params(arg_params=parameters(), aux_params={})
+        made.init_optimizer(optimizer=optimizer, optimizer_params={})
+        for _ in range(2):
+            made.forward(mx.io.DataBatch([mx.nd.array(X)], [mx.nd.array(Y)]), is_train=True)
+            made.backward()
+            made.update()
+        params += [array.asnumpy() for array in made.get_params()[0].values()]
+    for one, other in zip(by_name, shared, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_states_are_in_files_by_name_and_those_by_number_are_read(tmp_path: Path):
+    def bound(net: mx.sym.Symbol, width: int) -> mx.mod.Module:
+        module = mx.mod.Module(net)
+        module.bind([("data", (8, width))], [("softmax_label", (8,))])
+        module.init_params(mx.init.One())
+        module.init_optimizer(optimizer_params={"momentum": 0.5})
+        return module
+
+    def states(module: mx.mod.Module) -> dict[str, float]:
+        assert module._updater is not None
+        return {module._param_names[i]: float(s.sum().asscalar()) for i, s in module._updater.states.items()}
+
+    old, file = bound(head(), 5), tmp_path / "by_name.states"
+    old.forward_backward(mx.io.DataBatch([mx.nd.ones((8, 5))], [mx.nd.array(Y)]))
+    old.update()
+    old.save_optimizer_states(str(file))
+    deeper = bound(head(hidden()), 4)  # has other parameters before those
+    deeper.load_optimizer_states(str(file))
+    assert states(deeper) == pytest.approx({"fc1_weight": 0, "fc1_bias": 0, **states(old)})
+    numbered = {f"state.{i}.0": mx.nd.array(np.full(s.shape, i)) for i, s in enumerate(old._arg_params.values())}
+    mx.nd.save(str(file), numbered)
+    old.load_optimizer_states(str(file))
+    assert states(old) == {"fc2_weight": 0, "fc2_bias": 3}
+    with pytest.raises(TrainingError, match=r"'state.0.0' of a file does not fit parameter 'fc1_weight'.*\(5, 4\)"):
+        deeper.load_optimizer_states(str(file))
 
 
 def test_set_params_is_of_every_module():
