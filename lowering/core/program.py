@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.casts import TooWideError, require_held
 from lowering.core.inference import Inference, Inferred
 from lowering.core.keys import fold_key, key_places
 from lowering.core.parts import count_parts, on_each_part
@@ -234,8 +235,8 @@ class Program:
         """Return values of the variables by number. Raises LoweringError naming what is missing or unknown."""
         if args.keys() != set(self.arg_names) or aux.keys() != set(self.aux_names):
             raise misfit(self.symbol, args.keys(), aux.keys())
-        values = {nid: jnp.asarray(args[name]) for nid, name in self._args.items()}
-        return values | {nid: jnp.asarray(aux[name]) for nid, name in self._aux.items()}
+        values = {nid: jnp.asarray(require_held(args[name], name)) for nid, name in self._args.items()}
+        return values | {nid: jnp.asarray(require_held(aux[name], name)) for nid, name in self._aux.items()}
 
     def environment(self, values: Mapping[int, jax.Array], slots: Mapping[int, jax.Array] | None = None) -> list[Any]:
         """Return an environment with the values of variables, by number, and of other slots, where they belong."""
@@ -401,6 +402,8 @@ class _Running:
             scope = source.name or str(source.op and source.op.name)
             with jax.named_scope(scope):  # profiles, HLO and XLA's memory reports name the node
                 result = self._apply(step, inputs, extra)
+        except TooWideError as error:
+            raise error.at(source.op, source) from error
         except NNVMError:
             raise
         except (*_TRACE_ERRORS, AttributeError) as error:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 
+from lowering.casts import written
 from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.sharding.explicit_axes import on_auto_axes
 from symjax_nnvm.errors import (
@@ -162,10 +163,9 @@ class ArrayCell(Cell):
                 got=value.dtype.name,
                 fix=f'Convert it: array.astype("{self.dtype.name}").',
             )
+        value = written(value, np.dtype(self.dtype))  # a copy of NumPy's memory, so that JAX may use it as it is
         if value.shape != self.shape:
-            value = np.full(self.shape, value, self.dtype)
-        # astype copies NumPy's memory, so that JAX may use the copy as it is.
-        value = value.astype(self.dtype)
+            value = np.full(self.shape, value)
         self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from lowering.casts import held
 from lowering.messages.arguments import prng_key
 from symjax_nnvm.errors import InitializerError
 
@@ -125,8 +126,7 @@ class Initializer:
             if isinstance(value, jax.Array):
                 return jnp.broadcast_to(value, shape).astype(dtype)
             # By NumPy, in JAX's dtypes: JAX would compile a program for every shape.
-            value = np.asarray(value)
-            value = value.astype(jax.dtypes.canonicalize_dtype(value.dtype))
+            value = held(np.asarray(value))
             return jax.device_put(np.broadcast_to(value, shape).astype(jax.dtypes.canonicalize_dtype(dtype)))
         except ValueError:
             raise InitializerError(

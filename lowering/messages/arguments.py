@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lowering.casts import is_narrowed, require_held
 from symjax_nnvm.errors import CallError, LoweringError, NNVMError, close_names, cut, did_you_mean, listed, plain_list
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.types import DType, dtype_name
@@ -194,7 +195,7 @@ def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
     named = require_named(given, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
         return named
-    others = [n for n, array in named.items() if type(array) is not np.ndarray or not _is_native(array.dtype)]
+    others = [n for n, array in named.items() if type(array) is not np.ndarray or not _is_as_jax(array.dtype)]
     return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
 
 
@@ -212,13 +213,19 @@ def _is_native(dtype: np.dtype) -> bool:
     return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "V" and jnp.issubdtype(dtype, np.number)))
 
 
+def _is_as_jax(dtype: np.dtype) -> bool:
+    """Return whether JAX has an array of NumPy's as it is: in the mode of 32 bits none of 64."""
+    return _is_native(dtype) and not (dtype.itemsize == 8 and is_narrowed(dtype))
+
+
 def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
     """Return the value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
     machine's byte order; an array of everything else that can be one.
 
-    Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has.
+    Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has;
+    TooWideError for numbers of 64 bits that 32 do not hold, where JAX has no more.
     """
-    if type(value) is np.ndarray and _is_native(value.dtype):
+    if type(value) is np.ndarray and _is_as_jax(value.dtype):
         return value
     if isinstance(value, jax.Array | bool | float | complex):
         return value
@@ -241,7 +248,7 @@ def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     if not _is_native(array.dtype):
         raise error("Not an array of numbers", input=name, expected=expected, got=_seen(value), fix=_to_numbers(array))
-    return array
+    return require_held(array, name)
 
 
 def _made_array(value: Any) -> Any:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import jax
 import numpy as np
 
+from lowering.casts import require_held
 from lowering.core.cache import Programs
 from lowering.core.program import Program
 from lowering.sharding.placement import Placement, put
@@ -49,7 +50,8 @@ class ConstantStore:
 
     def __init__(self, constants: Arrays, placement: Placement, platform: str | None):
         self.constants = {
-            n: a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a) for n, a in constants.items()
+            n: require_held(a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a), n)
+            for n, a in constants.items()
         }
         self.placement, self._platform = placement, platform
         self._shardings = placement.parameters(self.shapes)

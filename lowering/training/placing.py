@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import with_sharding_constraint as constrained
 
+from lowering.casts import require_held
 from lowering.sharding.explicit_axes import on_auto_axes
 from lowering.sharding.placement import Placement, place
 from lowering.training.state import TrainState
@@ -36,7 +37,7 @@ def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
 
     Where the dtype is the value's own there is nothing to compute: `jnp.array` compiles a program for each shape.
     """
-    value = on_auto_axes(value)
+    value = on_auto_axes(require_held(value))
     if getattr(value, "dtype", None) != dtype or jax.dtypes.canonicalize_dtype(dtype) != dtype:
         copied = jnp.array(value, dtype, copy=True)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from symjax_nnvm.ir.casts import cast
 from symjax_nnvm.ir.types import DType, is_float
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.tensors import Tensor
@@ -50,8 +51,5 @@ def truth(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tenso
 
 
 def whole(number: float, dtype: DType) -> np.ndarray:
-    """Return a number in a dtype: of an integer one its whole part, wrapped around to the range as C does."""
-    if is_float(dtype):
-        return np.asarray(number)
-    bits = np.iinfo(dtype).bits
-    return np.asarray(int(number) % 2**bits, f"uint{bits}").astype(dtype)
+    """Return a number in a dtype: of an integer one its whole part, as `cast` has it."""
+    return np.asarray(number) if is_float(dtype) else cast(np.asarray(number, np.float64), np.dtype(dtype))

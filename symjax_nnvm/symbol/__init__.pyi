@@ -71,7 +71,7 @@ _contrib_CTCLoss = CTCLoss
 _contrib_ctc_loss = CTCLoss
 ctc_loss = CTCLoss
 def Cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The data in another dtype; the gradient is cast back, through integers too.
+    """The data in another dtype; the gradient is cast back, through integers too. Floats are truncated to integers: 256.0 is 0 in uint8, -1.0 is 255. What int32 (for int64: int64) does not hold, NaN too, is its least number, of which narrower integers have the low bits.
 
     - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype."""
 _npi_cast = Cast

@@ -151,3 +151,42 @@ def test_deviation_equal_values_keep_their_order_in_lines_of_any_length(length: 
         assert run(sym.topk(X, k=k), x=x).tolist() == descending[:k].tolist()
         assert run(sym.topk(X, k=k, is_ascend=True), x=x).tolist() == ascending[:k].tolist()
     assert all("16 values" in Op.get(name).description for name in ("sort", "argsort", "topk"))
+
+
+def test_deviation_denormals_are_zero():
+    assert run(sym.exp(X), x=np.array([-100, -80], np.float32)).tolist() == [0, pytest.approx(np.exp(-80), rel=1e-5)]
+
+
+def test_deviation_amp_cast_to_integers_is_a_cast():
+    for operator in (sym.amp_cast, sym.Cast):
+        assert run(operator(X, dtype="uint8"), x=np.array([300.7, -1, 3e9], np.float32)).tolist() == [44, 255, 0]
+
+
+def test_deviation_indices_that_int32_does_not_hold_are_its_ends():
+    indices = np.array([3e9, -3e9, 1e19, np.nan], np.float32)
+    rows = np.arange(4, dtype=np.float32)
+    assert run(sym.take(X, I), x=rows, i=indices).tolist() == [3, 0, 3, 0]  # MXNet: 3, 0, 0, 0
+
+
+def test_classes_that_int32_does_not_hold_are_none():
+    """As in MXNet, where one_hot and pick cast to int32, take to int64."""
+    indices = np.array([3e9, -3e9, np.nan, 1], np.float32)
+    assert run(sym.one_hot(I, depth=2), i=indices).tolist() == [[0, 0], [0, 0], [0, 0], [0, 1]]
+    data = np.tile(np.array([1, 2], np.float32), (4, 1))
+    assert run(sym.pick(X, I), x=data, i=indices).tolist() == [1, 1, 1, 2]
+    data = np.tile(np.array([1, 2, 3], np.float32), (4, 1))
+    assert run(sym.pick(X, I, mode="wrap"), x=data, i=indices).tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("exp", "int8", [1, 72, 0]),
+        ("exp", "int32", [1, 1096, -(2**31)]),
+        ("gamma", "uint8", [0, 208, 0]),
+        ("log", "int32", [-(2**31), 1, 4]),
+        ("log", "uint8", [0, 1, 4]),
+    ],
+)
+def test_functions_of_integers_are_cast_back_as_in_mxnet(name: str, dtype: str, expected: list[int]):
+    assert run(getattr(sym, name)(X), x=np.array([0, 7, 100], dtype)).tolist() == expected

@@ -201,7 +201,7 @@ class Block:
         if deduplicate:
             names = {param: name for name, param in params.items()}
             params = {name: param for param, name in names.items()}
-        save(filename, {name: param._reduce() for name, param in params.items()})
+        save(filename, {name: param._to_save() for name, param in params.items()})
 
     def load_parameters(
         self,

@@ -308,5 +308,5 @@ class HybridBlock(Block):
         for param in (each for is_data, each in self._cached_op_args if not is_data):
             if param.name in args or param.name in states:
                 kind = "arg" if param.name in args else "aux"
-                arrays[f"{kind}:{param.name}"] = param._reduce()
+                arrays[f"{kind}:{param.name}"] = param._to_save()
         save(f"{os.fspath(path)}-{epoch:04d}.params", arrays)

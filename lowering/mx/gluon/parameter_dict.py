@@ -146,7 +146,7 @@ class ParameterDict:
                     f"not start with '{strip_prefix}'.",
                     fix="Make child blocks under name_scope(), or use save_parameters, where blocks share parameters.",
                 )
-            arrays[param.name.removeprefix(strip_prefix)] = param._reduce()
+            arrays[param.name.removeprefix(strip_prefix)] = param._to_save()
         save(filename, arrays)
 
     def load(

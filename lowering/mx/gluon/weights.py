@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.casts import is_narrowed
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
@@ -21,6 +22,7 @@ from lowering.mx.gluon.errors import (
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
 from lowering.mx.ndarray.array import NDArray, zero_gradient
+from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
 
 _REQUESTS = ("write", "add", "null")
@@ -348,6 +350,13 @@ class Parameter:
         """Return the mean over the contexts, on the CPU."""
         copies = [each.copyto(cpu()) for each in self.list_data()]
         return copies[0] if len(copies) == 1 else add_n(*copies) / len(copies)
+
+    def _to_save(self) -> NDArray:
+        """Return the mean over the contexts in the parameter's own dtype, which JAX may hold in 32 bits of 64."""
+        mean = self._reduce()
+        if not self.dtype or mean.dtype == np.dtype(self.dtype) or not is_narrowed(np.dtype(self.dtype)):
+            return mean
+        return stored_array(mean.asnumpy().astype(self.dtype), cpu())
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
         """The array on the context of row_id, dense: the rows that row_id names are in it, and all others, too. Raises

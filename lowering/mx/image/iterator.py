@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
-import jax
 import numpy as np
 
+from lowering.casts import held
 from lowering.messages.counts import check_count, check_counts
 from lowering.mx.image.augmenters import CreateAugmenter
 from lowering.mx.image.pixels import imdecode
@@ -263,7 +263,8 @@ class ImageIter(DataIter):
 
 def _as_label(numbers: np.ndarray) -> NDArray:
     """Return a label as MXNet's iterators hand it on; JAX narrows 64 bits, without a warning for each image."""
-    return array(numbers, dtype=jax.dtypes.canonicalize_dtype(numbers.dtype))
+    numbers = held(numbers)
+    return array(numbers, dtype=numbers.dtype)
 
 
 def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:

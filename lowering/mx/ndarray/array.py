@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.casts import cast, held, is_narrowed, written
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, fill, writing, zeros
 from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context, current_context
 from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
-from lowering.mx.ndarray.cells import HostCell, LateCell, View, host, item, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.cells import HostCell, LateCell, StoredCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
@@ -147,7 +148,7 @@ class NDArray(Arithmetic, Fluent):
 
     def __repr__(self) -> str:
         sizes = "x".join(map(str, self.shape))
-        return f"\n{np.asarray(self.value)!s}\n<NDArray {sizes} @{self.context}>"
+        return f"\n{host(self.cell)!s}\n<NDArray {sizes} @{self.context}>"
 
     def __reduce__(self) -> Any:
         return _unpickled, (self.asnumpy(), str(self.context.device_type), self.context.device_id)
@@ -190,7 +191,7 @@ class NDArray(Arithmetic, Fluent):
         result = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
         if not isinstance(result, np.ndarray) or "out" in kwargs:
             return result
-        return like_jax(jax.device_put(result, self.context.device), self.context)
+        return like_jax(jax.device_put(held(result), self.context.device), self.context)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions: the array's method of that name, if it has one, else of the arrays in NumPy's
@@ -254,6 +255,9 @@ class NDArray(Arithmetic, Fluent):
         """
         recorded = recording.is_recording() and self.entry is not None
         if isinstance(other, Context):
+            stored = self.cell.stored if isinstance(self.cell, StoredCell) else None
+            if stored is not None and not recorded:
+                return NDArray(StoredCell(stored, other.device), other)
             copied = like_jax(jax.device_put(self.value, other.device), other)
             if recorded:
                 call = recording.Call(
@@ -402,7 +406,7 @@ class NDArray(Arithmetic, Fluent):
         if array.shape and array.shape != shape:
             array = _broadcast(array, shape)
         if isinstance(self.cell, HostCell):
-            self.cell.array[full] = np.asarray(array)
+            self.cell.array[full] = written(np.asarray(array), self.cell.dtype)
             return
         if recording.is_recording():
             entry = value.entry if isinstance(value, NDArray) else None
@@ -541,7 +545,7 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
 
 def zero_gradient(shape: tuple[int, ...], dtype: Any, context: Context) -> NDArray:
     """Return zeros for gradients that may be computed when they are read."""
-    cell = LateCell(shape, np.dtype(dtype), context.device)
+    cell = LateCell(shape, jax.dtypes.canonicalize_dtype(dtype), context.device)
     cell.value = zeros(shape, cell.dtype, cell.place)
     return NDArray(cell, context)
 
@@ -576,12 +580,14 @@ def as_jax(value: Any, dtype: Any = None) -> jax.Array:
     """A jax.Array of anything that is an array; NumPy's memory is copied."""
     array = value.value if isinstance(value, NDArray) else value
     if not isinstance(array, jax.Array):
-        array = jax.device_put(np.array(array, jax.dtypes.canonicalize_dtype(np.asarray(array).dtype)))
-    return array if dtype is None else array.astype(dtype)
+        array = jax.device_put(np.array(held(np.asarray(array))))
+    return array if dtype is None else cast(array, dtype)
 
 
 def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
     context = Context(device_type, device_id)
+    if is_narrowed(value.dtype):
+        return NDArray(StoredCell(value, context.device), context)
     return like_jax(jax.device_put(value, context.device), context)
 
 
@@ -593,7 +599,7 @@ def _as_numbers(value: Any, dtype: Any) -> np.ndarray:
             return array
         if array.dtype.kind != "c":
             return array.astype(dtype)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         pass  # told below
     problem = "NDArray does not support assignment with non-array-like object"
     raise SymbolTypeError(problem, got=f"{value!r:.80} of type {type(value)}")

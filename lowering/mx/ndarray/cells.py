@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.casts import held, written
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, Cell, Place, writing
+from symjax_nnvm.errors import NarrowedDtypeWarning
 
 
 def new_cell(value: jax.Array, device: Place) -> ArrayCell:
@@ -55,6 +58,46 @@ class LateCell(ArrayCell):
             self.value = result
 
 
+class StoredCell(ArrayCell):
+    """Holds an array of a file in its own 64 bits, which JAX's mode narrows where it is computed with, until it is
+    written.
+
+    stored: the file's array; None once another was written.
+    """
+
+    __slots__ = ("_narrowed", "stored")
+
+    def __init__(self, stored: np.ndarray, place: Place):
+        self.name, self.shape, self.dtype, self.place, self.shown = "", stored.shape, stored.dtype, place, True
+        self._lock, self._narrowed, self.stored = None, None, stored
+
+    @property
+    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the array as JAX holds it. Raises TooWideError for numbers that need 64 bits."""
+        with self.lock:
+            if self._narrowed is None and self.stored is not None:
+                warn_of_narrowing(self.dtype)
+                self._narrowed = jax.device_put(held(self.stored), self.place)
+            return self._narrowed  # pyright: ignore[reportReturnType]
+
+    @value.setter
+    def value(self, value: jax.Array) -> None:
+        with self.lock:
+            self._narrowed, self.dtype, self.stored = value, value.dtype, None
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """As `ArrayCell.assign`, in the dtype that JAX has."""
+        self.dtype = jax.dtypes.canonicalize_dtype(self.dtype)
+        super().assign(value, cast=cast)
+
+
+def warn_of_narrowing(dtype: np.dtype) -> None:
+    """Warn of an array of 64 bits that JAX holds in 32."""
+    narrow = jax.dtypes.canonicalize_dtype(dtype)
+    problem = f"An array of {dtype.name} was asked for and is {narrow.name}: JAX's 64-bit mode is off."
+    warnings.warn(f"{problem} Switch it on with JAX_ENABLE_X64=1.", NarrowedDtypeWarning, stacklevel=4)
+
+
 class HostCell(Cell):
     """An array in NumPy's memory: what Python code that a compiled program calls is given to read and write."""
 
@@ -73,7 +116,7 @@ class HostCell(Cell):
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """Write the array. value: of its shape, or one number."""
-        np.copyto(self.array, np.asarray(value), casting="unsafe")
+        np.copyto(self.array, written(np.asarray(value), self.dtype))
 
 
 class View(Cell):
@@ -92,7 +135,7 @@ class View(Cell):
         take: Callable[[jax.Array], jax.Array],
         put: Callable[[jax.Array, jax.Array], jax.Array],
     ):
-        self.base, self.shape, self.dtype = base, shape, base.dtype
+        self.base, self.shape, self.dtype = base, shape, _held_dtype(base)
         self._take, self._put = take, put
         self._seen: Any = None
         self._value: Any = None
@@ -149,7 +192,10 @@ class SharedCell(ArrayCell):
 
 def host(cell: Any) -> np.ndarray:
     """The value of a cell in NumPy's memory, not to be written."""
-    return cell.array if isinstance(cell, HostCell) else np.asarray(cell.show())
+    if isinstance(cell, HostCell):
+        return cell.array
+    stored = cell.stored if isinstance(cell, StoredCell) else None
+    return np.asarray(cell.show()) if stored is None else stored
 
 
 def part_of(base: Any, key: Any) -> View:
@@ -160,6 +206,11 @@ def part_of(base: Any, key: Any) -> View:
         if not isinstance(entry, int):
             shape.append(1 if entry is None else len(range(*entry.indices(size))))
     return View(base, tuple(shape), lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
+
+
+def _held_dtype(cell: Any) -> Any:
+    """Return the dtype that JAX holds a cell's array in."""
+    return jax.dtypes.canonicalize_dtype(cell.dtype) if isinstance(cell, StoredCell) else cell.dtype
 
 
 class _Reshaped(View):
@@ -192,9 +243,9 @@ def put(value: jax.Array, key: Any, part: Any) -> jax.Array:
     """The value with another part at a key; the part is broadcast. Raises ValueError where it does not fit."""
     if _on_cpu(value):
         whole = np.array(value)
-        whole[key] = np.asarray(part)
+        whole[key] = written(np.asarray(part), whole.dtype)
         return jax.device_put(whole, _device(value))
-    return value.at[key].set(jnp.asarray(part, value.dtype))
+    return value.at[key].set(written(part, value.dtype))
 
 
 def _on_cpu(value: jax.Array) -> bool:

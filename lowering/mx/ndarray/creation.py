@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts
-from lowering.mx.context import as_context
+from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, invoke, like_jax
-from lowering.mx.ndarray.cells import SharedCell
+from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
 from lowering.mx.ndarray.storage import check_storage, warn_once
-from symjax_nnvm.errors import CallError, NarrowedDtypeWarning, NNVMError
+from symjax_nnvm.errors import CallError, NNVMError
 from symjax_nnvm.symbol import function_named
 
 
@@ -31,15 +31,14 @@ class NotContiguousError(NNVMError, ValueError):
 def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     """Return an array on a context. NumPy's memory is copied, so that it may be changed at once.
 
-    Warns of 64 bits, which JAX has only where they are switched on.
+    Warns of 64 bits, which JAX has only where they are switched on. Raises TooWideError for numbers that need them.
     """
     context = as_context(ctx)
     wanted = _native(dtype)
-    held = jax.dtypes.canonicalize_dtype(wanted)
-    if held != wanted:
-        problem = f"An array of {wanted.name} was asked for and is {held.name}: JAX's 64-bit mode is off."
-        warnings.warn(f"{problem} Switch it on with JAX_ENABLE_X64=1.", NarrowedDtypeWarning, stacklevel=3)
-    return like_jax(jax.device_put(np.array(value, held), context.device), context)
+    array = held(value, wanted)
+    if array.dtype != wanted:
+        warn_of_narrowing(wanted)
+    return like_jax(jax.device_put(array, context.device), context)
 
 
 def _native(dtype: Any) -> np.dtype:
@@ -70,7 +69,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         context = as_context(ctx)
         return (source_array if dtype is None else source_array.astype(_native(dtype))).copyto(context)
     if isinstance(source_array, jax.Array):
-        kept = source_array if dtype is None else source_array.astype(_native(dtype))
+        kept = source_array if dtype is None else cast(source_array, _native(dtype))
         context = as_context(ctx)
         return like_jax(jax.device_put(kept, context.device), context)
     if hasattr(source_array, "toarray"):  # SciPy's sparse matrices
@@ -84,6 +83,14 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     except (ValueError, TypeError) as error:
         problem = "source_array must be array like object"
         raise CallError(problem, got=f"{type(source_array).__name__}: {error}") from None
+
+
+def stored_array(source: np.ndarray, context: Context) -> NDArray:
+    """An array of NumPy's in its own dtype, which stays as it is, 64 bits too, until it is computed with or written."""
+    dtype = _native(source.dtype)
+    if is_narrowed(dtype):
+        return NDArray(StoredCell(np.array(source, dtype), context.device), context)
+    return _place(source, context, dtype)
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
+import numpy as np
 
+from lowering.casts import is_narrowed
 from lowering.mx.context import Context, current_context
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, as_jax, like_jax
 from lowering.mx.ndarray.files import load
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.io.files import write_file
@@ -54,8 +56,23 @@ class _Capsule:
 def from_dlpack(dlpack: Any) -> NDArray:
     """An array of another library's memory: a capsule, which is of the current context, or an array that gives one.
 
-    What the other library writes later may be seen or not.
+    What the other library writes later may be seen or not. Raises TooWideError for numbers that need 64 bits, where
+    they are off.
     """
     context = current_context()
     given = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack, context)
+    memory = _in_memory(given)
+    if memory is not None and (given is not dlpack or is_narrowed(memory.dtype)):  # a capsule is taken once
+        return like_jax(as_jax(memory), context)
     return like_jax(jax.dlpack.from_dlpack(given), context)
+
+
+def _in_memory(given: Any) -> np.ndarray | None:
+    """Return an array as NumPy has it, which tells 64 bits: JAX narrows them without a word. None where NumPy has no
+    such array: on another device, or of another dtype."""
+    if given.__dlpack_device__()[0] != _DEVICES["cpu"]:
+        return None
+    try:
+        return np.from_dlpack(given)
+    except (BufferError, RuntimeError):
+        return None

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.context import current_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError
-from lowering.mx.ndarray.creation import array
+from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.io.files import atomic_write
@@ -56,5 +57,4 @@ def as_ndarray(value: Any) -> NDArray:
     """An NDArray of an array of a file, or of any other, in its dtype."""
     if isinstance(value, NDArray):
         return value
-    dense = value.todense() if isinstance(value, SparseArray) else value
-    return array(dense, dtype=dense.dtype)
+    return stored_array(value.todense() if isinstance(value, SparseArray) else np.asarray(value), current_context())

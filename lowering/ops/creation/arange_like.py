@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import number_as
 from lowering.core.rules import lowers
-from lowering.ops.elementwise.scalar import wrapped
 from symjax_nnvm.ops.creation import arange_like as ops
 
 
@@ -21,9 +21,8 @@ def _arange_like(p: ops.ArangeLikeParams, data: Array) -> Array:
     if p.repeat > 1:
         numbers = numbers // p.repeat
     # Integer ranges have integer steps.
-    number = np.asarray if jnp.issubdtype(data.dtype, jnp.floating) else wrapped
-    values = numbers.astype(data.dtype) * number(p.step, data.dtype)
-    return (values + number(p.start, data.dtype)).reshape(shape)
+    values = numbers.astype(data.dtype) * number_as(p.step, data.dtype)
+    return (values + number_as(p.start, data.dtype)).reshape(shape)
 
 
 @lowers("_contrib_index_array")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lowering.casts import cast, number_as
 from lowering.core.rules import lowers, lowers_table
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import Shape, is_known
@@ -39,7 +40,7 @@ def _dtype(name: str | None) -> Any:
 def _lower_fill(name: str, value: float | None) -> None:
     def rule(p: Any, *, out_shapes: list[Shape | None], out_dtypes: list[str | None]) -> Array:
         dtype = _dtype(out_dtypes[0])
-        return jnp.full(decided_shape(p, out_shapes), p.value if value is None else value, dtype)
+        return jnp.full(decided_shape(p, out_shapes), number_as(p.value if value is None else value, dtype))
 
     lowers(name, needs=("out_shapes", "out_dtypes"))(rule)
 
@@ -54,8 +55,8 @@ def _arange(p: ops.RangeParams, *, out_shapes: list[Shape | None], out_dtypes: l
     length = _range_length(out_shapes) if p.is_open else p.count * p.repeat
     numbers = jax.lax.iota("int32", length)
     dtype = _dtype(out_dtypes[0])
-    kind = int if jnp.issubdtype(dtype, jnp.integer) else float  # integer ranges have integer steps
-    return (numbers // p.repeat if p.repeat > 1 else numbers).astype(dtype) * kind(p.step) + kind(start)
+    step, first = number_as(p.step, dtype), number_as(start, dtype)  # integer ranges have integer steps
+    return (numbers // p.repeat if p.repeat > 1 else numbers).astype(dtype) * step + first
 
 
 def _range_length(shapes: list[Shape | None]) -> int:
@@ -75,7 +76,7 @@ def _linspace(p: ops.LinspaceParams, *, out_dtypes: list[str | None]) -> Array:
     dtype = _dtype(out_dtypes[0])
     step = (p.stop - p.start) / max(p.num - p.endpoint, 1)
     numbers = jax.lax.iota(dtype if dtype == np.float64 else "float32", p.num)
-    return (numbers * step + p.start).astype(dtype)
+    return cast(numbers * step + p.start, dtype)
 
 
 @lowers("_eye", needs=("out_dtypes",))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from lowering.optim import layerwise_updates
 from symjax_nnvm.ops.elementwise import amp as ops
@@ -17,7 +17,7 @@ from symjax_nnvm.ops.elementwise import amp as ops
 
 @lowers("amp_cast")
 def _amp_cast(p: ops.AmpCastParams, data: Array) -> Array:
-    return data.astype(jax.dtypes.canonicalize_dtype(p.dtype)) if data.dtype.name in ops.CASTABLE else data
+    return cast(data, p.dtype) if data.dtype.name in ops.CASTABLE else data
 
 
 @lowers("amp_multicast")

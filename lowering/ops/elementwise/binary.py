@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers, lowers_table
 from lowering.ops.elementwise.unary import is_integer
 from symjax_nnvm.ops.elementwise import binary as ops
@@ -39,7 +40,7 @@ def _power(x: Array, y: Array) -> Array:
 
 def _hypot(x: Array, y: Array) -> Array:
     if is_integer(x):
-        return jnp.hypot(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
+        return cast(jnp.hypot(x.astype(np.float32), y.astype(np.float32)), x.dtype)
     return jnp.hypot(x, y)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from lowering.ops.elementwise.unary import in_float
 from symjax_nnvm.ir.rules.open_sizes import is_open
@@ -25,7 +26,7 @@ def _div_sqrt_dim(p: Any, data: Array) -> Array:
     number = lax.sqrt(jnp.asarray(size, jnp.float32)) if is_open(size) else sqrt(size)
     root = jnp.asarray(number, data.dtype)
     if data.dtype.itemsize == 2:  # XLA multiplies with the reciprocal instead, which float16 rounds too coarsely
-        return (data.astype(jnp.float32) / root.astype(jnp.float32)).astype(data.dtype)
+        return cast(data.astype(jnp.float32) / root.astype(jnp.float32), data.dtype)
     return lax.div(data, root)
 
 

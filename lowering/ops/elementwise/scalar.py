@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import number_as
 from lowering.core.rules import lowers
 from lowering.ops.elementwise.binary import FUNCTIONS
 from lowering.ops.elementwise.unary import is_integer
@@ -17,12 +18,6 @@ from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 
 _MAX_CHAIN = 16
 """Largest whole power that is a chain of multiplications: beyond it `pow` is as precise and as fast."""
-
-
-def wrapped(number: float, dtype: Any) -> np.ndarray:
-    """The whole part of a number in an integer dtype, wrapped around to its range as C does."""
-    bits = jnp.iinfo(dtype).bits
-    return np.asarray(int(number) % 2**bits, f"uint{bits}").astype(dtype)
 
 
 def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
@@ -35,7 +30,7 @@ def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
         data = data.astype(jax.dtypes.canonicalize_dtype(np.int64))
     if not is_integer(data):
         return data, np.asarray(p.scalar, data.dtype)
-    return data, wrapped(p.scalar, data.dtype)
+    return data, number_as(p.scalar, data.dtype)
 
 
 def _function(name: str, *, reflected: bool = False) -> Callable[[Array, Any], Array]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers, lowers_table
 from symjax_nnvm.ops.elementwise import unary as ops
 
@@ -24,7 +25,7 @@ def in_float(function: Function) -> Function:
     """A function of real numbers; of integers it is calculated in float32 and truncated, as MXNet does."""
 
     def rule(x: Array) -> Array:
-        return function(x.astype(np.float32)).astype(x.dtype) if is_integer(x) else function(x)
+        return cast(function(x.astype(np.float32)), x.dtype) if is_integer(x) else function(x)
 
     return rule
 
@@ -150,12 +151,12 @@ def _hard_sigmoid(p: ops.HardSigmoidParams, x: Array) -> Array:
 
 @lowers("Cast")
 def _cast(p: ops.CastParams, x: Array) -> Array:
-    return x.astype(jax.dtypes.canonicalize_dtype(p.dtype))
+    return cast(x, p.dtype)
 
 
 @lowers("_cast_like")
 def _cast_like(p, x: Array, like: Array) -> Array:
-    return x.astype(like.dtype)
+    return cast(x, like.dtype)
 
 
 lowers_table({"_identity_with_attr_like_rhs": lambda lhs, rhs: lhs})

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from lowering.ops.wide import wide
 from symjax_nnvm.ops.image import colour as ops
@@ -21,7 +22,7 @@ _LEAST = np.finfo(np.float32).eps
 
 def _as(values: Array, like: Array) -> Array:
     """Return values in the dtype of an image: cut off in whole numbers, bytes at 0 and 255."""
-    return (jnp.clip(values, 0, 255) if like.dtype == np.uint8 else values).astype(like.dtype)
+    return cast(jnp.clip(values, 0, 255) if like.dtype == np.uint8 else values, like.dtype)
 
 
 def _grey(image: Array, weights: np.ndarray) -> Array:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import number_as
 from lowering.core.rules import lowers
 from lowering.ops.indexing.gather_nd import nd_places
 from lowering.ops.indexing.take import CLIP, integers
@@ -62,11 +63,11 @@ def _slice_assign(p: SliceParams, lhs: Array, rhs: Array) -> Array:
 
 @lowers("_slice_assign_scalar")
 def _slice_assign_scalar(p: ops.SliceAssignScalarParams, data: Array) -> Array:
-    value = jnp.asarray(p.scalar).astype(data.dtype)
+    value = jnp.asarray(number_as(p.scalar, data.dtype))
     if cuts_open_axes(p, data.shape):
         return _assigned(p, data, value)
     shape = [len(kept_indices(p, axis, length)) for axis, length in enumerate(data.shape)]
-    return _assigned(p, data, jnp.full(shape, p.scalar, data.dtype))
+    return _assigned(p, data, jnp.full(shape, value))
 
 
 @lowers("fill_element_0index")

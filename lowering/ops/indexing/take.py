@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.casts import cast, number_as
 from lowering.core.rules import lowers
 from symjax_nnvm.ops.indexing import take as ops
 
@@ -16,6 +17,11 @@ def integers(indices: Array) -> Array:
     """Indices as integers wide enough for any axis: MXNet gives them in any dtype, and truncates fractions."""
     wide = jnp.issubdtype(indices.dtype, jnp.signedinteger) and indices.dtype.itemsize >= 4
     return indices if wide else indices.astype(jnp.int32)
+
+
+def _classes(indices: Array) -> Array:
+    """Return indices as integers where MXNet casts them to int32: what it does not hold, NaN too, is below all."""
+    return cast(indices, jnp.int32) if jnp.issubdtype(indices.dtype, jnp.floating) else integers(indices)
 
 
 def _places(indices: Array, length: int, mode: str) -> Array:
@@ -51,11 +57,11 @@ def _backward_take(p: ops.TakeParams, ograd: Array, a: Array, indices: Array) ->
 @lowers("one_hot")
 def _one_hot(p: ops.OneHotParams, indices: Array) -> Array:
     dtype = jax.dtypes.canonicalize_dtype(p.dtype)
-    indices = integers(indices)
+    indices = _classes(indices)
     hot = indices[..., None] == lax.iota(indices.dtype, p.depth)
     if (p.on_value, p.off_value) == (1, 0):
         return hot.astype(dtype)
-    return jnp.where(hot, jnp.asarray(p.on_value, dtype), jnp.asarray(p.off_value, dtype))
+    return jnp.where(hot, number_as(p.on_value, dtype), number_as(p.off_value, dtype))
 
 
 def _with_axis(array: Array, shape: tuple[int, ...], axis: int) -> Array:
@@ -66,7 +72,7 @@ def _with_axis(array: Array, shape: tuple[int, ...], axis: int) -> Array:
 @lowers("pick")
 def _pick(p: ops.PickParams, data: Array, index: Array) -> Array:
     axis = (p.axis or 0) % data.ndim
-    picked = _pick_along(data, _places(index, data.shape[axis], p.mode), axis)
+    picked = _pick_along(data, _places(_classes(index), data.shape[axis], p.mode), axis)
     return picked if p.keepdims else picked.reshape(_without_axis(data.shape, axis))
 
 
@@ -79,7 +85,7 @@ def _pick_along(data: Array, places: Array, axis: int) -> Array:
 def _backward_pick(p: ops.PickParams, ograd: Array, data: Array, index: Array) -> Array:
     # A comparison with the axis' numbers fuses with its users; a scatter would not.
     axis = (p.axis or 0) % data.ndim
-    places = _with_axis(_places(index, data.shape[axis], p.mode), data.shape, axis)
+    places = _with_axis(_places(_classes(index), data.shape[axis], p.mode), data.shape, axis)
     places = jnp.clip(places, 0, data.shape[axis] - 1)
     numbers = lax.broadcasted_iota(places.dtype, data.shape, axis)
     return jnp.where(numbers == places, _with_axis(ograd, data.shape, axis), jnp.zeros((), ograd.dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.casts import number_as
 from lowering.core.rules import lowers
 from symjax_nnvm.ops.nn import sequence as ops
 
@@ -29,7 +30,7 @@ def _sequence_mask(p: ops.SequenceMaskParams, data: Array, lengths: Array | None
     if lengths is None:
         return data
     inside = _steps(data, p.axis) < _along_batch(lengths, p.axis, data.ndim)
-    return jnp.where(inside, data, jnp.asarray(p.value).astype(data.dtype))
+    return jnp.where(inside, data, number_as(p.value, data.dtype))
 
 
 @lowers("SequenceReverse")

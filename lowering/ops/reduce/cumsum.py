@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from symjax_nnvm.ops.reduce import cumsum as ops
 
@@ -13,7 +13,7 @@ from symjax_nnvm.ops.reduce import cumsum as ops
 @lowers("_np_cumsum")
 def _cumsum(p: ops.CumsumParams, a: Array) -> Array:
     dtype = p.dtype or ("int64" if a.dtype == np.bool_ else a.dtype)
-    a = a.astype(jax.dtypes.canonicalize_dtype(dtype))
+    a = cast(a, dtype)
     return lax.cumsum(a.reshape(-1) if p.axis is None else a, (p.axis or 0) % a.ndim)
 
 

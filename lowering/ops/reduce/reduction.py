@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from lowering.norms import norm
 from symjax_nnvm.ops.reduce import reduction as ops
@@ -77,8 +77,7 @@ for _name, _function in _REDUCTIONS.items():
 def _norm(p: ops.NormParams, data: Array) -> Array:
     axes = ops.reduced_axes(p, data.ndim)
     total = norm(data, axes=axes) if p.ord == 2 else jnp.sum(jnp.abs(data), axes)
-    dtype = data.dtype if p.out_dtype is None else jax.dtypes.canonicalize_dtype(p.out_dtype)
-    return total.astype(dtype).reshape(ops.reduced_shape(p, data.shape))
+    return cast(total, p.out_dtype or data.dtype).reshape(ops.reduced_shape(p, data.shape))
 
 
 @lowers("_backward_sum")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.casts import number_as
 from lowering.core.rules import lowers
 from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.shape import slice as ops
@@ -95,7 +96,7 @@ def _reverse(p: ops.ReverseParams, data: Array) -> Array:
 @lowers("Pad")
 def _pad(p: ops.PadParams, data: Array) -> Array:
     if p.mode == "constant":
-        value = jnp.asarray(p.constant_value, data.dtype)
+        value = jnp.asarray(number_as(p.constant_value, data.dtype))
         return lax.pad(data, value, [(before, after, 0) for before, after in p.widths])
     return jnp.pad(data, p.widths, mode=p.mode)
 

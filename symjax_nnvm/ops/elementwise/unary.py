@@ -295,7 +295,9 @@ register_op(
     layout="agnostic",
     drawing="shape",
     FInference=cast_again,
-    doc="The data in another dtype; the gradient is cast back, through integers too.",
+    doc="The data in another dtype; the gradient is cast back, through integers too. Floats are truncated to integers: "
+    "256.0 is 0 in uint8, -1.0 is 255. What int32 (for int64: int64) does not hold, NaN too, is its least number, of "
+    "which narrower integers have the low bits.",
 )
 
 

@@ -14,9 +14,9 @@ from concurrent.futures import Future, wait
 from multiprocessing.reduction import ForkingPickler as ForkingPickler
 from typing import Any
 
-import jax
 import numpy as np
 
+from lowering.casts import held
 from lowering.mx.context import Context, cpu_pinned
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lowering.mx.gluon.errors import MismatchError
@@ -49,8 +49,8 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
     if isinstance(first, NDArray):  # in the host's memory: an operator would be compiled for each size of a batch
         rows = np.stack([np.asarray(sample) for sample in data])
         return array(rows, first.context, rows.dtype)
-    rows = np.asarray(data)
-    return array(rows, dtype=jax.dtypes.canonicalize_dtype(rows.dtype))
+    rows = held(np.asarray(data))
+    return array(rows, dtype=rows.dtype)
 
 
 default_mp_batchify_fn = default_batchify_fn

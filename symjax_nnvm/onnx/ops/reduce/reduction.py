@@ -72,7 +72,7 @@ for _name, _function in FUNCTIONS.items():
 
 @onnx_form("norm")
 def _norm(g: Builder, p: ops.NormParams, data: Tensor) -> Tensor:
-    x = data if is_float(data.dtype) else g.cast(data, "float32")
+    x = data if data.dtype in ("float32", "float64") else g.cast(data, "float32")
     total = reduce(g, reduction("ReduceL1" if p.ord == 1 else "ReduceL2"), p, x)
     return g.cast(total, g.outs[0].dtype)
 

@@ -1,0 +1,32 @@
+"""Floats as integers: truncated, and what does not fit as MXNet 1.9.1 and NumPy have it on x86, on any processor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def integers_in_between(given: np.dtype, wanted: np.dtype) -> np.dtype | None:
+    """Return the integers that a processor casts floats to before their low bits are taken.
+
+    None where no float is cast to an integer, and for unsigned ones of 32 and 64 bits, which MXNet has not.
+    """
+    of_floats = given.kind == "f" or given.name == "bfloat16"
+    if not of_floats or wanted.kind not in "iu" or (wanted.kind == "u" and wanted.itemsize > 2):
+        return None
+    return np.dtype(np.int64 if wanted.itemsize == 8 else np.int32)
+
+
+def cast(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return an array in a dtype.
+
+    A float that int32 (for int64: int64) does not hold, NaN too, is its least number, of which narrower integers have
+    the low bits: 256.0 is 0 in uint8, -1.0 is 255, 3e9 is -2147483648 in int32 and 0 in int8.
+    """
+    between = integers_in_between(value.dtype, dtype)
+    with np.errstate(over="ignore"):  # of floats beyond those of the dtype, which are infinite there
+        if between is None:
+            return value.astype(dtype)
+        floats = value.astype(np.float32) if value.dtype.itemsize < 4 else value
+        least = float(np.iinfo(between).min)
+        inside = (floats >= least) & (floats < -least)
+        return np.where(inside, floats, least).astype(between).astype(dtype)
