@@ -1,4 +1,4 @@
-"""A diagnosis names the nodes whose inputs are finite and whose outputs are not, in running order."""
+"""A diagnosis names variables that are not finite, and the nodes whose inputs are finite and whose outputs are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from symjax_nnvm.tables import lines_html
 @dataclass(frozen=True)
 class NonFinite:
     """Reports a value with elements that are not finite. node: its name; op: the operator's, None for an input, a
-    parameter or a state. output: which of the node's. nans, infinities: how many of its `size` elements."""
+    parameter or a state. output: which of the node's. nans, infinities: how many of its `size` elements. of_batch:
+    whether the batch brought it."""
 
     node: str
     op: str | None
@@ -27,6 +28,7 @@ class NonFinite:
     nans: int
     infinities: int
     size: int
+    of_batch: bool = False
 
     def __str__(self) -> str:
         what = "variable" if self.op is None else f"operator {self.op!r}, output {self.output} of node"
@@ -35,8 +37,8 @@ class NonFinite:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Holds the nodes that numbers that are not finite come from, in running order: forward, then backward if that ran,
-    too. Empty: all is finite."""
+    """Holds the variables and nodes that numbers that are not finite come from, in running order: forward, then
+    backward if that ran, too. Empty: all is finite."""
 
     origins: tuple[NonFinite, ...]
 
@@ -48,12 +50,36 @@ class Diagnosis:
     def __str__(self) -> str:
         if self.ok:
             return "Every value of the forward and the backward pass is finite; the update itself may overflow."
-        lines = [f"  {i + 1}. {origin}" for i, origin in enumerate(self.origins[:10])]
-        more = [f"  and {len(self.origins) - 10} more"] if len(self.origins) > 10 else []
-        return "\n".join(["Numbers stop being finite here, from finite inputs:", *lines, *more])
+        variables = [origin for origin in self.origins if origin.op is None]
+        lost = [origin for origin in variables if not origin.of_batch]
+        parts = [
+            *_listed("Parameters or states that are not finite, before the batch", lost),
+            *([_LOST] if lost else []),
+            *_listed("Arrays of the batch that are not finite", [each for each in variables if each.of_batch]),
+            *_listed(
+                "Numbers stop being finite here, from finite inputs",
+                [each for each in self.origins if each.op is not None],
+            ),
+        ]
+        return "\n".join(parts)
 
     def _repr_html_(self) -> str:
         return lines_html(str(self).splitlines())
+
+
+_LOST = (
+    "No batch mends them. Go back to a checkpoint that has finite ones, trainer.state, _ = "
+    "lowering.Checkpoints(folder).restore(trainer.state), or begin anew, trainer.init; then fit(..., "
+    'check_finite="step"), which stops before the update that spoils them.'
+)
+
+
+def _listed(what: str, origins: Sequence[NonFinite]) -> list[str]:
+    """Return the lines that list some values; none where there are none."""
+    if not origins:
+        return []
+    lines = [f"  {i + 1}. {origin}" for i, origin in enumerate(origins[:10])]
+    return [f"{what}:", *lines, *([f"  and {len(origins) - 10} more"] if len(origins) > 10 else [])]
 
 
 def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch: Any) -> Diagnosis:
@@ -90,8 +116,8 @@ def _look(
     state: TrainState,
     batch: Any,
 ) -> Diagnosis:
-    """Return the nodes whose inputs are finite and whose outputs are not. evaluate: the environment, of state and
-    batch."""
+    """Return the variables that are not finite, and the nodes whose inputs are and whose outputs are not. evaluate: the
+    environment, of state and batch."""
     sizes: dict[int, int] = {}
 
     @jax.jit
@@ -108,10 +134,11 @@ def _look(
 
     def non_finite(nid: int, slots: tuple[int, ...]) -> Iterator[NonFinite]:
         source = inner.index.nodes[nid].source
+        of_batch = source.op is None and source.name in batch
         op = None if source.op is None else source.op.name
         for output, slot in enumerate(slots):
             if slot in bad:
-                yield NonFinite(source.name, op, output, *counts[slot], sizes[slot])
+                yield NonFinite(source.name, op, output, *counts[slot], sizes[slot], of_batch)
 
     origins = [row for nid in inner.variables for row in non_finite(nid, (inner.index.entry_rptr[nid],))]
     for step in steps:

@@ -390,7 +390,8 @@ class Trainer:
         return self._evaluation.predict(self.require_state(), data)
 
     def diagnose(self, batch: Any) -> Diagnosis:
-        """Run the forward and backward pass of a batch and list the nodes that turn finite numbers into others."""
+        """Run the forward and backward pass of a batch and list parameters, states and arrays of the batch that are not
+        finite, and the nodes that turn finite numbers into others."""
         return diagnose(self.program, self.inputs, self.require_state(), self.inputs.as_batch(batch))
 
     @takes_our_words("Trainer.export", "trainer.export('net', 3)")

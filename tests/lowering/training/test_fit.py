@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -197,6 +198,23 @@ def test_a_gradient_that_is_not_finite_is_found_behind_finite_outputs():
     assert diagnosis.origins[0].infinities == 8
     with pytest.raises(TrainingError, match="made a parameter infinite or NaN"):
         ready.fit([np.zeros((4, 3), np.float32)], 1, metrics="loss", progress=False, check_finite="step")
+
+
+def test_lost_parameters_and_arrays_of_the_batch_are_named_apart_from_nodes():
+    lost, batch = trainer(), points()
+    bad = {name: value.at[0].set(np.nan) for name, value in lost.require_state().params.items() if "fc1" in name}
+    lost.state = replace(lost.require_state(), params=lost.require_state().params | bad)
+    text = str(lost.diagnose(batch))
+    assert text.startswith(
+        "Parameters or states that are not finite, before the batch:\n  1. variable 'fc1_weight': 3 NaN"
+    )
+    assert "2. variable 'fc1_bias': 1 NaN and 0 infinite" in text
+    assert "lowering.Checkpoints(folder).restore(trainer.state)" in text
+    assert 'check_finite="step"' in text
+    assert "from finite inputs" not in text
+    text = str(trainer().diagnose({**batch, "data": np.full((64, 3), np.inf, np.float32)}))
+    assert text.startswith("Arrays of the batch that are not finite:\n  1. variable 'data': 0 NaN and 192 infinite")
+    assert "checkpoint" not in text
 
 
 def test_a_healthy_batch_has_no_diagnosis():
