@@ -232,7 +232,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "FeedForward": "Use mx.model.FeedForward.",
         "test": "Use mx.test_utils.",
     },
-    "mx.gluon.contrib": {"estimator": "Write a loop over mx.gluon.Trainer, or use lowering.Trainer, which has fit."},
     "mx.contrib": {"tensorrt": "XLA compiles networks here, so there is no TensorRT."},
     "mx.executor_manager": dict.fromkeys(
         ("DataParallelExecutorManager", "DataParallelExecutorGroup"),

@@ -20,7 +20,7 @@ FILES = (
     *("contrib_svrg_module", "contrib_svrg_optimizer", "contrib_optimizer", "contrib_operator", "contrib_autograd"),
     *("contrib_text", "random", "operator", "higher_order_grad", "loss", "image", "sparse_operator", "profiler"),
     *("gluon_data", "gluon_data_vision", "gluon_rnn", "gluon_contrib", "gluon_model_zoo"),
-    *("gluon", "gluon_save", "gluon_trainer", "gluon_utils"),
+    *("gluon", "gluon_save", "gluon_trainer", "gluon_utils", "gluon_estimator", "gluon_event_handler"),
 )
 
 

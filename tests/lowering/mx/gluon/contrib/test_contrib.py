@@ -1,8 +1,7 @@
-"""What MXNet calls contributed: layers, samplers, texts, and the estimator, which is not here."""
+"""What MXNet calls contributed: layers, samplers, texts."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from lowering import mx
 from lowering.mx.gluon import contrib, nn
 from lowering.mx.gluon.contrib.data.text import WikiText2, WikiText103
 from lowering.mx.ndarray import storage
-from symjax_nnvm.errors import ModelNotFoundError, ParamError, UnknownAttributeError
+from symjax_nnvm.errors import ModelNotFoundError, ParamError
 
 
 def test_blocks_side_by_side():
@@ -82,10 +81,3 @@ def test_a_text_is_rows_of_words_and_of_the_next(tmp_path: Path, kind: type[Wiki
         kind(tmp_path, "test")
     with pytest.raises(ParamError, match="No such segment"):
         kind(tmp_path, "dev")
-
-
-def test_there_is_no_estimator():
-    with pytest.raises(UnknownAttributeError, match=r"no attribute 'estimator'. Write a loop over"):
-        _ = contrib.estimator
-    with pytest.raises(ImportError, match=r"mx.gluon.contrib has no module 'estimator'. Write a loop over"):
-        importlib.import_module("lowering.mx.gluon.contrib.estimator")

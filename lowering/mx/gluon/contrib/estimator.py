@@ -1,5 +1,0 @@
-"""Gluon's estimator is not here; the import error says what to use."""
-
-from lowering.messages.mxnet_words import missing_module
-
-raise missing_module("gluon.contrib.estimator")
