@@ -116,6 +116,10 @@ FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDevia
 FAsksSparse: OpMap[Callable[[NodeAttrs], bool]] = Op.get_attr("FAsksSparse")
 """attrs → whether a node with these parameters asks for sparse storage, or is made for it; all is dense here."""
 
+FInferStorageType: OpMap[Callable[[NodeAttrs, Sequence[str]], str]] = Op.get_attr("FInferStorageType")
+"""(attrs, storage types of the inputs) → that of the first output in MXNet: "row_sparse", "csr" or, by default and of
+further outputs, "default". Arrays are dense here and bear the name (`ir/rules/storage.py`)."""
+
 FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDerivative")
 """attrs → why FGradient is, on purpose, not the derivative of the outputs everywhere; default: it is."""
 

@@ -20,6 +20,7 @@ from symjax_nnvm.ir.rules.axes import completed
 from symjax_nnvm.ir.rules.costs import FlopsRule, Sizes, WorkspaceRule, per_output
 from symjax_nnvm.ir.rules.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.rules.samples import Samples
+from symjax_nnvm.ir.rules.storage import StorageRule
 from symjax_nnvm.ir.types import DType, Shape, is_float
 
 Entries = list[NodeEntry]
@@ -140,6 +141,7 @@ def register_op(
     not_derivative: str | Callable[[Any], str | None] | None = None,
     layout: Layout | None = None,
     samples: Samples | None = None,
+    storage: StorageRule | None = None,
     drawing: str | None = None,
     recompute: Recompute | None = None,
     shape_parameters: tuple[str, ...] | None = None,
@@ -173,6 +175,7 @@ def register_op(
     "each" or a rule of `ir/rules/samples.py`, of operators that do not mix samples; those of any layout do not.
     recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts,
     TStopsGradient and TOutGradsRead of `ir/attributes.py`.
+    What MXNet's sparse arrays become: storage: FInferStorageType, a rule of `ir/rules/storage.py`.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
@@ -240,6 +243,7 @@ def register_op(
         not_derivative=not_derivative,
         layout=layout,
         samples=samples,
+        storage=storage,
         TPrecision=precision,
         TDrawing=drawing or _folder(inspect.currentframe()),
         TRecompute=recompute,
@@ -304,6 +308,7 @@ def _fill_card(
     not_derivative: str | Callable[[Any], str | None] | None,
     layout: Layout | None,
     samples: Samples | None,
+    storage: StorageRule | None,
     **constants: Any,
 ) -> None:
     """Set these facts as attributes of an operator; see `register_op`. constants: attributes by their key,
@@ -326,6 +331,8 @@ def _fill_card(
         op.set_attr("FCorrectLayout", AGNOSTIC if layout == "agnostic" else layout)
     if samples is not None or layout == "agnostic":  # what has no order of axes goes element by element
         op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _each))
+    if storage is not None:
+        op.set_attr("FInferStorageType", _of_attrs(storage))
     for key, value in constants.items():
         if value is not None:
             op.set_attr(key, value)

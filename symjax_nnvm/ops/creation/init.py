@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape, type_of_readers
+from symjax_nnvm.ir.rules.storage import storage_of_data
 from symjax_nnvm.ir.types import MAX_SIZE, dtype_from_code, shape_from_legacy
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
@@ -71,7 +72,10 @@ register_op(
     doc="Zeros of the dtype that the operators using them need.",
 )
 
-for _name, _aliases in (("zeros_like", ("_sparse_zeros_like",)), ("ones_like", ())):
+for _name, _aliases, _storage in (
+    ("zeros_like", ("_sparse_zeros_like",), storage_of_data),
+    ("ones_like", (), None),
+):
     register_op(
         _name,
         aliases=_aliases,
@@ -81,6 +85,7 @@ for _name, _aliases in (("zeros_like", ("_sparse_zeros_like",)), ("ones_like", (
         FIgnoreInputs=lambda attrs: (0,),
         flops=0,
         layout="agnostic",
+        storage=_storage,
         doc=f"{_name.removesuffix('_like').capitalize()} of the shape and dtype of data.",
     )
 

@@ -14,6 +14,12 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
 from symjax_nnvm.ir.rules.costs import Flops
+from symjax_nnvm.ir.rules.storage import (
+    StorageRule,
+    storage_of_all,
+    storage_of_product,
+    storage_of_scaled,
+)
 
 add = partial(apply, "elemwise_add")
 sub = partial(apply, "elemwise_sub")
@@ -32,7 +38,7 @@ class BinaryFunction:
     """A function of two numbers, in all its operators.
 
     name: after `broadcast_`. op: the element-by-element operator. gradient: None for functions that are constant
-    between their steps. card: more of what `register_op` takes.
+    between their steps. storage, broadcast_storage: of the two operators. card: more of what `register_op` takes.
     """
 
     name: str
@@ -41,6 +47,8 @@ class BinaryFunction:
     broadcast_aliases: tuple[str, ...]
     gradient: Formula | None
     doc: str
+    storage: StorageRule | None
+    broadcast_storage: StorageRule | None
     card: dict[str, Any]
 
 
@@ -85,9 +93,11 @@ def _row(
     *aliases: str,
     op: str = "",
     broadcast: tuple[str, ...] = (),
+    storage: StorageRule | None = None,
+    broadcast_storage: StorageRule | None = None,
     **card: Any,
 ):
-    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc, card)
+    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc, storage, broadcast_storage, card)
 
 
 MOD_ZERO = "x mod 0 = 0, with the gradient of x"
@@ -101,6 +111,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("add", "_Plus", "_add", "_plus", "_sparse_elemwise_add"),
         op="elemwise_add",
         broadcast=("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus"),
+        storage=storage_of_all,
         precision="either",
     ),
     _row(
@@ -110,6 +121,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Minus", "_minus", "_sparse_elemwise_sub", "_sub"),
         op="elemwise_sub",
         broadcast=("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus"),
+        storage=storage_of_all,
         precision="either",
     ),
     _row(
@@ -119,6 +131,8 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Mul", "_mul", "_sparse_elemwise_mul"),
         op="elemwise_mul",
         broadcast=("_sparse_broadcast_mul",),
+        storage=storage_of_product,
+        broadcast_storage=storage_of_scaled,
         precision="either",
     ),
     _row(
@@ -128,6 +142,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Div", "_div", "_sparse_elemwise_div"),
         op="elemwise_div",
         broadcast=("_sparse_broadcast_div",),
+        broadcast_storage=storage_of_scaled,
     ),
     _row(
         "mod",
@@ -143,6 +158,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "The larger one; lhs receives the gradient of ties.",
         "_Maximum",
         broadcast=("_npi_maximum",),
+        storage=storage_of_all,
         precision="either",
     ),
     _row(
@@ -151,9 +167,10 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "The smaller one; lhs receives the gradient of ties.",
         "_Minimum",
         broadcast=("_npi_minimum",),
+        storage=storage_of_all,
         precision="either",
     ),
-    _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot"),
+    _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot", storage=storage_of_all),
     _row("equal", None, "1 where lhs = rhs, else 0; of the dtype of lhs.", "_Equal"),
     _row("not_equal", None, "1 where lhs ≠ rhs, else 0; of the dtype of lhs.", "_Not_Equal"),
     _row("greater", None, "1 where lhs > rhs, else 0; of the dtype of lhs.", "_Greater"),
@@ -214,6 +231,7 @@ for _function in FUNCTIONS:
         inplace=((0, 0), (1, 0)),
         flops=1,
         layout="agnostic",
+        storage=_function.storage,
         doc=_function.doc,
         **_function.card,
     )
@@ -228,6 +246,7 @@ register_op(
     gradient=lambda node, ograds: [ograds[0], ograds[0]],
     inplace=((0, 0),),
     flops=1,
+    storage=storage_of_all,
     doc="lhs + rhs: a step in the summation of many gradients.",
 )
 
@@ -281,5 +300,6 @@ register_op(
     flops=lambda p, ins, outs: Flops(0, prod(outs[0]) * (len(ins) - 1)),
     precision="either",
     layout="agnostic",
+    storage=lambda p, ins: "row_sparse" if set(ins) == {"row_sparse"} else "default",
     doc="The sum of all inputs.",
 )

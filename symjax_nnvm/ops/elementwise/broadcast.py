@@ -75,6 +75,7 @@ for _function in FUNCTIONS:
         inplace=((0, 0), (1, 0)),
         flops=1,
         broadcasts=True,
+        storage=_function.broadcast_storage,
         doc=f"{_function.doc.rstrip('.')}, with broadcasting.",
         **_function.card,
     )

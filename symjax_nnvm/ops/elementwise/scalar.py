@@ -10,6 +10,7 @@ import numpy as np
 from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
+from symjax_nnvm.ir.rules.storage import storage_of_data, storage_where
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, mul, zero_of_integers
 
@@ -131,6 +132,15 @@ _EITHER = {
     *("_plus_scalar", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "_div_scalar"),
     *("_maximum_scalar", "_minimum_scalar"),
 }
+_STORAGE = {
+    **dict.fromkeys(("_mul_scalar", "_div_scalar"), storage_of_data),
+    **dict.fromkeys(("_plus_scalar", "_minus_scalar", "_not_equal_scalar"), storage_where(lambda s: s == 0)),
+    "_equal_scalar": storage_where(lambda s: s != 0),
+    "_greater_scalar": storage_where(lambda s: s >= 0),
+    "_greater_equal_scalar": storage_where(lambda s: s > 0),
+    "_lesser_scalar": storage_where(lambda s: s <= 0),
+    "_lesser_equal_scalar": storage_where(lambda s: s < 0),
+}
 _NOT_DERIVATIVE = {"_mod_scalar": lambda p: MOD_ZERO if p.scalar == 0 else None, "_rmod_scalar": MOD_ZERO}
 
 
@@ -155,5 +165,6 @@ for _name, _aliases, _formula, _doc in FUNCTIONS:
         precision="either" if _name in _EITHER else None,
         not_derivative=_NOT_DERIVATIVE.get(_name),
         layout="agnostic",
+        storage=_STORAGE.get(_name),
         doc=_doc,
     )

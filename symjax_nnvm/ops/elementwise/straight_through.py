@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.register import register_op, same_shape
+from symjax_nnvm.ir.rules.storage import storage_of_data
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 
 for _name, _doc in (
@@ -19,6 +20,7 @@ for _name, _doc in (
         flops=1,
         not_derivative="straight through: the gradient is that of the identity",
         layout="agnostic",
+        storage=storage_of_data,
         doc=f"{_doc}; the gradient passes as if it were the identity (straight-through estimator: Bengio, Léonard and "
         "Courville 2013).",
     )
@@ -32,6 +34,7 @@ register_op(
     flops=0,
     not_derivative="the gradient is scaled, the data are not",
     layout="agnostic",
+    storage=storage_of_data,
     doc="The data themselves; their gradient is multiplied by scalar (a negative one reverses it: Ganin and Lempitsky "
     "2015).",
 )

@@ -11,6 +11,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.storage import storage_of_data
 from symjax_nnvm.ops.elementwise.binary import div, mul
 from symjax_nnvm.ops.elementwise.scalar import one_minus, plus, times
 
@@ -94,6 +95,10 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
 # MXNet also knows the others as `_sparse_{name}`.
 _NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not"}
 _EITHER = {"abs", "negative", "relu", "sigmoid", "tanh"}  # exact, or of values that half precision resolves
+_STAYS_SPARSE = {
+    *("abs", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil", "degrees", "expm1", "fix", "floor", "log1p"),
+    *("negative", "radians", "relu", "rint", "round", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
+}
 _ACTIVATIONS = {"erf", "erfinv", "relu", "sigmoid", "softsign", "tanh"}
 _ALIASES = {
     "erf": ("_npx_erf",),
@@ -118,6 +123,7 @@ for _name, _formula, _doc in FUNCTIONS:
         flops=1,
         precision="either" if _name in _EITHER else None,
         layout="agnostic",
+        storage=storage_of_data if _name in _STAYS_SPARSE else None,
         drawing="activation" if _name in _ACTIVATIONS else None,
         doc=_doc,
     )
@@ -138,6 +144,7 @@ _IDENTITY: dict[str, Any] = {
     "FInplaceIdentity": lambda attrs: (True,),
     "flops": 0,
     "layout": "agnostic",
+    "storage": storage_of_data,
     "drawing": "shape",
     "same_values": True,
 }
@@ -204,6 +211,7 @@ register_op(
     inplace=((0, 0),),
     flops=1,
     layout="agnostic",
+    storage=lambda p, ins: ins[0] if p.a_min <= 0 <= p.a_max else "default",
     precision="either",
     drawing="activation",
     FActivation=lambda attrs: "relu6" if (attrs.parsed.a_min, attrs.parsed.a_max) == (0, 6) else None,
@@ -331,6 +339,7 @@ register_op(
     inplace=((0, 0),),
     FInplaceIdentity=lambda attrs: (True,),
     FIgnoreInputs=lambda attrs: (1,),
+    storage=lambda p, ins: ins[1],
     flops=0,
     doc="lhs itself, which must have the shape and dtype of rhs.",
 )

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, check_number, first_type, register_op
 from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Shape, format_shape
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
@@ -137,6 +138,10 @@ class TakeParams(Params):
     )
 
 
+def _take_storage(p: TakeParams, ins: Storage) -> str:
+    return "csr" if tuple(ins) == ("csr", "default") and p.axis == 0 and p.mode != "raise" else "default"
+
+
 def _take_shapes(p: TakeParams, ins: Shapes, outs: Shapes):
     """a (…, d, …), indices (i…) → (…, i…, …)."""
     a, indices = ins
@@ -152,6 +157,7 @@ register_op(
     inputs=("a", "indices"),
     infer_shape=_take_shapes,
     infer_type=first_type,
+    storage=_take_storage,
     flops=0,
     deviation=Deviation(
         "indices out of range are clipped; MXNet stops with an error", when=lambda p: p.mode == "raise"

@@ -14,9 +14,10 @@ from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
 from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
+from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Storage = Literal["csr", "default", "row_sparse"]
+StorageType = Literal["csr", "default", "row_sparse"]
 
 
 class Transposed(Protocol):
@@ -31,7 +32,7 @@ class Transposed(Protocol):
 class DotParams(Params):
     transpose_a: bool = param(False, doc="take the first axis of lhs instead of the last (batch_dot: swap its two)")
     transpose_b: bool = param(False, doc="take the last axis of rhs instead of the first (batch_dot: swap its two)")
-    forward_stype: Storage | None = param(None, doc="storage of the result; accepted and without effect: all is dense")
+    forward_stype: StorageType | None = param(None, doc="storage type that the result is shown with; all is dense")
 
 
 class DotGradientParams(Params):
@@ -70,6 +71,15 @@ def _inserted(shape: Shape, axis: int, dim: int | None) -> Shape:
     return (*shape[:axis], dim, *shape[axis:])
 
 
+def _dot_storage(p: DotParams, ins: Storage) -> str:
+    """As on a CPU, where a dense array times a csr matrix is csr; on a GPU MXNet has more."""
+    if p.forward_stype is not None:
+        return p.forward_stype
+    if ins[0] == "csr" and ins[1] != "csr":
+        return "row_sparse" if p.transpose_a and not p.transpose_b else "default"
+    return "csr" if tuple(ins) == ("default", "csr") and not p.transpose_a else "default"
+
+
 def _dot_flops(p: DotParams, ins: Sizes, outs: Sizes) -> Flops:
     """lhs and rhs share one axis, of which every other element of lhs sees all of rhs."""
     shared = ins[0][0 if p.transpose_a else -1]
@@ -82,6 +92,7 @@ register_op(
     params=DotParams,
     inputs=("lhs", "rhs"),
     infer_shape=_dot_shapes,
+    storage=_dot_storage,
     FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
     flops=_dot_flops,
     precision="half",

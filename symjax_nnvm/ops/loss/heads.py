@@ -15,6 +15,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known, size_of, solve_sizes
 from symjax_nnvm.ir.rules.linear import self_adjoint
+from symjax_nnvm.ir.rules.storage import storage_of_data
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.ops.loss.softmax_output import labelled
@@ -218,6 +219,7 @@ register_op(
     loss=lambda node: _total(node.inputs[0]),
     inplace=((0, 0),),
     flops=0,
+    storage=storage_of_data,
     prediction=the_data,
     doc="The data, to be minimised: the gradient is 1.",
 )

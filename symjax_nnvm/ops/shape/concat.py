@@ -17,6 +17,7 @@ from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.rules.linear import jointly_linear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.rules.samples import across
+from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Shape
 
 # -- Concat ----------------------------------------------------------------------------------------------------------
@@ -89,6 +90,10 @@ def _scaled_parts(attrs: NodeAttrs, axis: int, shapes: list[Shape | None]) -> Se
     return list(pairwise([0, *ends]))
 
 
+def _concat_storage(p: ConcatParams, ins: Storage) -> str:
+    return "csr" if set(ins) == {"csr"} and p.dim == 0 else "default"
+
+
 # The input weights of both directions of a recurrent layer have one shape, so two unknown lengths are the same.
 for _name, _aliases, _shapes, _doc in (
     ("Concat", ("_sparse_concat", "concat"), _concat_shapes, "Join arrays along an axis."),
@@ -111,6 +116,7 @@ for _name, _aliases, _shapes, _doc in (
         layout=along("dim") if _name == "Concat" else None,
         samples=across("dim") if _name == "Concat" else None,
         recompute="if forced" if _name == "Concat" else None,
+        storage=_concat_storage if _name == "Concat" else None,
         FScaledParts=_scaled_parts,
         doc=_doc,
     )

@@ -15,6 +15,7 @@ from symjax_nnvm.ir.rules.layout import along
 from symjax_nnvm.ir.rules.linear import linear, self_adjoint
 from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.rules.samples import across
+from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 # -- slice_axis, slice -----------------------------------------------------------------------------------------------
@@ -108,6 +109,10 @@ def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
     return [back], [tuple(kept_length(p, i, dim) for i, dim in enumerate(shape))]
 
 
+def _slice_storage(p: SliceParams, ins: Storage) -> str:
+    return "csr" if ins[0] == "csr" and not p.step else "default"
+
+
 for _name, _aliases, _params, _shapes, _doc in (
     ("slice_axis", (), SliceAxisParams, _slice_axis_shapes, "A piece of one axis."),
     (
@@ -126,6 +131,7 @@ for _name, _aliases, _params, _shapes, _doc in (
         **MOVES,
         layout=along("axis") if _name == "slice_axis" else None,
         samples=across("axis") if _name == "slice_axis" else None,
+        storage=_slice_storage if _name == "slice" else None,
         doc=_doc,
     )
     linear(

@@ -11,6 +11,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import completed
 from symjax_nnvm.ir.rules.costs import per_input
+from symjax_nnvm.ir.rules.storage import Storage, storage_of_data
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 from symjax_nnvm.ops.indexing.take import NumberType
 from symjax_nnvm.ops.reduce.reduction import ReduceParams
@@ -21,7 +22,7 @@ _STORED = " Of sparse arrays MXNet computes the stored elements only; here every
 
 
 class CastStorageParams(Params):
-    stype: Literal["csr", "default", "row_sparse"] = param(doc="accepted for MXNet's sake: all is dense")
+    stype: Literal["csr", "default", "row_sparse"] = param(doc="storage type that the result is shown with")
 
 
 register_op(
@@ -31,6 +32,7 @@ register_op(
     infer_shape=same_shape,
     gradient=lambda node, ograds: [ograds[0]],
     inplace=((0, 0),),
+    storage=lambda p, ins: p.stype,
     FAsksSparse=lambda attrs: attrs.parsed.stype != "default",
     flops=0,
     doc="data itself: every storage is dense here.",
@@ -48,6 +50,7 @@ register_op(
     inputs=("data", "indices"),
     infer_shape=_retain_shapes,
     infer_type=first_type,
+    storage=lambda p, ins: "row_sparse",
     gradient=lambda node, ograds: [apply("_sparse_retain", ograds[0], node.inputs[1]), None],
     FAsksSparse=lambda attrs: True,
     flops=0,
@@ -67,6 +70,7 @@ for _name, _like in (("_scatter_plus_scalar", "_plus_scalar"), ("_scatter_minus_
         infer_type=None,
         gradient=lambda node, ograds: [ograds[0]],
         inplace=((0, 0),),
+        storage=storage_of_data,
         FInferType=FInferType[_op],
         FAsksSparse=lambda attrs: True,
         flops=1,
@@ -87,6 +91,7 @@ register_op(
     infer_shape=same_shape,
     gradient=_div_gradient,
     inplace=((0, 0), (1, 0)),
+    storage=lambda p, ins: ins[0] if ins[0] == "row_sparse" else "default",
     FAsksSparse=lambda attrs: True,
     flops=1,
     deviation=_ALL_ELEMENTS,
@@ -103,11 +108,16 @@ def _square_sum_gradient(node: Node, ograds: Entries):
     return [apply("_mul_scalar", apply("elemwise_mul", data, spread), scalar=2.0)]
 
 
+def _square_sum_storage(p: ReduceParams, ins: Storage) -> str:
+    return ins[0] if ins[0] == "row_sparse" and p.keepdims and p.axis in (1, (1,)) else "default"
+
+
 register_op(
     "_square_sum",
     params=ReduceParams,
     infer_shape=None,
     gradient=_square_sum_gradient,
+    storage=_square_sum_storage,
     FInferShape=FInferShape[Op.get("sum")],
     FAsksSparse=lambda attrs: True,
     flops=per_input(2),
