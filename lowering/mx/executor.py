@@ -11,7 +11,8 @@ import jax
 from lowering.executor import Executor as HeldExecutor
 from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, like_jax, stored_as
+from symjax_nnvm.passes.infer.storage import infer_storage
 from symjax_nnvm.symbol.symbol import Symbol
 
 Monitor = Callable[[str, NDArray], None]
@@ -24,8 +25,17 @@ class Executor:
     after each run, where MXNet's are the same ones, overwritten.
     """
 
-    def __init__(self, held: HeldExecutor, symbol: Symbol, context: Context):
+    def __init__(
+        self,
+        held: HeldExecutor,
+        symbol: Symbol,
+        context: Context,
+        storage: Mapping[str, str] | None = None,
+        gradients: Mapping[str, str] | None = None,
+    ):
+        """storage, gradients: the storage types of inputs and of their gradients by name, where they are sparse."""
         self.held, self._symbol, self._context = held, symbol, context
+        self._storage, self._of_gradients = storage or {}, gradients or {}
         held.draw_from(next_randomness)
 
     # -- arrays ------------------------------------------------------------------------------------------------------
@@ -33,8 +43,12 @@ class Executor:
     @cached_property
     def _cells(self) -> tuple[dict[str, NDArray], dict[str, NDArray], dict[str, NDArray]]:
         args, grads, aux = self.held.cells()
-        wrap = lambda cells: {name: NDArray(cell, self._context) for name, cell in cells.items()}  # noqa: E731
-        return wrap(args), wrap(grads), wrap(aux)
+
+        def wrap(cells: Mapping[str, Any], storage: Mapping[str, str]) -> dict[str, NDArray]:
+            arrays = {name: NDArray(cell, self._context) for name, cell in cells.items()}
+            return {name: stored_as(array, storage.get(name, "default")) for name, array in arrays.items()}
+
+        return wrap(args, self._storage), wrap(grads, self._of_gradients), wrap(aux, self._storage)
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
@@ -81,8 +95,14 @@ class Executor:
         """The same by name."""
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
+    @cached_property
+    def _of_outputs(self) -> list[str]:
+        """Return the storage types of the outputs."""
+        return infer_storage(self._symbol.outputs, self._storage)
+
     def _wrapped(self, values: Sequence[jax.Array]) -> list[NDArray]:
-        return [like_jax(value, self._context) for value in values]
+        arrays = [like_jax(value, self._context) for value in values]
+        return [stored_as(array, stype) for array, stype in zip(arrays, self._of_outputs, strict=True)]
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -113,7 +133,8 @@ class Executor:
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Sequence[int]
     ) -> Executor:
         """An executor for other input shapes, which shares what keeps its shape. Raises BindError."""
-        return Executor(self.held.reshape(partial_shaping, allow_up_sizing, **kwargs), self._symbol, self._context)
+        held = self.held.reshape(partial_shaping, allow_up_sizing, **kwargs)
+        return Executor(held, self._symbol, self._context, self._storage, self._of_gradients)
 
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
         """Have `callback(name, array)` called for every operator's outputs; monitor_all: its inputs, too."""

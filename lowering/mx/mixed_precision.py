@@ -61,3 +61,9 @@ def dtypes_of(names: list[str], given: Any) -> dict[str, Any]:
     """The dtypes of arrays that are given by name, or in the order of the names."""
     pairs = given.items() if isinstance(given, Mapping) else zip(names, given or (), strict=False)
     return {name: array.dtype for name, array in pairs if isinstance(array, NDArray)}
+
+
+def storage_of(names: list[str], given: Any) -> dict[str, str]:
+    """The storage types of arrays likewise."""
+    pairs = given.items() if isinstance(given, Mapping) else zip(names, given or (), strict=False)
+    return {name: array.stype for name, array in pairs if isinstance(array, NDArray)}

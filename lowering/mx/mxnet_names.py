@@ -41,6 +41,7 @@ _CLASSES = {
     "lowering.mx.module.sequential": "module.sequential_module",
     "lowering.mx.module.svrg": "contrib.svrg_optimization.svrg_module",
     "lowering.mx.ndarray.array": "ndarray.ndarray",
+    "lowering.mx.ndarray.sparse_arrays": "ndarray.sparse",
     "lowering.mx.optimizer": "optimizer.optimizer",
     "lowering.mx.optimizer.GroupAdaGrad": "optimizer.contrib",
     "lowering.mx.python_op": "operator",

@@ -332,7 +332,7 @@ def _fill_card(
     if samples is not None or layout == "agnostic":  # what has no order of axes goes element by element
         op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _each))
     if storage is not None:
-        op.set_attr("FInferStorageType", _of_attrs(storage))
+        op.set_attr("FInferStorageType", lambda attrs, ins: storage(attrs.parsed, ins))
     for key, value in constants.items():
         if value is not None:
             op.set_attr(key, value)

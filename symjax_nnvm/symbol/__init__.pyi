@@ -1573,7 +1573,7 @@ def batch_dot(lhs: Symbol, rhs: Symbol | None = None, transpose_a: bool = False,
 
     - transpose_a: boolean, optional, default=False. take the first axis of lhs instead of the last (batch_dot: swap its two).
     - transpose_b: boolean, optional, default=False. take the last axis of rhs instead of the first (batch_dot: swap its two).
-    - forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage of the result; accepted and without effect: all is dense."""
+    - forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage type that the result is shown with; all is dense."""
 _npx_batch_dot = batch_dot
 def batch_take(a: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated, see pick) One element of each row. Unlike MXNet's it has a gradient."""
@@ -1641,7 +1641,7 @@ def broadcast_to(data: Symbol, shape: Sequence[int] | int = (), name: str | None
 def cast_storage(data: Symbol, stype: Literal['csr', 'default', 'row_sparse'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data itself: every storage is dense here.
 
-    - stype: one of 'csr', 'default', 'row_sparse', required. accepted for MXNet's sake: all is dense."""
+    - stype: one of 'csr', 'default', 'row_sparse', required. storage type that the result is shown with."""
 _sparse_cast_storage = cast_storage
 def cbrt(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The cube root of x."""
@@ -1688,7 +1688,7 @@ def dot(lhs: Symbol, rhs: Symbol | None = None, transpose_a: bool = False, trans
 
     - transpose_a: boolean, optional, default=False. take the first axis of lhs instead of the last (batch_dot: swap its two).
     - transpose_b: boolean, optional, default=False. take the last axis of rhs instead of the first (batch_dot: swap its two).
-    - forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage of the result; accepted and without effect: all is dense."""
+    - forward_stype: one of 'csr', 'default', 'row_sparse' or None, optional, default=None. storage type that the result is shown with; all is dense."""
 _sparse_dot = dot
 def elemwise_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs + rhs."""

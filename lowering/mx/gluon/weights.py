@@ -21,7 +21,7 @@ from lowering.mx.gluon.errors import (
 )
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
-from lowering.mx.ndarray.array import NDArray, zero_gradient
+from lowering.mx.ndarray.array import NDArray, stored_as, zero_gradient
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
 
@@ -34,8 +34,8 @@ class Parameter:
 
     grad_req: "write", "add" or "null", as of `attach_grad`. shape: 0 for sizes that the first forward pass says, if
     allow_deferred_init. init: comes before the initialiser of the network. lr_mult, wd_mult: read by the trainer at
-    every step. stype, grad_stype: arrays are dense here, whatever these say; row_sparse_data is for stype="row_sparse"
-    alone, as in MXNet. Raises MismatchError.
+    every step. stype, grad_stype: what the array and its gradient are shown as; both are dense. row_sparse_data is for
+    stype="row_sparse" alone, as in MXNet. Raises MismatchError.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Parameter:
         """Hold copies of an array on contexts."""
         self._ctx_list = list(contexts)
         self._ctx_map = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
-        self._data = [data.copyto(ctx) for ctx in self._ctx_list]
+        self._data = [stored_as(data.copyto(ctx), self._stype) for ctx in self._ctx_list]
         self._init_grad()
 
     def _init_grad(self) -> None:
@@ -201,7 +201,8 @@ class Parameter:
             self._grad = None
             return
         assert self._data is not None
-        self._grad = [zero_gradient(each.shape, each.dtype, each.context) for each in self._data]
+        zeros = (zero_gradient(each.shape, each.dtype, each.context) for each in self._data)
+        self._grad = [stored_as(each, self._grad_stype) for each in zeros]
         autograd.mark_variables(self._data, self._grad, self.grad_req)
 
     def _load_init(self, data: Any, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
@@ -359,7 +360,7 @@ class Parameter:
         return stored_array(mean.asnumpy().astype(self.dtype), cpu())
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """The array on the context of row_id, dense: the rows that row_id names are in it, and all others, too. Raises
+        """The array on the context of row_id: the rows that row_id names are in it, and all others, too. Raises
         NotInitializedError where the parameter was not made with stype="row_sparse"."""
         self._refuse_rows_of_dense()
         return self.data(row_id.context)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NDArray, stored_as
 from lowering.mx.ndarray.creation import array
 
 
@@ -29,11 +29,13 @@ class Epochs(Protocol):
 class EpochsIter(DataIter):
     """The epochs of a source, one after the other; a reset begins the next.
 
-    labels: which names are labels, by default those that end in "label".
+    labels: which names are labels, by default those that end in "label". storage: what arrays are shown as, by name,
+    where they are sparse.
     """
 
-    def __init__(self, source: Epochs, labels: Collection[str] | None = None):
+    def __init__(self, source: Epochs, labels: Collection[str] | None = None, storage: Mapping[str, str] | None = None):
         super().__init__(source.batch_size)
+        self._storage = storage or {}
         self._source, self._epoch = source, 0
         self._begin()
         self._first = next(self._batches, None)
@@ -66,7 +68,8 @@ class EpochsIter(DataIter):
         return DataBatch(self._arrays(batch, self.provide_data), self._arrays(batch, self.provide_label), pad)
 
     def _arrays(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
-        return [array(batch[desc.name], dtype=desc.dtype) for desc in described]
+        arrays = {desc.name: array(batch[desc.name], dtype=desc.dtype) for desc in described}
+        return [stored_as(each, self._storage.get(name, "default")) for name, each in arrays.items()]
 
 
 class FileIter(EpochsIter, MXDataIter):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lowering import data
@@ -49,18 +49,27 @@ def ImageDetRecordIter(**parameters: Any) -> FileIter:
 
 
 def LibSVMIter(**parameters: Any) -> FileIter:
-    """Batches of rows from LIBSVM text, dense; parameters and errors as of `lowering.data.LibSVMIter`.
+    """Batches of rows from LIBSVM text, shown as csr; parameters and errors as of `lowering.data.LibSVMIter`.
 
     Unknown keywords are left out, with a warning.
     """
-    return _iterator(data.LibSVMIter, parameters)
+    sparse = [parameters.get("data_name", "data")]
+    if parameters.get("label_libsvm") is not None:
+        sparse.append(parameters.get("label_name", "softmax_label"))
+    return _iterator(data.LibSVMIter, parameters, storage=dict.fromkeys(sparse, "csr"))
 
 
-def _iterator(made: Callable[..., Any], parameters: dict[str, Any], further: Sequence[str] = ()) -> FileIter:
-    """Return an iterator of the parameters that `made` takes, and of further ones."""
+def _iterator(
+    made: Callable[..., Any],
+    parameters: dict[str, Any],
+    further: Sequence[str] = (),
+    storage: Mapping[str, str] | None = None,
+) -> FileIter:
+    """Return an iterator of the parameters that `made` takes, and of further ones. storage: of arrays that are shown
+    as sparse ones."""
     known = {*inspect.signature(made).parameters, *further}
     unknown = [name for name in parameters if name not in known]
     if unknown:
         warnings.warn(f"{made.__name__} ignores {listed(unknown)}, as MXNet's does", stacklevel=3)
     source = made(**{name: value for name, value in parameters.items() if name in known})
-    return FileIter(source, labels=[parameters.get("label_name", "softmax_label")])
+    return FileIter(source, [parameters.get("label_name", "softmax_label")], storage)

@@ -15,8 +15,7 @@ import symjax_nnvm.symbol as symbols
 from lowering.mx.cached_op import CachedOp as CachedOp
 from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, like
 from lowering.mx.keys import seed as seed
-from lowering.mx.ndarray import contributed, control_flow
-from lowering.mx.ndarray import sparse as sparse_arrays
+from lowering.mx.ndarray import contributed, control_flow, sparse_arrays
 from lowering.mx.ndarray.array import NDArray as NDArray
 from lowering.mx.ndarray.array import as_jax as as_jax
 from lowering.mx.ndarray.array import invoke as invoke
@@ -84,20 +83,28 @@ def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
     return like(function, call)
 
 
-def _arithmetic(name: str) -> Callable[..., Any]:
-    """Return a row of the table as a function of two operands, at least one of them an array."""
+def _arithmetic(name: str, of_one_shape: str | None = None) -> Callable[..., Any]:
+    """Return a row of the table as a function of two operands, at least one of them an array. of_one_shape: the
+    operator of arrays of one shape, where it is another."""
     arrays, right, left = (symbols.function_named(op) for op in _ARITHMETIC[name])
+    elementwise = arrays if of_one_shape is None else symbols.function_named(of_one_shape)
 
     def function(lhs: Any, rhs: Any) -> Any:
         number, other = scalar_number(lhs), scalar_number(rhs)
         if other is not None:
             return invoke(right, lhs, scalar=other) if number is None else OF_NUMBERS[name](lhs, rhs)
-        return invoke(arrays, lhs, rhs) if number is None else invoke(left, rhs, scalar=number)
+        if number is not None:
+            return invoke(left, rhs, scalar=number)
+        return invoke(elementwise if _shape_of(lhs) == _shape_of(rhs) else arrays, lhs, rhs)
 
     function.__name__ = function.__qualname__ = name
     operands = "of two arrays, of an array and a number in either place, or of two numbers"
     function.__doc__ = f"`{_ARITHMETIC[name][0]}` {operands}."
     return function
+
+
+def _shape_of(operand: Any) -> Any:
+    return operand.shape if isinstance(operand, NDArray) else None
 
 
 def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype: str = "int32", **kwargs: Any) -> Any:
@@ -140,7 +147,10 @@ sparse = Wrapped(
     RowSparseNDArray=sparse_arrays.RowSparseNDArray,
     adagrad_update=sparse_arrays.adagrad_update,
     gs_retain=_eager(symbols.sparse.retain),
-    **{name: _arithmetic(name) for name in ("add", "subtract", "multiply", "divide")},
+    add=_arithmetic("add", "elemwise_add"),
+    subtract=_arithmetic("subtract", "elemwise_sub"),
+    multiply=_arithmetic("multiply", "elemwise_mul"),
+    divide=_arithmetic("divide", "elemwise_div"),
 )
 image = Wrapped("mx.nd", symbols.image, _eager)
 

@@ -35,6 +35,7 @@ from symjax_nnvm.errors import (
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.mxnet.array_file import read_record
+from symjax_nnvm.passes.infer.storage import infer_storage
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
@@ -62,7 +63,7 @@ class ReshapeError(InferenceError, ValueError):
     """A shape that an array cannot have. MXNet raises a ValueError."""
 
 
-_DENSE = "Arrays are dense here: numpy.nonzero(x.asnumpy()) gives the places of what is not zero."
+_DENSE = 'x.tostype("csr") has it.'
 _OF_SPARSE_ARRAYS = dict.fromkeys(("indices", "indptr", "data", "asscipy", "check_format"), _DENSE)
 
 
@@ -118,10 +119,8 @@ class NDArray(Arithmetic, Fluent):
         """The context that holds the array."""
         return self.context
 
-    @property
-    def stype(self) -> str:
-        """The storage type: dense."""
-        return "default"
+    stype = "default"
+    """The storage type."""
 
     @property
     def grad(self) -> NDArray | None:
@@ -292,12 +291,10 @@ class NDArray(Arithmetic, Fluent):
         return invoke(function_named("cast"), self, dtype=dtype)
 
     def tostype(self, stype: str) -> NDArray:
-        """A copy: arrays are dense here, of which other storage types warn once. Raises CallError for what is none."""
+        """A copy that is shown with a storage type; arrays are dense here, of which other types than "default" warn
+        once. Raises CallError for what is no storage type."""
         check_storage(stype)
-        return invoke(function_named("_copy"), self)
-
-    def check_format(self, full_check: bool = True) -> None:
-        """Nothing to check: the array is dense."""
+        return invoke(function_named("cast_storage"), self, stype=stype)
 
     def detach(self) -> NDArray:
         """The same array, through which no gradient flows."""
@@ -343,8 +340,11 @@ class NDArray(Arithmetic, Fluent):
         return self._in_shape("squeeze", inplace, axis=axis, **kwargs)
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Have `mx.autograd` compute the gradient of this array, into `grad`."""
-        mark(self, zero_gradient(self.shape, self.cell.dtype, self.context), grad_req)
+        """Have `mx.autograd` compute the gradient of this array, into `grad`. stype: its storage type, by default this
+        array's."""
+        check_storage(stype)
+        gradient = zero_gradient(self.shape, self.cell.dtype, self.context)
+        mark(self, stored_as(gradient, stype or self.stype), grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of what was recorded, into the `grad` of the arrays that have one."""
@@ -568,6 +568,19 @@ class _Copied(recording.ByPython):
         return head.as_in_context(self._context)
 
 
+OF_STORAGE: dict[str, type[NDArray]] = {"default": NDArray}
+"""The class of arrays of each storage type; `sparse.py` adds its own."""
+
+
+def stored_as(array: NDArray, stype: str) -> NDArray:
+    """The same array, shown with a storage type."""
+    if array.stype == stype:
+        return array
+    shown = OF_STORAGE[stype](array.cell, array.context, array.entry)
+    shown.gradient = array.gradient
+    return shown
+
+
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
     """An NDArray of a jax.Array, which is moved to the context where that is not where JAX puts arrays."""
     device = context.device if context else None
@@ -646,15 +659,17 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     if prepared is None:
         prepared = None if key is None else _with_other_numbers(key, kwargs, arrays)
     if prepared is None:
-        prepared = _prepare(function, args, kwargs, len(arrays), context, shape)
+        prepared = _prepare(function, args, kwargs, arrays, context, shape)
         if key is not None and not prepared[0].calls_python:
             _prepared[key] = prepared
             if prepared[1] is not None:
                 _prepared[_without_numbers(key, kwargs)] = prepared
-    expression, numbered, is_list = prepared
+    expression, numbered, is_list, storage = prepared
     outputs = _run(expression, arrays, context, out, numbered)
     if out is not None:
         return out
+    if storage is not None:
+        outputs = [stored_as(output, stype) for output, stype in zip(outputs, storage, strict=True)]
     return outputs if is_list else outputs[0]
 
 
@@ -672,14 +687,12 @@ def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[A
     return (*key[:first], *kinds)
 
 
-def _with_other_numbers(
-    key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]
-) -> tuple[Expression, Numbered, bool] | None:
+def _with_other_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]) -> Prepared | None:
     """Return what a call evaluates where a call was prepared that differs in numbers alone; else None."""
     given = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
     if not given or not _takes_any_number(arrays):
         return None
-    expression, numbered, is_list = _prepared.get(_without_numbers(key, kwargs)) or (None, None, False)
+    expression, numbered, is_list, storage = _prepared.get(_without_numbers(key, kwargs)) or (None, None, False, None)
     if expression is None or numbered is None:
         return None
     of_any, _ = numbered
@@ -688,7 +701,7 @@ def _with_other_numbers(
     except (KeyError, ValueError):  # the operator says what it does not take
         return None
     checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator says which rates it does not take
-    return (expression, (of_any, numbers), is_list) if checked and not given else None
+    return (expression, (of_any, numbers), is_list, storage) if checked and not given else None
 
 
 def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
@@ -706,8 +719,12 @@ _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})
 Numbered = tuple[OfAnyNumber, list[Any]] | None
 """What computes an expression and others that differ from it in numbers alone, with its numbers."""
 
-_prepared: Recent[tuple[Any, ...], tuple[Expression, Numbered, bool]] = Recent(4096)
-"""What a call of `invoke` evaluates, and whether its result is a list, by everything but the arrays."""
+Prepared = tuple[Expression, Numbered, bool, list[str] | None]
+"""What a call evaluates, whether its result is a list, and the storage types of what it returns, None where all are
+"default"."""
+
+_prepared: Recent[tuple[Any, ...], Prepared] = Recent(4096)
+"""What a call of `invoke` evaluates, by everything but the arrays, of which it is their classes."""
 
 
 def _described(given: Any, arrays: list[NDArray]) -> Any:
@@ -715,7 +732,7 @@ def _described(given: Any, arrays: list[NDArray]) -> Any:
     kind = type(given)
     if isinstance(given, NDArray):
         arrays.append(given)
-        return NDArray
+        return kind
     if kind in _PLAIN:
         return kind, given
     if kind is float:
@@ -736,11 +753,11 @@ def _prepare(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    given: int,
+    arrays: Sequence[NDArray],
     context: Context,
     shape: tuple[int, ...] | None,
-) -> tuple[Expression, Numbered, bool]:
-    """Return the expression of a call with so many arrays, also for any numbers, and whether the call returns a list.
+) -> Prepared:
+    """Return the expression of a call with arrays, also for any numbers, and of what kind its results are.
 
     shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
     """
@@ -760,12 +777,16 @@ def _prepare(
             built = function(*symbols, **named)
         except NotASymbolError as error:
             raise _not_an_array(error) from None
-        if not given and isinstance(built, Symbol) and _lacks_shape(built.outputs[0].node, shape):
+        if not arrays and isinstance(built, Symbol) and _lacks_shape(built.outputs[0].node, shape):
             built = function(*symbols, **{**named, "shape": (1,) if shape is None else shape})
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
-    expression = shared_expression(symbol, given, *_surroundings(context))
-    return expression, of_any_number(expression), len(parts) > 1 or len(symbol.outputs) > 1
+    expression = shared_expression(symbol, len(arrays), *_surroundings(context))
+    is_list = len(parts) > 1 or len(symbol.outputs) > 1
+    storage = infer_storage(symbol.outputs, {variable_name(i): array.stype for i, array in enumerate(arrays)})
+    is_dense = all(array.stype == "default" for array in arrays)  # of others the number decides how results are stored
+    numbered = of_any_number(expression) if is_dense else None
+    return expression, numbered, is_list, None if set(storage) == {"default"} else storage
 
 
 def _not_an_array(error: NotASymbolError) -> NotAnArrayError:

@@ -13,7 +13,7 @@ import numpy as np
 from lowering.casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts
 from lowering.mx.context import Context, as_context
-from lowering.mx.ndarray.array import NDArray, invoke, like_jax
+from lowering.mx.ndarray.array import NDArray, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
 from lowering.mx.ndarray.storage import check_storage, warn_once
 from symjax_nnvm.errors import CallError, NNVMError
@@ -74,7 +74,8 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         return like_jax(jax.device_put(kept, context.device), context)
     if hasattr(source_array, "toarray"):  # SciPy's sparse matrices
         warn_once()
-        source_array, dtype = source_array.toarray(), source_array.dtype if dtype is None else dtype
+        whole = array(source_array.toarray(), ctx, source_array.dtype if dtype is None else dtype)
+        return stored_as(whole, "csr")
     try:
         source = np.asarray(source_array)
         if (source.dtype == object and source.ndim == 0) or (source.dtype.kind == "c" and source is not source_array):
@@ -94,9 +95,11 @@ def stored_array(source: np.ndarray, context: Context) -> NDArray:
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
-    """Zeros, float32 unless dtype says another. stype: arrays are dense, of which other storage types warn once."""
+    """Zeros, float32 unless dtype says another. stype: what the array is shown as; all are dense, of which other types
+    than "default" warn once."""
     check_storage(stype)
-    return full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
+    made = full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
+    return made if stype is None else stored_as(made, stype)
 
 
 def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
@@ -118,7 +121,7 @@ def _out_of(further: dict[str, Any], shape: Any) -> NDArray | None:
 
 def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An array to be written: zeros, where MXNet's holds what the memory held."""
-    return zeros(shape, ctx, dtype)
+    return zeros(shape, ctx, dtype, stype)
 
 
 def full(shape: Any, val: float, ctx: Any = None, dtype: Any = np.float32, out: NDArray | None = None) -> NDArray:

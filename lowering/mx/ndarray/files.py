@@ -10,6 +10,7 @@ import numpy as np
 from lowering.mx.context import current_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError
 from lowering.mx.ndarray.creation import stored_array
+from lowering.mx.ndarray.sparse_arrays import BaseSparseNDArray, of_parts
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.io.files import atomic_write
@@ -30,14 +31,19 @@ def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) 
             problem = "save only accept dict str->NDArray or list of NDArray"
             raise NotAnArrayError(problem, got=type(value).__name__, fix="mx.nd.array(value) makes one.")
     if isinstance(arrays, Mapping):
-        _write(fname, {name: np.asarray(value) for name, value in arrays.items()})
+        _write(fname, {name: _in_file(value) for name, value in arrays.items()})
     elif isinstance(arrays, list | tuple):
-        _write(fname, [np.asarray(value) for value in arrays])
+        _write(fname, [_in_file(value) for value in arrays])
     else:
         raise ParamsFormatError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
 
 
-def _write(fname: str, arrays: dict[str, np.ndarray] | list[np.ndarray]) -> None:
+def _in_file(array: NDArray) -> Any:
+    """Return what an array file holds of an array."""
+    return array.parts() if isinstance(array, BaseSparseNDArray) else np.asarray(array)
+
+
+def _write(fname: str, arrays: dict[str, Any] | list[Any]) -> None:
     if is_np_shape() and format_of_name(fname) in (None, MXNET):
         with atomic_write(fname) as file:
             write_list(file, arrays, numpy_shapes=True)
@@ -46,7 +52,7 @@ def _write(fname: str, arrays: dict[str, np.ndarray] | list[np.ndarray]) -> None
 
 
 def load(fname: str) -> dict[str, NDArray] | list[NDArray]:
-    """The arrays of a file, by name or as a list; sparse ones dense. Raises ParamsFormatError, OSError."""
+    """The arrays of a file, by name or as a list; sparse ones are dense inside. Raises ParamsFormatError, OSError."""
     arrays = load_arrays(fname)
     if isinstance(arrays, dict):
         return {name: as_ndarray(value) for name, value in arrays.items()}
@@ -57,4 +63,6 @@ def as_ndarray(value: Any) -> NDArray:
     """An NDArray of an array of a file, or of any other, in its dtype."""
     if isinstance(value, NDArray):
         return value
-    return stored_array(value.todense() if isinstance(value, SparseArray) else np.asarray(value), current_context())
+    if isinstance(value, SparseArray):
+        return of_parts(value)
+    return stored_array(np.asarray(value), current_context())

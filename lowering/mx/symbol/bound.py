@@ -13,8 +13,9 @@ from lowering.executor import bind, simple_bind
 from lowering.mx.backends import ask_for_backend
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
-from lowering.mx.mixed_precision import dtypes_of, with_policy
+from lowering.mx.mixed_precision import dtypes_of, storage_of, with_policy
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.storage import STORAGE
 from lowering.mx.symbol.told import told_shapes
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import BindError, CallError
@@ -65,8 +66,9 @@ class Symbol(GraphSymbol):
     ) -> Executor:
         """An executor with new arrays of the shapes that follow from those given by name; see `lowering.simple_bind`.
 
-        stype_dict, shared_buffer: nothing to do here: arrays are dense, and XLA plans the memory. kwargs: shapes, and
-        names that the graph does not have, which nothing reads. Raises BindError, which names those.
+        stype_dict: what the arrays are shown as, by default what their variables say; all are dense. shared_buffer:
+        nothing to do here: XLA plans the memory. kwargs: shapes, and names that the graph does not have, which nothing
+        reads. Raises BindError, which names those.
         """
         context = as_context(ctx)
         held = self._simply_bound(
@@ -78,7 +80,8 @@ class Symbol(GraphSymbol):
             shared_exec=None if shared_exec is None else shared_exec.held,
             shared_arg_names=shared_arg_names,
         )
-        return Executor(held, self, context)
+        storage = {**self._declared_storage(), **(stype_dict or {})}
+        return Executor(held, self, context, storage, storage)
 
     def bind(
         self,
@@ -98,7 +101,8 @@ class Symbol(GraphSymbol):
         names, states = self.list_arguments(), self.list_auxiliary_states()
         network = as_symbol(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
         held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
-        return Executor(held, self, context)
+        storage = storage_of(names, args) | storage_of(states, aux_states)
+        return Executor(held, self, context, storage, storage_of(names, args_grad))
 
     def get_backend_symbol(self, backend: str) -> Symbol:
         """The symbol itself; warns that the backend is not here."""
@@ -133,6 +137,11 @@ class Symbol(GraphSymbol):
                 with suppress(BindError):
                     return simple_bind(network, **given, **read)
             raise
+
+    def _declared_storage(self) -> dict[str, str]:
+        """Return the storage types that variables say, by name."""
+        said = {name: attrs.get("__storage_type__") for name, attrs in self.attr_dict().items()}
+        return {name: STORAGE[int(code)] for name, code in said.items() if code in ("1", "2")}
 
     def _requests(self, grad_req: Any) -> Any:
         """Return what is asked for of each argument; names that the graph does not have are left out, as MXNet does."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lowering.mx import ndarray as nd
 from lowering.mx.ndarray import NDArray, arange, array, eye
+from lowering.mx.ndarray.array import stored_as
 from symjax_nnvm.errors import CallError
 
 
@@ -50,7 +51,7 @@ def rand_ndarray(
     distribution: str | None = None,
     ctx: Any = None,
 ) -> NDArray:
-    """Normal numbers as an NDArray, which is dense. stype other than "default": uniform numbers, of which a part
+    """Normal numbers as an NDArray. stype other than "default": uniform numbers, of which a part
     `density` is not zero, by default a random part, and to which modifier_func is applied."""
     if stype == "default":
         return array(np.random.randn(*shape), ctx, dtype)
@@ -60,7 +61,7 @@ def rand_ndarray(
         values = assign_each(values, modifier_func)
     rows = tuple(shape[:1]) + (1,) * (len(shape) - 1)
     kept = np.random.uniform(size=rows if stype == "row_sparse" else tuple(shape)) < part
-    return array(np.where(kept, values, 0), ctx, dtype)
+    return stored_as(array(np.where(kept, values, 0), ctx, dtype), stype)
 
 
 def _sizes(dims: Sequence[int], allow_zero_size: bool) -> tuple[int, ...]:

@@ -138,8 +138,8 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """The rows of a matrix (input_dim, output_dim) with the numbers in x. sparse_grad: gradients are dense here,
-    whatever it says."""
+    """The rows of a matrix (input_dim, output_dim) with the numbers in x. sparse_grad: the gradient is
+    shown as row_sparse, with the rows that are not zero; it is dense."""
 
     def __init__(
         self,
