@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lowering
+from lowering.casts import require_held
 from lowering.cli.inputs import InputError, add_inputs, gather
 from lowering.cli.saving import member_names, write_npz
 from lowering.core.cache import Programs
@@ -97,6 +98,8 @@ def _ready(
     It computes as a `Predictor` does; but where JAX keeps what it compiled, which it cannot do with a library's calls,
     and where random numbers are drawn, which are those of the graph as it is, as `lowering.compile` does.
     """
+    for name, array in (*args.items(), *aux.items()):
+        require_held(array, name)
     key = jax.random.key(options.seed)
     began = time.perf_counter()
     keeps = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import lowering.initializer as initializers
+from lowering.casts import written
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context, as_context
 from lowering.mx.init import FillsArrays, in_turn
@@ -115,4 +116,4 @@ def fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
 def converted(value: Any, target: NDArray) -> Any:
     """An array of a batch in the dtype that it is bound in."""
     array = value.value if isinstance(value, NDArray) else value
-    return array if array.dtype == target.cell.dtype else array.astype(target.cell.dtype)
+    return array if array.dtype == target.cell.dtype else written(array, target.cell.dtype)

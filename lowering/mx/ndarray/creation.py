@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.casts import cast, held, is_narrowed
+from lowering.casts import TooWideError, cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts
 from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, invoke, like_jax, stored_as
@@ -35,7 +35,12 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     """
     context = as_context(ctx)
     wanted = _native(dtype)
-    array = held(value, wanted)
+    try:
+        array = held(value, wanted)
+    except TooWideError:
+        raise
+    except OverflowError as error:  # of Python's integers that no dtype of NumPy's holds
+        raise CreationError(f"{wanted.name} holds no such number: {error}") from None
     if array.dtype != wanted:
         warn_of_narrowing(wanted)
     return like_jax(jax.device_put(array, context.device), context)

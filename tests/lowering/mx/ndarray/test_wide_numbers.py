@@ -40,6 +40,13 @@ def _argument(value: np.ndarray) -> Any:
     return executor.forward()
 
 
+def _module_output(value: np.ndarray) -> Any:
+    module = mx.mod.Module(mx.sym.var("data") * 1, data_names=["data"], label_names=None)
+    module.bind([mx.io.DataDesc("data", (2,), dtype="int64")], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([value]))
+
+
 WAYS_IN: dict[str, Callable[[], Any]] = {
     "array": lambda: mx.nd.array([BIG], dtype="int64"),
     "array_of_numpy": lambda: mx.nd.array(WIDE, dtype=np.int64),
@@ -65,6 +72,7 @@ WAYS_IN: dict[str, Callable[[], Any]] = {
     "symbol_arange": lambda: mx.sym.arange(2**31, 2**31 + 2, dtype="int64").eval(),
     "executor_forward": lambda: _forward(data=WIDE),
     "executor_argument": lambda: _argument(WIDE),
+    "module": lambda: _module_output(WIDE),
     "bind": lambda: lowering.bind(DATA + 0, "cpu", {"data": WIDE}),
     "to_jax": lambda: lowering.to_jax(DATA + 0)({"data": WIDE}),
     "compile": lambda: lowering.compile(DATA + 0)({"data": WIDE}),
