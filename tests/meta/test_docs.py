@@ -104,7 +104,7 @@ def on_its_devices(page: str):
     return pytest.param(page, marks=[pytest.mark.eight_devices] * (page == "docs/guide/scaling.md"))
 
 
-@pytest.mark.parametrize("page", map(on_its_devices, filter(runs_here, PAGES)))
+@pytest.mark.parametrize("page", [*map(on_its_devices, filter(runs_here, PAGES))])
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     names: Names = {}
