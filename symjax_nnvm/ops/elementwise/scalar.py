@@ -79,7 +79,7 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
     (
         "_rdiv_scalar",
         ("_RDivScalar",),
-        lambda s, g, x, y: apply("negative", mul(g, div(y, x))),
+        lambda s, g, x, y: apply("negative", mul(div(g, x), y)),
         "scalar / data; of integers truncated towards 0.",
     ),
     (

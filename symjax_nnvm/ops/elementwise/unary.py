@@ -24,6 +24,11 @@ log = partial(apply, "log")
 digamma = partial(apply, "_polygamma", n=0)
 
 
+def _over_square(g: NodeEntry, x: NodeEntry) -> NodeEntry:
+    """Return g / x², whose x² half precision may not hold."""
+    return mul(div(g, x), apply("reciprocal", x))
+
+
 def _no_gradient(g: NodeEntry, x: NodeEntry, y: NodeEntry) -> None:
     """The gradient is zero: the function is constant between its steps."""
 
@@ -42,7 +47,7 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
     ("exp", lambda g, x, y: mul(g, y), "eˣ."),
     ("expm1", lambda g, x, y: mul(g, apply("exp", x)), "eˣ - 1, precise near 0."),
     ("log", lambda g, x, y: div(g, x), "The natural logarithm."),
-    ("log10", lambda g, x, y: div(g, times(x, math.log(10))), "The logarithm to base 10."),
+    ("log10", lambda g, x, y: div(times(g, 1 / math.log(10)), x), "The logarithm to base 10."),
     ("log2", lambda g, x, y: div(g, times(x, math.log(2))), "The logarithm to base 2."),
     ("log1p", lambda g, x, y: div(g, plus(x, 1.0)), "log(1 + x), precise near 0."),
     ("sin", lambda g, x, y: mul(g, apply("cos", x)), "The sine of radians."),
@@ -54,7 +59,11 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
         lambda g, x, y: apply("negative", div(g, _sqrt(one_minus(square(x))))),
         "The inverse of cos, in [0, π].",
     ),
-    ("arctan", lambda g, x, y: div(g, plus(square(x), 1.0)), "The inverse of tan, in (-π/2, π/2)."),
+    (
+        "arctan",
+        lambda g, x, y: _over_square(g, apply("_hypot_scalar", x, scalar=1.0)),
+        "The inverse of tan, in (-π/2, π/2).",
+    ),
     ("degrees", lambda g, x, y: times(g, 180 / math.pi), "Radians to degrees."),
     ("radians", lambda g, x, y: times(g, math.pi / 180), "Degrees to radians."),
     ("sinh", lambda g, x, y: mul(g, apply("cosh", x)), "The hyperbolic sine."),
@@ -81,7 +90,7 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
         "max(x, 0); its gradient at 0 is 0.",
     ),
     ("sigmoid", lambda g, x, y: mul(g, mul(y, one_minus(y))), "1 / (1 + e⁻ˣ)."),
-    ("softsign", lambda g, x, y: div(g, square(plus(apply("abs", x), 1.0))), "x / (1 + |x|)."),
+    ("softsign", lambda g, x, y: _over_square(g, plus(apply("abs", x), 1.0)), "x / (1 + |x|)."),
     ("sign", _no_gradient, "-1, 0 or 1."),
     ("rint", _no_gradient, "The nearest integer; halves go down: 2.5 → 2, -2.5 → -3."),
     ("round", _no_gradient, "The nearest integer; halves go away from 0."),
