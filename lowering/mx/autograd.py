@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.mx import recording
+from lowering.mx.context import Context
 from lowering.mx.eager import variable_name
 from lowering.mx.ndarray.array import NDArray, like_jax, mark, on_backward, run_symbol
 from lowering.mx.recording import Call, Leaf
@@ -335,8 +336,9 @@ def _through(
 ) -> Iterator[tuple[Any, NDArray, bool]]:
     """Yield the gradients of what a call was given: its source, the gradient, and whether that is the sum with the old
     one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
+    context = next(gradient.context for gradient in partial if gradient is not None)
     heads = [
-        like_jax(_zeros_like(output)) if gradient is None else gradient
+        like_jax(_zeros_like(output), context) if gradient is None else gradient
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, recording.ByPython):
@@ -382,7 +384,8 @@ def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArra
         problem = "A gradient with create_graph=True goes through a random operator, whose numbers are gone"
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
     names: list[str] = call.expression.names
-    inputs = [_again(value, entry) for value, entry in zip(call.values, call.entries, strict=True)]
+    context = heads[0].context
+    inputs = [_again(value, entry, context) for value, entry in zip(call.values, call.entries, strict=True)]
     head_variables = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
     renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
     symbol = call.expression.symbol(**renamed)
@@ -390,8 +393,8 @@ def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArra
     return run_symbol(Group(list(gradient)), [*inputs, *heads], heads[0].context)
 
 
-def _again(value: jax.Array, entry: Any) -> NDArray:
-    array = like_jax(value)
+def _again(value: jax.Array, entry: Any, context: Context) -> NDArray:
+    array = like_jax(value, context)
     array.entry = entry
     return array
 

@@ -22,7 +22,7 @@ from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.mx import recording
-from lowering.mx.context import Context, current_context
+from lowering.mx.context import Context, MixedContextsError, current_context
 from lowering.mx.eager import is_wide
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
@@ -210,7 +210,12 @@ class CachedOp:
         if len(args) != len(names) or not all(isinstance(array, NDArray) for array in args):
             expected, got = f"{len(names)} arrays: {listed(names)}", [type(array).__name__ for array in args]
             raise CallError("A CachedOp takes an NDArray for each input", expected=expected, got=got)
-        results = self._program(args, args[0].context if args else default_ctx or current_context())
+        context = args[0].context if args else default_ctx or current_context()
+        for name, array in zip(names, args, strict=True):
+            if array.context != context:
+                problem = "CachedOp requires all inputs to live on the same context."
+                raise MixedContextsError(f"{problem} But {names[0]} is on {context} while {name} is on {array.context}")
+        results = self._program(args, context)
         if out is not None:
             write_outputs([out] if isinstance(out, NDArray) else list(out), results, out)
             return out

@@ -6,12 +6,14 @@ import functools
 import logging
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import jax
 
 from lowering.executor.arrays import Place
 from lowering.mx.base import classproperty
+from lowering.xla.platforms import kind_of
 from symjax_nnvm.errors import CallError, MXNetError
 
 DEVICE_TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5, "tpu": 7}
@@ -33,6 +35,10 @@ def quiet_jax() -> None:
 
 class UnknownDeviceError(CallError, KeyError):
     """A type of device that there is not."""
+
+
+class MixedContextsError(CallError):
+    """Arrays of two devices in one computation."""
 
 
 class Context:
@@ -113,14 +119,10 @@ class Context:
         return f"{self.device_type}({self.device_id})"
 
 
-CPU = Context("cpu")
-"""Where arrays are that say nothing else."""
-
-
 def _stack() -> list[Context]:
     """Return the contexts entered in this thread, the innermost last."""
     if not hasattr(_scopes, "stack"):
-        _scopes.stack = [Context("cpu")]
+        _scopes.stack = [CPU]
     return _scopes.stack
 
 
@@ -131,16 +133,23 @@ def _devices(platform: str) -> list[Place]:
         return []
 
 
+@functools.cache
 def cpu(device_id: int = 0) -> Context:
     """A context of the CPU."""
     return Context("cpu", device_id)
 
 
+CPU = cpu()
+"""Where arrays are that say nothing else."""
+
+
+@functools.cache
 def cpu_pinned(device_id: int = 0) -> Context:
     """A context of the CPU: JAX pins what it copies by itself."""
     return Context("cpu_pinned", device_id)
 
 
+@functools.cache
 def gpu(device_id: int = 0) -> Context:
     """A context of a GPU."""
     return Context("gpu", device_id)
@@ -164,6 +173,30 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
 def current_context() -> Context:
     """The innermost context entered in this thread; `cpu(0)` where there was none."""
     return _stack()[-1]
+
+
+def check_one_device(operator: str, contexts: Sequence[Context]) -> None:
+    """Raise MixedContextsError for contexts that are not all one device. operator: the name that the error has."""
+    first = contexts[0]
+    both = "require all inputs live on the same context. But the first argument is on"
+    for number, context in enumerate(contexts, 1):
+        if context is not first and context != first and context.device != first.device:
+            raise MixedContextsError(
+                f"Operator {operator} {both} {first} while the {number}-th argument is on {context}",
+                fix=f"x.as_in_context(mx.{first}) copies an array there.",
+            )
+
+
+def context_of(value: jax.Array) -> Context:
+    """The context of a value on one device: the current one, if that is this device."""
+    current, devices = current_context(), value.devices()
+    if len(devices) > 1 or devices == {current.device or jax.devices()[0]}:
+        return current
+    (device,) = devices
+    kind = kind_of(device)
+    if kind == "cpu":
+        return current if current.platform == "cpu" else cpu()
+    return Context(kind, _devices(kind).index(device))
 
 
 def set_outermost(ctx: Context) -> None:

@@ -70,6 +70,11 @@ class Expression:
         self._calls_to_wait = _PATIENCE if waits else 0
         self._key = (self.is_train, platform, _structure(symbol))
 
+    @property
+    def operator(self) -> str:
+        """The name of the operator that makes its first output."""
+        return getattr(self.symbol.outputs[0].node.op, "name", "null")
+
     @cached_property
     def positions(self) -> list[int]:
         """The numbers of its variables, of those that `variable_name` names."""

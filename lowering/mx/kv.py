@@ -69,10 +69,11 @@ class KVStore(KVStoreBase):
                 if other.shape != first.shape:
                     problem = f"The arrays that are pushed for key {name!r} have different shapes"
                     raise CallError(problem, expected=first.shape, got=other.shape)
-                total += other
+                total += other.as_in_context(total.context)
             names.append(name)
             totals += self.summed([total])
         held = [self._stored(name) for name in names]
+        totals = [total.as_in_context(array.context) for total, array in zip(totals, held, strict=True)]
         if self._updater is None:
             for array, total in zip(held, totals, strict=True):
                 total.copyto(array)

@@ -17,7 +17,7 @@ from lowering.casts import cast, held, is_narrowed, written
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, fill, writing, zeros
 from lowering.mx import recording
-from lowering.mx.context import CPU, Context, as_context, current_context
+from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, LateCell, StoredCell, View, host, item, new_cell, part_of, put, reshaped
@@ -257,7 +257,7 @@ class NDArray(Arithmetic, Fluent):
             stored = self.cell.stored if isinstance(self.cell, StoredCell) else None
             if stored is not None and not recorded:
                 return NDArray(StoredCell(stored, other.device), other)
-            copied = like_jax(jax.device_put(self.value, other.device), other)
+            copied = like_jax(self._value_on(other), other)
             if recorded:
                 call = recording.Call(
                     _Copied(self.context), [self.value], [recording.origin(self)], None, [copied.value]
@@ -271,8 +271,15 @@ class NDArray(Arithmetic, Fluent):
         if recorded:
             other[:] = self
         elif other is not self:
-            other.cell.assign(self.value, cast=True)
+            other.cell.assign(self._value_on(other.context), cast=True)
         return other
+
+    def _value_on(self, context: Context) -> jax.Array:
+        """Return the value on the device of a context."""
+        there = context.device
+        if self.context is context or self.context.device == there:
+            return self.value
+        return jax.device_put(self.value, there or jax.devices()[0])
 
     def as_in_context(self, context: Context) -> NDArray:
         """Itself if it is there, else a copy."""
@@ -397,7 +404,7 @@ class NDArray(Arithmetic, Fluent):
 
         Raises SymbolValueError, a ValueError, where it does not; SymbolTypeError for what is no array of numbers.
         """
-        array = value.value if isinstance(value, NDArray) else value
+        array = value._value_on(self.context) if isinstance(value, NDArray) else value
         if not isinstance(array, jax.Array):
             array = _as_numbers(array, self.cell.dtype)
         is_whole = isinstance(key, slice) and key == slice(None)
@@ -586,7 +593,7 @@ def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
     device = context.device if context else None
     if device is not None and value.devices() != {device}:
         value = jax.device_put(value, device)
-    return NDArray(new_cell(value, device), context or current_context())
+    return NDArray(new_cell(value, device), context or context_of(value))
 
 
 def as_jax(value: Any, dtype: Any = None) -> jax.Array:
@@ -841,6 +848,10 @@ def _evaluated(
     for i, number in expression.fixed:
         fill(arrays[i].cell, number)
     inputs, device = [arrays[i] for i in expression.positions], context.device
+    for array in inputs:
+        if array.context is not context:
+            check_one_device(expression.operator, [array.context for array in arrays])
+            break
     values = [array.value for array in inputs]
     refuse_without_client()
     if numbered is not None and _takes_any_number(inputs):

@@ -11,7 +11,7 @@ from typing import Any
 from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
 from lowering.mx.backends import ask_for_backend
-from lowering.mx.context import Context, as_context
+from lowering.mx.context import Context, MixedContextsError, as_context
 from lowering.mx.executor import Executor
 from lowering.mx.mixed_precision import dtypes_of, storage_of, with_policy
 from lowering.mx.ndarray.array import NDArray
@@ -98,6 +98,8 @@ class Symbol(GraphSymbol):
         context = as_context(ctx)
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
+        if not group2ctx:
+            _check_contexts(context, args, args_grad, aux_states)
         names, states = self.list_arguments(), self.list_auxiliary_states()
         network = as_symbol(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
         held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
@@ -190,6 +192,18 @@ def as_symbol(symbol: Any) -> Any:
     if isinstance(symbol, list | tuple):
         return type(symbol)(as_symbol(item) for item in symbol)
     return symbol
+
+
+def _check_contexts(context: Context, *given: Given) -> None:
+    """Raise MixedContextsError for arrays on another context than that of an executor."""
+    for arrays in given:
+        for array in arrays.values() if isinstance(arrays, Mapping) else arrays or ():
+            if isinstance(array, NDArray) and array.context != context:
+                raise MixedContextsError(
+                    f"Input array is in {array.context} while binding with ctx={context}. All arguments must be in "
+                    f"global context ({context}) unless group2ctx is specified for cross-device graph.",
+                    fix=f"x.as_in_context(mx.{context}) copies an array there.",
+                )
 
 
 def _cells(given: Given) -> Any:
