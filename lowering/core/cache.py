@@ -28,12 +28,12 @@ _KEPT = 16
 class Programs:
     """Holds the programs of a symbol, one for each set of options that make another; those used last are kept.
 
-    symbol: the network, which must not change afterwards. Raises what the stages of the pipeline raise, and
-    LoweringError for operators without a rule.
+    symbol: the network, which must not change afterwards. mixes_dtypes: as of `Inference`. Raises what the stages of
+    the pipeline raise, and LoweringError for operators without a rule.
     """
 
-    def __init__(self, symbol: Symbol):
-        self.symbol = symbol
+    def __init__(self, symbol: Symbol, mixes_dtypes: bool = True):
+        self.symbol, self._mixes_dtypes = symbol, mixes_dtypes
         self.pipeline = Pipeline(with_places(symbol.outputs))
         self._programs: Recent[Options, Program | GradientProgram] = Recent(_KEPT)
         self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
@@ -50,7 +50,8 @@ class Programs:
 
     def as_given(self, options: Options) -> Program:
         """Return the program of the network itself, of which no stage of the pipeline read anything."""
-        return Program(self.pipeline.graph, placed(options))
+        graph = self.pipeline.graph
+        return Program(graph, placed(options), inference=Inference(graph, mixes_dtypes=self._mixes_dtypes))
 
     def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
         """Return the program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
@@ -81,7 +82,8 @@ class Programs:
             network = self.pipeline.graph if options.wrt is None else None
             inference = self._inferences.get(id(plan.graph))
             if inference is None:
-                inference = self._inferences[id(plan.graph)] = Inference(plan.graph, self.pipeline.graph)
+                inference = Inference(plan.graph, self.pipeline.graph, self._mixes_dtypes)
+                self._inferences[id(plan.graph)] = inference
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             kept_program = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return kept_program

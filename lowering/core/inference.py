@@ -42,13 +42,15 @@ class Inference:
     A result is asked for with the arrays that have values: the variables, or those that the forward part left. Results
     are kept, and one that agrees with all these arrays is taken: forward and backward part, and an executor that knew
     its shapes when it was bound, share one. network: the graph that it was made of, in whose terms errors are told, if
-    it has them, too. reads_dtypes: whether some rule wants dtypes inferred, too.
+    it has them, too. mixes_dtypes: whether arrays of dtypes that contradict the network are computed with, in the dtype
+    to which JAX promotes them. reads_dtypes: whether some rule wants dtypes inferred, too.
     """
 
-    def __init__(self, graph: Graph, network: Graph | None = None):
+    def __init__(self, graph: Graph, network: Graph | None = None, mixes_dtypes: bool = True):
         self._graph = graph
         self._network = graph if network is None else network
         self._index = graph.indexed_graph()
+        self._mixes_dtypes = mixes_dtypes
         self.reads_dtypes = False
         self._known: list[Inferred] = []
         self._narrowing_told = False
@@ -94,6 +96,8 @@ class Inference:
             error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=known_shapes))
             raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), known_shapes)) from error
         shapes = graph.attrs["shape"]
+        if not self._mixes_dtypes:
+            refuse_mixed(self._network, self._of_inputs(lambda eid: dtypes[eid]))
         if self.reads_dtypes or any(shape is not None and 0 in shape for shape in shapes):
             dtypes = apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
         return Inferred(shapes, dtypes)
@@ -149,6 +153,16 @@ class Inference:
                 NarrowedDtypeWarning,
                 stacklevel=6,
             )
+
+
+def refuse_mixed(network: Graph, dtypes: Mapping[str, DType]) -> None:
+    """Raise InferenceError where dtypes of variables, by name, contradict a network: MXNet mixes none."""
+    narrowed = jax.dtypes.canonicalize_dtype(np.float64) != np.float64
+    known = {name: dtype for name, dtype in dtypes.items() if dtype in DTYPE_CODES}
+    try:
+        infer_type(network, dtypes=known, attr_key=None, narrowed=narrowed)
+    except InferenceError as error:
+        raise _with_remedy(error, dtype_remedy(Symbol(network.outputs), dtypes)) from None
 
 
 def _with_remedy(error: InferenceError, remedy: str) -> InferenceError:

@@ -40,3 +40,23 @@ def check_positive(number: Any, param: str) -> None:
     """Raise CountError for what is no number above 0."""
     if not isinstance(number, numbers.Real) or not float(number) > 0:
         raise CountError("Wrong number", param=param, expected="a number > 0", got=f"{number!r:.80}")
+
+
+def check_number(number: Any, param: str) -> None:
+    """Raise CountError for what is no number: a text is none."""
+    try:
+        if isinstance(number, str):
+            raise TypeError
+        float(number)
+    except (TypeError, ValueError):
+        raise CountError("Not a number", param=param, expected="a number", got=f"{number!r:.80}") from None
+
+
+def paired(names: Iterable[Any], values: Any, what: str, names_are: str) -> list[tuple[Any, Any]]:
+    """Return each name with its value. what, names_are: what the values are, and what the names are those of, for the
+    CountError that is raised where there are more of the ones or the others."""
+    names = list(names)
+    several = list(values) if isinstance(values, Iterable) else [values]
+    if len(several) != len(names):
+        raise CountError(f"{len(several)} {what} for {len(names)} {names_are}", expected="one for each")
+    return list(zip(names, several, strict=True))

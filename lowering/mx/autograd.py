@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from lowering.messages.counts import paired
 from lowering.mx import recording
 from lowering.mx.context import Context
 from lowering.mx.eager import variable_name
-from lowering.mx.ndarray.array import NDArray, like_jax, mark, on_backward, run_symbol
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, mark, on_backward, run_symbol
 from lowering.mx.recording import Call, Leaf
 from lowering.mx.recording import is_recording as is_recording
 from lowering.mx.recording import is_training as is_training
@@ -86,8 +87,18 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
     """Have gradients of the variables written to other arrays; grad_reqs: one for all, or a list."""
     variables, gradients = _listed(variables), _listed(gradients)
     requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
-    for variable, gradient, request in zip(variables, gradients, requests, strict=True):
+    for variable, gradient in paired(variables, gradients, "gradients", "variables"):
+        for array in (variable, gradient):
+            _require_array(array)
+    for (variable, gradient), request in paired(zip(variables, gradients, strict=True), requests, "grad_reqs", "pairs"):
         mark(variable, gradient, request)
+
+
+def _require_array(array: object) -> None:
+    """Raise NotAnArrayError for what is no NDArray."""
+    if not isinstance(array, NDArray):
+        problem = "Gradients are of NDArrays"
+        raise NotAnArrayError(problem, got=type(array).__name__, fix="mx.nd.array(value) makes one.")
 
 
 @on_backward
@@ -159,6 +170,7 @@ def get_symbol(x: NDArray) -> Symbol:
     Its variables are var0, var1, … for arrays with `attach_grad`, null0, null1, … for others; its nodes are node_0,
     node_1, …. Raises GradientError for an array that was not recorded, and for a call of a `Function`.
     """
+    _require_array(x)
     if x.entry is None:
         raise GradientError("The array was not computed while recording", fix=_NOT_RECORDED)
     entries: dict[Any, NodeEntry] = {}
@@ -197,6 +209,8 @@ def _moved(entry: NodeEntry, values: Mapping[str, NodeEntry], copies: Mapping[No
 
 
 def _listed(arrays: Any) -> list[NDArray]:
+    if not isinstance(arrays, Iterable):
+        _require_array(arrays)
     return [arrays] if isinstance(arrays, NDArray) else list(arrays)
 
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
+from lowering.core.inference import refuse_mixed
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
@@ -59,7 +60,7 @@ class CachedProgram:
         self.symbol, self.names = symbol, symbol.list_inputs()
         self._is_data = [name in data_names for name in self.names]
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
-        self._programs = Programs(symbol)
+        self._programs = Programs(symbol, mixes_dtypes=False)
         self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
         self._waiting: Recent[Any, _Waiting] = Recent(_KEPT)
         self._fixed = {  # by whether a call is recorded
@@ -319,6 +320,8 @@ class _Serving:
         self._states = frozenset(symbol.list_auxiliary_states())
         self._parameters: list[jax.Array] = []
         self._predictor: Predictor | None = None
+        self._dtypes: set[tuple[Any, ...]] = set()
+        """Of inputs that fit the parameters'."""
         self._calls = self._patience = 0
 
     def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
@@ -341,6 +344,11 @@ class _Serving:
             aux = {name: value for name, value in named.items() if name in self._states}
             predictor = self._predictor = Predictor(self._symbol, args, aux)
         inputs = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if data}
+        dtypes = tuple(value.dtype for value in inputs.values())
+        if dtypes not in self._dtypes:
+            network = self._programs.pipeline.graph
+            refuse_mixed(network, {n: v.dtype.name for n, v in zip(self._names, values, strict=True)})
+            self._dtypes.add(dtypes)
         return predictor(**inputs)
 
     def forget(self) -> None:
@@ -348,6 +356,7 @@ class _Serving:
         if self._parameters:
             self._patience = max(_PATIENCE, 8 * self._patience if self._predictor else self._patience)
         self._parameters, self._predictor, self._calls = [], None, 0
+        self._dtypes.clear()
 
     @cached_property
     def _may_serve(self) -> bool:

@@ -83,7 +83,7 @@ class Expression:
     @cached_property
     def programs(self) -> Programs:
         """The programs of this expression."""
-        return Programs(self.symbol)
+        return Programs(self.symbol, mixes_dtypes=False)
 
     @cached_property
     def forward(self) -> Any:
@@ -250,7 +250,7 @@ class OfAnyNumber:
 
     @cached_property
     def _compiled(self) -> Any:
-        program = Programs(self._symbol).as_given(self._options)  # stages would read the numbers
+        program = Programs(self._symbol, mixes_dtypes=False).as_given(self._options)  # stages would read the numbers
         (step,) = program.steps
 
         def forward(

@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
 from lowering.executor.arrays import writing
+from lowering.messages.counts import paired
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.optimizer import Optimizer, Updater, get_updater
 from lowering.mx.store_base import KVStoreBase as KVStoreBase
@@ -208,7 +209,7 @@ def _devices_by_process() -> list[list[Any]]:
 
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
-    return [(key, value)] if _is_key(key) else list(zip(key, value, strict=True))
+    return [(key, value)] if _is_key(key) else paired(key, value, "values", "keys")
 
 
 def _is_key(key: Any) -> bool:
@@ -229,7 +230,10 @@ def _with_rows(key: Any, out: Any, row_ids: Any) -> Iterator[tuple[Any, list[NDA
 
 
 def _first(array: Any) -> NDArray:
-    return array[0] if isinstance(array, list | tuple) else array
+    first = array[0] if isinstance(array, list | tuple) and array else array
+    if not isinstance(first, NDArray):
+        raise CallError("A store holds NDArrays", got=type(first).__name__, fix="mx.nd.array(value) makes one.")
+    return first
 
 
 def create(name: str = "local") -> Any:

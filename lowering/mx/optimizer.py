@@ -21,6 +21,7 @@ import numpy as np
 from lowering.core.python_calls import is_called_back
 from lowering.executor.arrays import ArrayCell, Cell, writing
 from lowering.initializer.base import named_key
+from lowering.messages.counts import check_number
 from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
@@ -29,7 +30,7 @@ from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
-from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
+from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
 from symjax_nnvm.recent import Recent
@@ -96,6 +97,10 @@ class Optimizer:
         multi_precision: bool = False,
         param_dict: Mapping[Any, Any] | None = None,
     ):
+        numbers = {"rescale_grad": rescale_grad, "learning_rate": learning_rate, "wd": wd}
+        for name, number in {**numbers, "clip_gradient": clip_gradient}.items():
+            if number is not None:
+                check_number(number, name)
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if lr_scheduler is None and learning_rate is None else learning_rate
@@ -237,7 +242,10 @@ class Optimizer:
 
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
-        """An optimiser by its name. Raises ParamError."""
+        """An optimiser by its name. Raises ParamError; CallError for what is no name."""
+        if not isinstance(name, str):
+            fix = "mx.optimizer.create('sgd', learning_rate=0.1); an optimiser that is made already needs no create."
+            raise CallError("An optimiser is made by its name", got=repr(name), fix=fix)
         optimizer_class = Optimizer.opt_registry.get(name.lower())
         if optimizer_class is None:
             known = sorted(Optimizer.opt_registry)

@@ -20,6 +20,10 @@ from jax import Array
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 
+class LabelError(TrainingError, IndexError):
+    """Reports labels that are no class of the output. MXNet raises an IndexError."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """Represents a metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update:
@@ -138,7 +142,7 @@ def accuracy(axis: int = 1) -> Metric:
     """
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
-        chosen = output if output.shape == label.shape else jnp.argmax(output, axis)
+        chosen = output if output.shape == label.shape else jnp.argmax(output, _axis("accuracy", output, axis))
         _check_size("accuracy", label, chosen)
         return jnp.sum(chosen.astype(jnp.int32).ravel() == label.astype(jnp.int32).ravel()), label.size
 
@@ -152,20 +156,41 @@ def top_k_accuracy(top_k: int) -> Metric:
         if output.ndim != 2:
             problem = "Metric 'top_k_accuracy' needs a row of classes for each label"
             raise TrainingError(problem, expected="an output of shape (n, classes)", got=output.shape)
-        _, best = jax.lax.top_k(output.astype(jnp.float32), min(top_k, output.shape[1]))
+        if top_k > output.shape[1]:
+            problem = f"Metric 'top_k_accuracy' of {top_k} needs as many classes"
+            raise TrainingError(problem, expected=f"an output of shape (n, {top_k} or more)", got=output.shape)
+        _check_size("top_k_accuracy", label, output[:, 0])
+        _, best = jax.lax.top_k(output.astype(jnp.float32), top_k)
         return jnp.sum(best == label.astype(jnp.int32).reshape(-1, 1)), label.size
 
     return _averaged(f"top_k_accuracy_{top_k}", term)
 
 
 def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
-    """Measure the mean of -log(p + eps), p being the probability of the label. label (n,), output (n, classes)."""
+    """Measure the mean of -log(p + eps), p being the probability of the label. label (n,), output (n, classes).
 
-    def term(label: Array, output: Array) -> tuple[Array, int]:
-        picked = _probability(name, label, output, axis=-1)
-        return -jnp.sum(jnp.log(picked + eps)), label.size
+    Negative labels count from the last class, as NumPy's indices do. `result` raises LabelError, an IndexError, where a
+    label was no class.
+    """
 
-    return _averaged(name, term)
+    def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
+        no_class = state["no_class"]
+        for label, output in _pairs(name, labels, outputs):
+            rows, index = _rows(name, label, output, axis=-1)
+            classes = rows.shape[1]
+            picked = jnp.take_along_axis(rows, jnp.where(index < 0, index + classes, index), axis=1, mode="clip")
+            state = _add(state, -jnp.sum(jnp.log(picked + eps)), label.size)
+            inside = (index >= -classes) & (index < classes) & ~jnp.isnan(label.reshape(-1, 1))
+            no_class += jnp.sum(~inside)
+        return {**state, "no_class": no_class}
+
+    def result(state: Any) -> float:
+        if state["no_class"]:
+            problem = f"Metric {name!r}: {int(state['no_class'])} labels are no class of the output"
+            raise LabelError(problem, expected="whole numbers from 0, below the number of classes")
+        return _mean(state)
+
+    return Metric(name, lambda: {**_start(), "no_class": jnp.zeros((), jnp.int32)}, update, result)
 
 
 def nll_loss(eps: float = 1e-12) -> Metric:
@@ -174,11 +199,15 @@ def nll_loss(eps: float = 1e-12) -> Metric:
 
 
 def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
-    """Measure exp of the mean of -log p over the labels that are not ignore_label. output: classes along the axis."""
+    """Measure exp of the mean of -log p over the labels that are not ignore_label. output: classes along the axis.
+
+    A label that is no class counts as the nearest one.
+    """
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for label, output in _pairs("perplexity", labels, outputs):
-            picked = _probability("perplexity", label, output, axis)
+            rows, index = _rows("perplexity", label, output, axis)
+            picked = jnp.take_along_axis(rows, jnp.clip(index, 0, rows.shape[1] - 1), axis=1)[:, 0]
             counted = jnp.ones_like(picked) if ignore_label is None else label.ravel() != ignore_label
             logs = jnp.where(counted, jnp.log(jnp.maximum(picked, 1e-10)), 0)
             state = _add(state, -jnp.sum(logs), jnp.sum(counted))
@@ -187,12 +216,20 @@ def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
     return Metric("perplexity", _start, update, lambda state: math.exp(_mean(state)))
 
 
-def _probability(name: str, label: Array, output: Array, axis: int) -> Array:
-    """Return the probability of each label, flat, in float32."""
-    rows = jnp.moveaxis(output.astype(jnp.float32), axis, -1)
+def _rows(name: str, label: Array, output: Array, axis: int) -> tuple[Array, Array]:
+    """Return the probabilities (n, classes) in float32, and the labels (n, 1) as indices."""
+    rows = jnp.moveaxis(output.astype(jnp.float32), _axis(name, output, axis), -1)
     rows = rows.reshape(-1, rows.shape[-1])
     _check_size(name, label, rows[:, 0])
-    return jnp.take_along_axis(rows, label.astype(jnp.int32).reshape(-1, 1), axis=1, mode="clip")[:, 0]
+    return rows, label.astype(jnp.int32).reshape(-1, 1)
+
+
+def _axis(name: str, output: Array, axis: int) -> int:
+    """Return the axis of the classes. Raises TrainingError where the output has not so many."""
+    if not -output.ndim <= axis < output.ndim:
+        expected = f"an axis from {-output.ndim} to {output.ndim - 1}"
+        raise TrainingError(f"Metric {name!r}: the output has no such axis", expected=expected, got=axis)
+    return axis
 
 
 def _check_size(name: str, label: Array, chosen: Array) -> None:
@@ -275,6 +312,11 @@ def rmse() -> Metric:
 
 def _errors(label: Array, output: Array, of: Callable[[Array], Array]) -> tuple[Array, int]:
     columns = [x.reshape(-1, 1) if x.ndim == 1 else x for x in (label, output)]
+    try:
+        np.broadcast_shapes(columns[0].shape, columns[1].shape)
+    except ValueError:
+        problem = "A mean error compares each label with an output"
+        raise TrainingError(problem, expected=f"labels of shape {output.shape}", got=label.shape) from None
     difference = columns[0].astype(jnp.float32) - columns[1].astype(jnp.float32)
     return jnp.sum(of(difference)), difference.size
 

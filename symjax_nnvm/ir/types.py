@@ -167,6 +167,17 @@ def merge_dtypes(a: DType | None, b: DType | None) -> DType | None:
     raise ValueError(f"{a} and {b} are different dtypes")
 
 
+def merge_narrowed(a: DType | None, b: DType | None) -> DType | None:
+    """Return `merge_dtypes` where 64 bits are 32: dtypes that differ in that alone are one."""
+    if a is None or b is None or _narrowed(a) != _narrowed(b):
+        return merge_dtypes(a, b)
+    return a
+
+
+def _narrowed(dtype: DType) -> DType:
+    return f"{dtype[:-2]}32" if dtype.endswith("64") else dtype
+
+
 def shape_from_legacy(dims: Sequence[int]) -> Shape | None:
     """A shape from MXNet's legacy convention: `()` is an unknown shape, 0 and -1 are unknown dimensions."""
     return tuple(d if d > 0 else None for d in dims) if len(dims) else None

@@ -17,7 +17,8 @@ from lowering.mx.gluon.summary import print_summary
 from lowering.mx.gluon.utils import HookHandle, _brief_print_list, _indent
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.name import NameManager, Prefix
-from lowering.mx.ndarray import load, save
+from lowering.mx.ndarray import save
+from lowering.mx.ndarray.files import load_named
 from symjax_nnvm.symbol.scope import next_number
 
 
@@ -218,7 +219,7 @@ class Block:
         with dtype_source "saved" the parameters. Raises MismatchError, an AssertionError, for parameters that the file
         lacks and for shapes and dtypes that differ, BlockValueError for names that the block does not have.
         """
-        loaded, params = _named(load(filename)), self._collect_params_with_prefix()
+        loaded, params = load_named(filename, "a network"), self._collect_params_with_prefix()
         if not loaded and not params:
             return
         if not any("." in name for name in loaded):
@@ -298,11 +299,6 @@ class Block:
     def summary(self, *inputs: Any) -> None:
         """Print each layer's output shape and number of parameters, for a network that is not hybridised."""
         print_summary(self, *inputs)
-
-
-def _named(loaded: Any) -> dict[str, Any]:
-    """The arrays of a file by name; a file of none, or of arrays without names, is a list."""
-    return loaded if isinstance(loaded, dict) else {str(i): array for i, array in enumerate(loaded)}
 
 
 def described(block: Block, children: Any) -> str:

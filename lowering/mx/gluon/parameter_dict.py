@@ -11,8 +11,9 @@ from lowering.mx import init as initializers
 from lowering.mx.gluon.errors import BlockValueError, MismatchError, MissingConstantError
 from lowering.mx.gluon.utils import _brief_print_list, _indent
 from lowering.mx.gluon.weights import Constant, Parameter
-from lowering.mx.ndarray import load, save
+from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.files import load_named
 
 _NAMING = "Source and target networks must have the same prefix: prefix= of the block, or with name_scope()."
 
@@ -166,7 +167,7 @@ class ParameterDict:
         if other:
             problem = f"restore_prefix is '{restore_prefix}' but Parameters name '{other[0]}' does not start with it"
             raise MismatchError(problem, fix=_NAMING)
-        arrays = load(filename)
+        arrays = load_named(filename, "a network")
         self.load_dict(arrays, ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source)
 
     def load_dict(

@@ -74,10 +74,14 @@ def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
 
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
-    """The part of an image (h, w, c) at a place, resized where `size` (width, height) is another one. Raises CountError
+    """The part of an image (h, w, c) at a place, resized where `size` (width, height) is another one. Raises ParamError
     for a part without pixels."""
     check_counts((w, h), "w, h")
-    part = as_image(np.ascontiguousarray(pixels(src)[y0 : y0 + h, x0 : x0 + w]), src)
+    cut = pixels(src)[y0 : y0 + h, x0 : x0 + w]
+    if not cut.size:
+        got = f"{w} × {h} from ({x0}, {y0})"
+        raise ParamError("A part without pixels", expected=f"a part of an image of shape {src.shape}", got=got)
+    part = as_image(np.ascontiguousarray(cut), src)
     if size is None or (w, h) == tuple(size):
         return part
     return imresize(part, *size, interp=interpolation(interp, (h, w, size[1], size[0])))

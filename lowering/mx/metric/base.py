@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from lowering.mx.ndarray.array import NDArray, as_jax
-from symjax_nnvm.errors import TrainingError
+from symjax_nnvm.errors import CallError, TrainingError
 
 
 class EvalMetric:
@@ -122,7 +122,9 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 def arrays(given: Any) -> list[jax.Array]:
-    """The jax.Arrays of an array or of several."""
+    """The jax.Arrays of an array or of several. Raises CallError for what is neither."""
+    if not isinstance(given, Iterable):
+        raise CallError("A metric takes labels and outputs as arrays, or lists of them", got=repr(given))
     return [as_jax(array) for array in ([given] if isinstance(given, NDArray) else given)]
 
 

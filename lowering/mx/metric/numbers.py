@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.metric.base import EvalMetric, MeanOfBatches, alias, arrays, check_label_shapes, register
+from symjax_nnvm.errors import CallError
 
 
 @alias("pearsonr")
@@ -27,6 +28,7 @@ class PearsonCorrelation(MeanOfBatches):
         super().reset()
 
     def _value(self, label: Any, pred: Any) -> float:
+        check_label_shapes(label, pred, shape=True)
         truth, predicted = (np.asarray(x, np.float64).ravel() for x in (label, pred))
         if self.average == "micro":
             self._seen.append((truth, predicted))
@@ -117,6 +119,8 @@ class CustomMetric(MeanOfBatches):
         output_names: Any = None,
         label_names: Any = None,
     ):
+        if not callable(feval):
+            raise CallError("A metric of one's own is a function of labels and outputs", got=repr(feval))
         called = getattr(feval, "__name__", type(feval).__name__)
         self._feval, self.gcmow_extra_outputs = feval, allow_extra_outputs
         super().__init__(name or (f"custom({called})" if "<" in called else called), output_names, label_names)

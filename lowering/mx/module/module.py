@@ -21,6 +21,7 @@ from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, NotReadyError, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.given import (
+    WrongNameError,
     as_contexts,
     check_names,
     converted,
@@ -387,11 +388,11 @@ class Module(BaseModule):
         """Return the arrays of a batch by argument, for the executor of its shapes; they come in the bound order."""
         if isinstance(data_batch, list):
             data_batch = joined(data_batch, self._data_shapes)
-        feed = dict(zip((desc.name for desc in self._data_shapes), data_batch.data, strict=True))
+        feed = dict(_fed([desc.name for desc in self._data_shapes], data_batch.data, "data"))
         bound = [desc.name for desc in self._label_shapes or ()]
         label = getattr(data_batch, "label", None)  # any object with `data` is a batch
         if label and bound:
-            feed |= dict(zip(self._fed_labels, label, strict=True))
+            feed |= dict(_fed(self._fed_labels, label, "label"))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
         feed = {name: value for name, value in feed.items() if name in known}
         if any(tuple(value.shape) != known[name] for name, value in feed.items()):
@@ -600,3 +601,19 @@ def _by_context(state: Any, rows: Sequence[int]) -> Sequence[Any]:
         return [state] * len(rows)
     ends = np.cumsum(rows)
     return [state[end - size : end] for end, size in zip(ends.tolist(), rows, strict=True)]
+
+
+def _fed(names: Sequence[str], arrays: Any, what: str) -> list[tuple[str, Any]]:
+    """Return the arrays of a batch with the names that they were bound by. Raises WrongNameError, a ValueError, for
+    others than these, and for what is no array of samples."""
+    arrays = list(arrays) if isinstance(arrays, list | tuple) else arrays
+    if not isinstance(arrays, list) or len(arrays) != len(names):
+        count = f"{len(arrays)} arrays" if isinstance(arrays, list) else type(arrays).__name__
+        problem = f"Data provided by {what}_shapes don't match names specified by {what}_names"
+        fix = f"mx.io.DataBatch({what}=[one array for each]) is a batch."
+        raise WrongNameError(problem, expected=f"{what} for {list(names)}", got=count, fix=fix)
+    for name, array in zip(names, arrays, strict=True):
+        if not hasattr(array, "shape") or 0 in array.shape:
+            got = f"shape {array.shape}" if hasattr(array, "shape") else type(array).__name__
+            raise WrongNameError(f"A batch has a sample at least of {name!r}", expected="an array", got=got)
+    return list(zip(names, arrays, strict=True))

@@ -23,6 +23,7 @@ from lowering.mx.ndarray.array import like_jax as like_jax
 from lowering.mx.ndarray.array import mark as mark
 from lowering.mx.ndarray.array import on_backward as on_backward
 from lowering.mx.ndarray.array import scalar_number
+from lowering.mx.ndarray.contributed import split_v2 as split_v2
 from lowering.mx.ndarray.creation import arange as arange
 from lowering.mx.ndarray.creation import array as array
 from lowering.mx.ndarray.creation import concatenate as concatenate

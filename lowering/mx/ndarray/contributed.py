@@ -1,4 +1,4 @@
-"""Functions of `mx.nd.contrib` over several operators: what is a number, and updates of many weights at once."""
+"""Functions over several operators, most of `mx.nd.contrib`: what is a number, updates of many weights at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from lowering.mx.ndarray.array import NDArray, invoke
 from lowering.mx.ndarray.creation import array
-from symjax_nnvm.errors import InferenceError
+from symjax_nnvm import symbol as symbols
+from symjax_nnvm.errors import InferenceError, SymbolValueError
 from symjax_nnvm.symbol import function_named
 
 
@@ -26,6 +27,17 @@ def isinf(data: NDArray) -> NDArray:
 def isfinite(data: NDArray) -> NDArray:
     """1 where an element is a number that is not infinite, else 0."""
     return (data == data) * (data.abs() != np.inf)
+
+
+def split_v2(ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+    """Parts of an array along an axis: a number of equal ones, or those between the given positions. Raises
+    SymbolValueError, a ValueError, where parts would not be equal."""
+    if isinstance(indices_or_sections, int) and indices_or_sections > 0 and -ary.ndim <= axis < ary.ndim:
+        size = ary.shape[axis]
+        if size % indices_or_sections:
+            problem = "array split does not result in an equal division"
+            raise SymbolValueError(problem, expected=f"a divisor of {size}", got=indices_or_sections)
+    return invoke(symbols.split_v2, ary, indices_or_sections, axis, squeeze_axis)
 
 
 def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, out: Any = None, name: str | None = None) -> Any:

@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.casts import TooWideError, cast, held, is_narrowed
+from lowering.casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts
 from lowering.mx.context import Context, as_context
-from lowering.mx.ndarray.array import NDArray, invoke, like_jax, stored_as
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
 from lowering.mx.ndarray.storage import check_storage, warn_once
 from symjax_nnvm.errors import CallError, NNVMError
+from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol import function_named
 
 
@@ -35,20 +36,24 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     """
     context = as_context(ctx)
     wanted = _native(dtype)
-    try:
+    with _making("array"):
         array = held(value, wanted)
-    except TooWideError:
-        raise
-    except OverflowError as error:  # of Python's integers that no dtype of NumPy's holds
-        raise CreationError(f"{wanted.name} holds no such number: {error}") from None
     if array.dtype != wanted:
         warn_of_narrowing(wanted)
     return like_jax(jax.device_put(array, context.device), context)
 
 
 def _native(dtype: Any) -> np.dtype:
-    """Return a dtype in this machine's byte order, which is the only one that JAX has."""
-    return jnp.dtype(dtype).newbyteorder("=")
+    """Return a dtype in this machine's byte order, which is the only one that JAX has. Raises CreationError for what is
+    no dtype of arrays."""
+    try:
+        native = jnp.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        native = None
+    if native is None or native.name not in DTYPE_CODES:
+        expected = f"one of {', '.join(DTYPE_CODES)}"
+        raise CreationError("There are no arrays of this dtype", expected=expected, got=repr(dtype))
+    return native
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -60,6 +65,8 @@ def _making(what: str) -> Iterator[None]:
     """Raise CreationError for what NumPy cannot make, in its words."""
     try:
         yield
+    except NNVMError:
+        raise
     except (ValueError, TypeError, MemoryError, OverflowError) as error:
         raise CreationError(f"mx.nd.{what} makes no such array: {error}") from None
 
@@ -155,6 +162,8 @@ def arange(
     """
     if stop is None:
         start, stop = 0, start
+    if stop is None:
+        raise CreationError("A range has an end", got="None")
     if step == 0:
         raise CreationError("Range does not support step=0")
     repeat = check_count(repeat, "repeat")
@@ -192,6 +201,9 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     changes, so that the values stand twice in memory. Raises NotContiguousError, a ValueError, where the memory has
     another order than the array's.
     """
+    if not isinstance(ndarray, np.ndarray):
+        got = type(ndarray).__name__
+        raise NotAnArrayError("from_numpy takes an array of NumPy's", got=got, fix="mx.nd.array(value) makes one.")
     dtype = _native(ndarray.dtype)
     if not (zero_copy and ndarray.flags.writeable and jax.dtypes.canonicalize_dtype(dtype) == ndarray.dtype):
         return _place(ndarray, None, ndarray.dtype)

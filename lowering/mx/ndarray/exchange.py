@@ -11,9 +11,9 @@ import numpy as np
 
 from lowering.casts import is_narrowed
 from lowering.mx.context import Context, current_context
-from lowering.mx.ndarray.array import NDArray, as_jax, like_jax
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError, as_jax, like_jax
 from lowering.mx.ndarray.files import load
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, NNVMError
 from symjax_nnvm.io.files import write_file
 
 _DEVICES = {"cpu": 1, "gpu": 2}
@@ -56,15 +56,21 @@ class _Capsule:
 def from_dlpack(dlpack: Any) -> NDArray:
     """An array of another library's memory: a capsule, which is of the current context, or an array that gives one.
 
-    What the other library writes later may be seen or not. Raises TooWideError for numbers that need 64 bits, where
-    they are off.
+    What the other library writes later may be seen or not. Raises NotAnArrayError for what is neither, and for a
+    capsule that was taken; TooWideError for numbers that need 64 bits, where they are off.
     """
     context = current_context()
     given = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack, context)
-    memory = _in_memory(given)
-    if memory is not None and (given is not dlpack or is_narrowed(memory.dtype)):  # a capsule is taken once
-        return like_jax(as_jax(memory), context)
-    return like_jax(jax.dlpack.from_dlpack(given), context)
+    try:
+        memory = _in_memory(given)
+        if memory is not None and (given is not dlpack or is_narrowed(memory.dtype)):  # a capsule is taken once
+            return like_jax(as_jax(memory), context)
+        return like_jax(jax.dlpack.from_dlpack(given), context)
+    except (TypeError, ValueError, jax.errors.JaxRuntimeError) as error:  # in the words of JAX's and NumPy's functions
+        if isinstance(error, NNVMError):
+            raise
+        problem = "Invalid DLPack Tensor. DLTensor capsules can be consumed only once."
+        raise NotAnArrayError(problem, got=type(dlpack).__name__) from None
 
 
 def _in_memory(given: Any) -> np.ndarray | None:

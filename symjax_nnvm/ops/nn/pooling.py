@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -46,6 +47,13 @@ class PoolingParams(Params):
     layout: Layout | None = param(None, doc="order of the axes of data; None: channels first")
 
     def check(self) -> str | None:
+        problem = self.check_windows()
+        if problem is None and not self.global_pool and any(map(operator.ge, self.pad, self.kernel)):
+            return f"Parameter pad={self.pad}: expected less than kernel={self.kernel} has, as a window needs data"
+        return problem
+
+    def check_windows(self) -> str | None:
+        """Return what does not fit, padding of whole windows apart."""
         if self.pool_type == "lp" and self.p_value is None:
             return "Parameter p_value is required for pool_type='lp', expected 1, 2 or 3"
         if self.global_pool:

@@ -30,7 +30,7 @@ class PoolingV1Params(Params):
         rank = len(self.kernel)
         if not self.global_pool and rank not in (2, 3):
             return f"Parameter kernel={self.kernel}: {rank}D pooling not supported, expected 2 or 3 sizes"
-        return self.windows.check()
+        return self.windows.check_windows()
 
     @property
     def windows(self) -> PoolingParams:

@@ -18,7 +18,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer.engine import InferenceEngine
-from symjax_nnvm.passes.infer.quantity import DTYPE, NUMPY_SHAPE, SHAPE, Quantity
+from symjax_nnvm.passes.infer.quantity import DTYPE, NARROWED_DTYPE, NUMPY_SHAPE, SHAPE, Quantity
 
 G = TypeVar("G", bound=Graph)
 
@@ -43,14 +43,16 @@ def infer_type(
     *,
     dtypes: Mapping[str, DType | None] | Sequence[DType | None] | None = None,
     attr_key: str | None = "__dtype__",
+    narrowed: bool = False,
 ) -> G:
     """Return the graph with attribute `dtype`: one dtype name per entry, as far as it can be inferred (MXNet's
     variant).
 
     dtypes: what is known of the variables, by name or in the order of `IndexedGraph.input_nodes`; None is unknown.
-    attr_key: the variable attribute that declares a dtype; None ignores declarations. Raises InferenceError.
+    attr_key: the variable attribute that declares a dtype; None ignores declarations. narrowed: 64 bits run as 32, so
+    that dtypes which differ in that alone do not contradict each other. Raises InferenceError.
     """
-    return _with_inputs(graph, DTYPE, dtypes, attr_key)
+    return _with_inputs(graph, NARROWED_DTYPE if narrowed else DTYPE, dtypes, attr_key)
 
 
 def variable_dtypes(graph: Graph, dtypes: Mapping[str, DType] | None = None) -> dict[Node, DType]:

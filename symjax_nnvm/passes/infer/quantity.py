@@ -19,6 +19,7 @@ from symjax_nnvm.ir.types import (
     dtype_name,
     format_shape,
     merge_dtypes,
+    merge_narrowed,
     merge_shapes,
     parse_shape,
     shape_from_legacy,
@@ -139,3 +140,6 @@ DTYPE = Quantity(
     problem=lambda dtype: None,
     result=DTypeList,
 )
+
+NARROWED_DTYPE = replace(DTYPE, merge=merge_narrowed)
+"""Dtypes of arrays that run in 32 bits where the graph says 64."""

@@ -13,6 +13,7 @@ import pytest
 
 from lowering import mx
 from lowering.data.mnist import read_idx
+from lowering.messages.counts import CountError
 from symjax_nnvm.errors import TrainingError
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (11, 4, 3)).astype(np.uint8)
@@ -120,5 +121,5 @@ def test_misuse_is_told(files: dict[str, Any], tmp_path: Path):
     (tmp_path / "l").write_bytes(idx(LABELS[:-1]))
     with pytest.raises(TrainingError, match="Labels that do not fit"):
         mx.io.MNISTIter(**files)
-    with pytest.raises(TrainingError, match="batch_size"):
+    with pytest.raises(CountError, match="batch_size"):
         mx.io.MNISTIter(**{**files, "batch_size": 0})

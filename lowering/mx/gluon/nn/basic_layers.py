@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
 from lowering.mx.gluon.basic_block import Block, described
@@ -101,6 +102,7 @@ class Dense(HybridBlock):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        check_count(units, "units")
         self._flatten, self._units, self._in_units = flatten, units, in_units
         given = {"dtype": dtype, "allow_deferred_init": True}
         with self.name_scope():

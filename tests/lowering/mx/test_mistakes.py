@@ -1,0 +1,275 @@
+"""Mistakes that MXNet 1.9.1 refuses are refused, in errors of the library; and those that are taken, on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+
+nd, gluon, metric = mx.nd, mx.gluon, mx.metric
+
+A = nd.array(np.arange(12).reshape(3, 4))
+V = nd.array([1.0, 2, 3])
+IMAGES = nd.ones((1, 2, 4, 4))
+PAIR = nd.ones((2,))
+Mistake = Callable[[], object]
+
+
+def made(block: Any) -> Any:
+    block.initialize()
+    return block
+
+
+def of(array: Any, dtype: str) -> Any:
+    return array.astype(dtype)
+
+
+MIXED: dict[str, Mistake] = {
+    "add": lambda: A + of(A, "float16"),
+    "compare": lambda: of(A, "int32") < A,
+    "power": lambda: nd.power(A, of(A, "int32")),
+    "logical_and": lambda: nd.broadcast_logical_and(A, of(A, "int32")),
+    "stack": lambda: nd.stack(A, of(A, "int32")),
+    "concat": lambda: nd.concat(A, of(A, "float16")),
+    "dot": lambda: nd.dot(A, of(nd.ones((4, 2)), "int32")),
+    "batch_dot": lambda: nd.batch_dot(nd.ones((1, 2, 3)), of(nd.ones((1, 3, 2)), "float16")),
+    "gemm2": lambda: nd.linalg.gemm2(A, of(nd.ones((4, 2)), "float16")),
+    "FullyConnected, whole data": lambda: nd.FullyConnected(
+        of(A, "int32"), nd.ones((2, 4)), no_bias=True, num_hidden=2
+    ),
+    "FullyConnected, half data": lambda: nd.FullyConnected(
+        of(A, "float16"), nd.ones((2, 4)), no_bias=True, num_hidden=2
+    ),
+    "FullyConnected, half bias": lambda: nd.FullyConnected(A, nd.ones((2, 4)), of(PAIR, "float16"), num_hidden=2),
+    "Convolution": lambda: nd.Convolution(
+        IMAGES, nd.ones((3, 2, 2, 2)), of(nd.ones((3,)), "float16"), kernel=(2, 2), num_filter=3
+    ),
+    "LayerNorm": lambda: nd.LayerNorm(of(A, "float16"), nd.ones((4,)), nd.ones((4,))),
+    "BatchNorm": lambda: nd.BatchNorm(of(IMAGES, "int32"), PAIR, PAIR, PAIR, PAIR),
+    "SoftmaxOutput": lambda: nd.SoftmaxOutput(A, of(V, "int32")),
+    "LinearRegressionOutput": lambda: nd.LinearRegressionOutput(A, of(A, "int32")),
+    "softmax_cross_entropy": lambda: nd.softmax_cross_entropy(A, of(V, "int32")),
+    "sgd_update": lambda: nd.sgd_update(A.copy(), of(A, "float16"), lr=0.1),
+    "adam_update": lambda: nd.adam_update(A.copy(), of(A, "float16"), A.copy(), A.copy(), lr=0.1),
+    "Pooling of whole numbers": lambda: nd.Pooling(of(IMAGES, "int32"), kernel=(2, 2)),
+    "Dropout of whole numbers": lambda: nd.Dropout(of(A, "int32")),
+    "L2Normalization of whole numbers": lambda: nd.L2Normalization(of(A, "int32")),
+    "UpSampling of whole numbers": lambda: nd.UpSampling(of(IMAGES, "int32"), scale=2, sample_type="nearest"),
+    "Dense": lambda: made(gluon.nn.Dense(2))(of(A, "int32")),
+    "gluon LayerNorm": lambda: made(gluon.nn.LayerNorm())(of(A, "float16")),
+    "LSTM": lambda: made(gluon.rnn.LSTM(3))(of(nd.ones((3, 2, 4)), "int32")),
+}
+
+
+@pytest.mark.parametrize("door", MIXED)
+def test_dtypes_that_mxnet_does_not_mix_are_refused(door: str):
+    with pytest.raises(mx.MXNetError, match="Incompatible attr|only support|dtype"):
+        MIXED[door]()
+
+
+FITTING: dict[str, Mistake] = {
+    "Embedding of whole numbers": lambda: nd.Embedding(of(A, "int32"), nd.ones((12, 2)), input_dim=12, output_dim=2),
+    "take": lambda: nd.take(A, of(V, "int32")),
+    "pick": lambda: nd.pick(A, of(V, "int32")),
+    "where": lambda: nd.where(of(A, "int32"), A, A),
+    "BatchNorm of halves": lambda: nd.BatchNorm(of(IMAGES, "float16"), PAIR, PAIR, PAIR, PAIR),
+    "SequenceMask": lambda: nd.SequenceMask(nd.ones((3, 2, 4)), of(PAIR, "int32"), use_sequence_length=True),
+    "CTCLoss": lambda: nd.CTCLoss(nd.ones((4, 2, 5)), of(nd.ones((2, 3)), "int32")),
+    "SoftmaxCELoss": lambda: gluon.loss.SoftmaxCELoss()(A, of(V, "int32")),
+    "reshape_like": lambda: nd.reshape_like(A, of(nd.ones((4, 3)), "int32")),
+    "mp_sgd_update": lambda: nd.mp_sgd_update(of(A, "float16"), of(A, "float16"), A.copy(), lr=0.1),
+}
+
+
+@pytest.mark.parametrize("door", FITTING)
+def test_dtypes_that_an_operator_takes_side_by_side_are_taken(door: str):
+    FITTING[door]()
+
+
+def test_a_hybridised_block_refuses_dtypes_recorded_and_not():
+    block = made(gluon.nn.Dense(2))
+    block.hybridize()
+    assert block(A).shape == (3, 2)
+    for array in (of(A, "int32"), of(A, "float16")):
+        with pytest.raises(mx.MXNetError, match="Incompatible attr in node dense"):
+            block(array)
+        with mx.autograd.record(), pytest.raises(mx.MXNetError, match="Incompatible attr"):
+            block(array)
+    assert block(A).shape == (3, 2)
+
+
+def test_a_refused_dtype_says_what_to_cast():
+    block, pixels = made(gluon.nn.Dense(2)), of(A, "uint8")
+    block.hybridize()
+    with pytest.raises(mx.MXNetError, match=r'The network computes in float32: pass data.astype\("float32"\)'):
+        block(pixels)
+
+
+def test_64_bits_that_are_off_mix_with_32_deviation():
+    with pytest.warns(UserWarning, match="is float32"):
+        wide = nd.ones((3, 4), dtype="float64")
+    assert (A + wide).dtype == np.float32
+    with pytest.warns(UserWarning, match="runs in 32 bits"):
+        whole = nd.Cast(A, dtype="int64")
+    assert (whole + of(A, "int32")).dtype == np.int32
+
+
+def loss_of(name: str, label: float) -> float:
+    computed = metric.create(name)
+    computed.update([nd.array([label])], [nd.array([[0.1, 0.9]])])
+    return computed.get()[1]
+
+
+@pytest.mark.parametrize("name", ["ce", "nll_loss"])
+def test_labels_that_are_no_class_are_told_at_get_deviation(name: str):
+    for label in (2.0, 5.0, -3.0, np.nan):
+        with pytest.raises(IndexError, match="1 labels are no class") as raised:
+            loss_of(name, label)
+        assert isinstance(raised.value, mx.MXNetError)
+    assert loss_of(name, -1.0) == loss_of(name, 1.0) == pytest.approx(-np.log(0.9))
+    assert loss_of(name, -2.0) == loss_of(name, 0.0) == loss_of(name, 0.5) == pytest.approx(-np.log(0.1))
+
+
+def test_a_metric_that_was_reset_forgets_a_wrong_label():
+    computed = metric.create("ce")
+    for label in (5.0, 1.0):
+        computed.reset()
+        computed.update([nd.array([label])], [nd.array([[0.1, 0.9]])])
+    assert computed.get()[1] == pytest.approx(-np.log(0.9))
+
+
+def test_perplexity_takes_the_nearest_class():
+    def perplexity(label: float, ignored: float | None = None) -> float:
+        computed = metric.Perplexity(ignored)  # pyright: ignore[reportArgumentType]
+        computed.update([nd.array([label])], [nd.array([[0.1, 0.9]])])
+        return computed.get()[1]
+
+    assert perplexity(-1.0) == perplexity(-7.0) == pytest.approx(10.0)
+    assert perplexity(5.0) == pytest.approx(1 / 0.9)
+    assert np.isnan(perplexity(-1.0, -1.0)) or perplexity(-1.0, -1.0) == 1.0
+
+
+PADDED: dict[str, Mistake] = {
+    "max": lambda: nd.Pooling(IMAGES, kernel=(2, 2), pad=(2, 2)),
+    "avg": lambda: nd.Pooling(IMAGES, kernel=(2, 2), pad=(3, 3), pool_type="avg"),
+    "one axis": lambda: nd.Pooling(IMAGES, kernel=(2, 3), pad=(2, 2)),
+    "full": lambda: nd.Pooling(IMAGES, kernel=(2, 2), pad=(2, 2), pooling_convention="full"),
+    "symbol": lambda: mx.sym.Pooling(mx.sym.var("x"), kernel=(2, 2), pad=(2, 2)),
+    "MaxPool2D": lambda: gluon.nn.MaxPool2D(2, padding=2)(IMAGES),
+    "AvgPool1D": lambda: gluon.nn.AvgPool1D(2, padding=2)(nd.ones((1, 2, 4))),
+}
+
+
+@pytest.mark.parametrize("door", PADDED)
+def test_padding_as_large_as_the_window_is_refused(door: str):
+    with pytest.raises(mx.MXNetError, match="expected less than kernel"):
+        PADDED[door]()
+
+
+def test_global_windows_and_the_first_pooling_take_any_padding():
+    assert nd.Pooling(IMAGES, kernel=(2, 2), pad=(2, 2), global_pool=True).shape == (1, 2, 1, 1)
+    assert nd.Pooling_v1(IMAGES, kernel=(2, 2), pad=(2, 2)).shape == (1, 2, 7, 7)
+
+
+def module() -> mx.mod.Module:
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax")
+    bound = mx.mod.Module(net)
+    bound.bind([("data", (2, 3))], [("softmax_label", (2,))])
+    bound.init_params()
+    return bound
+
+
+def run(data: Any, label: Any = None) -> None:
+    module().forward(SimpleNamespace(data=data, label=label))  # pyright: ignore[reportArgumentType]
+
+
+DATA, LABEL = nd.ones((2, 3)), nd.zeros((2,))
+
+OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
+    "a batch of no arrays": (lambda: run([], [LABEL]), ValueError),
+    "a batch of too many arrays": (lambda: run([DATA, DATA], [LABEL]), ValueError),
+    "a batch of too many labels": (lambda: run([DATA], [LABEL, LABEL]), ValueError),
+    "a batch that is an array": (lambda: run(DATA, [LABEL]), ValueError),
+    "a batch of a number": (lambda: run([5], [LABEL]), ValueError),
+    "a batch without samples": (lambda: run([nd.zeros((0, 3))], [nd.zeros((0,))]), ValueError),
+    "zeros(None)": (lambda: nd.zeros(None), TypeError),
+    "zeros((2.5,))": (lambda: nd.zeros((2.5,)), TypeError),
+    "zeros('ab')": (lambda: nd.zeros("ab"), TypeError),
+    "zeros of 2⁶⁰": (lambda: nd.zeros((2**40, 2**20)), mx.MXNetError),
+    "zeros of no dtype": (lambda: nd.zeros((2,), dtype="abc"), TypeError),
+    "zeros of complex numbers": (lambda: nd.zeros((2,), dtype="complex64"), TypeError),
+    "full of a word": (lambda: nd.full((2,), "a"), TypeError),
+    "arange of step 0": (lambda: nd.arange(0, 10, 0), mx.MXNetError),
+    "arange(None)": (lambda: nd.arange(None), mx.MXNetError),
+    "eye(-1)": (lambda: nd.eye(-1), ValueError),
+    "linspace of -2": (lambda: nd.linspace(0, 1, -2), ValueError),
+    "gpu(-1)": (lambda: nd.ones((1,), ctx=mx.gpu(-1)), mx.MXNetError),
+    "gpu('a')": (lambda: mx.gpu("a"), mx.MXNetError),  # pyright: ignore[reportArgumentType]
+    "from_dlpack(5)": (lambda: nd.from_dlpack(5), AssertionError),
+    "from_numpy of a list": (lambda: nd.from_numpy([1, 2]), AssertionError),  # pyright: ignore[reportArgumentType]
+    "load(5)": (lambda: nd.load(5), TypeError),  # pyright: ignore[reportArgumentType]
+    "save(5)": (lambda: nd.save(5, A), TypeError),  # pyright: ignore[reportArgumentType]
+    "split_v2 in unequal parts": (lambda: nd.split_v2(A, 5), ValueError),
+    "mark_variables without gradients": (lambda: mx.autograd.mark_variables([A], []), mx.MXNetError),
+    "mark_variables of a number": (lambda: mx.autograd.mark_variables(5, 5), AssertionError),
+    "get_symbol(5)": (lambda: mx.autograd.get_symbol(5), AssertionError),  # pyright: ignore[reportArgumentType]
+    "kv.init of too few values": (lambda: mx.kv.create().init([1, 2], [A]), mx.MXNetError),
+    "kv.init(3, 5)": (lambda: mx.kv.create().init(3, 5), TypeError),
+    "optimizer.create(5)": (lambda: mx.optimizer.create(5), mx.MXNetError),  # pyright: ignore[reportArgumentType]
+    "a learning rate that is a word": (lambda: mx.optimizer.create("sgd", learning_rate="a"), mx.MXNetError),
+    "Dense('a')": (lambda: gluon.nn.Dense("a"), TypeError),  # pyright: ignore[reportArgumentType]
+    "Xavier of a negative magnitude": (lambda: mx.init.Xavier(magnitude=-1), ValueError),
+    "a crop outside of the image": (lambda: mx.image.fixed_crop(nd.ones((4, 4, 3)), 9, 9, 2, 2), mx.MXNetError),
+    "Accuracy(axis=5)": (lambda: metric.Accuracy(axis=5).update([LABEL], [nd.ones((2, 2))]), mx.MXNetError),
+    "Perplexity(axis=5)": (lambda: metric.Perplexity(None, axis=5).update([LABEL], [nd.ones((2, 2))]), mx.MXNetError),
+    "top_k of more than there are": (lambda: metric.TopKAccuracy(5).update([LABEL], [nd.ones((2, 2))]), ValueError),
+    "top_k of too many labels": (lambda: metric.TopKAccuracy(2).update([V], [nd.ones((2, 2))]), ValueError),
+    "mae of other shapes": (lambda: metric.MAE().update([PAIR], [V]), ValueError),
+    "mse of other shapes": (lambda: metric.MSE().update([PAIR], [V]), ValueError),
+    "pearsonr of other shapes": (lambda: metric.create("pearsonr").update([PAIR], [V]), ValueError),
+    "a metric of None": (lambda: metric.Accuracy().update(None, None), TypeError),
+    "CustomMetric(5)": (lambda: metric.CustomMetric(5), TypeError),  # pyright: ignore[reportArgumentType]
+}
+
+
+@pytest.mark.parametrize("mistake", OTHERS)
+def test_a_mistake_is_told_by_the_library(mistake: str):
+    make, kind = OTHERS[mistake]
+    with pytest.raises(kind) as raised:
+        make()
+    assert isinstance(raised.value, mx.MXNetError)
+
+
+def test_a_nan_is_no_class_of_one_hot():
+    hot = nd.one_hot(nd.array([np.nan, 1, 7, -1]), 3)
+    assert hot.asnumpy().tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_numbers_are_not_waited_for_to_find_mistakes_deviation():
+    """MXNet stops while it computes: at singular matrices, at indices outside, at a third class."""
+    assert not np.isfinite(nd.linalg.inverse(nd.zeros((2, 2))).asnumpy()).any()
+    assert np.isnan(nd.linalg.potrf(-nd.array([[4.0, 1], [1, 3]])).asnumpy()).any()
+    assert nd.take(A, nd.array([5]), mode="raise").asnumpy().tolist() == [[8, 9, 10, 11]]
+    computed = metric.F1()
+    computed.update([nd.array([0, 1, 2])], [nd.array([[0.1, 0.9], [0.3, 0.7], [0.3, 0.7]])])
+    assert computed.get()[1] == pytest.approx(0.5)
+
+
+def test_there_are_arrays_without_elements_deviation():
+    for empty in (nd.zeros((0,)), nd.arange(0), nd.linspace(0, 1, 0), nd.slice(A, begin=(2,), end=(1,))):
+        assert empty.size == 0
+
+
+def test_products_of_whole_numbers_are_computed_deviation():
+    whole = of(nd.ones((2, 2)), "int32")
+    assert nd.dot(whole, whole).asnumpy().tolist() == [[2, 2], [2, 2]]
+    assert nd.FullyConnected(whole, whole, no_bias=True, num_hidden=2).dtype == np.int32
+
+
+def test_pad_takes_any_axes_deviation():
+    assert nd.pad(A, mode="constant", pad_width=(0, 0, 1, 1)).shape == (3, 6)
