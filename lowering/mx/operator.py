@@ -248,14 +248,14 @@ def listed_parameters(given: dict[str, str]) -> str:
 
 
 def _infer_shape(p: _Operator, ins: Shapes, outs: Shapes) -> tuple[Any, Any]:
-    if ins and not is_known(ins[0]):
+    if p.arguments and not is_known(ins[0]):
         return ins, outs
     arguments, outputs, states = p.shapes(ins)
     return [*arguments, *states], outputs
 
 
 def _infer_type(p: _Operator, ins: Any, outs: Any) -> tuple[Any, Any]:
-    if ins and ins[0] is None:
+    if p.arguments and ins[0] is None:
         return ins, outs
     arguments, outputs, states = p.dtypes(ins)
     return [*arguments, *states], outputs
@@ -332,7 +332,8 @@ def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs)
     count = len(p.arguments)
     _, shapes, _ = p.shapes([x.shape for x in inputs])
     _, dtypes, _ = p.dtypes([x.dtype.name for x in inputs])
-    models = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    kinds = zip(shapes, map(jax.dtypes.canonicalize_dtype, dtypes), strict=True)
+    models = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in kinds]
     models += [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs[count:]]
 
     def run(values: Sequence[Any], called_back: bool) -> list[Any]:

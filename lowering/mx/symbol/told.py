@@ -63,10 +63,11 @@ def _told(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]
             shapes[index.entry_rptr[nid]] = given[node.name]
     operators = [(nid, node) for nid, node in enumerate(index.nodes) if not node.source.is_variable]
     for nid, node in chain(operators, reversed(operators), operators):
-        inputs = [index.entry_id(entry) for entry in node.inputs]
+        inputs, states = [index.entry_id(entry) for entry in node.inputs], index.mutated_inputs.get(nid, ())
+        arguments = [entry for i, entry in enumerate(inputs) if i not in states]
         made = range(index.entry_rptr[nid], index.entry_rptr[nid + 1])
         known = lambda entry: told[entry] and shapes[entry] is not None  # noqa: E731
-        if _speaks(node, inputs, made, shapes, known):
+        if _speaks(node, arguments, made, shapes, known):
             for entry in (*inputs, *made):
                 told[entry] = True
     return told

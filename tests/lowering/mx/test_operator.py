@@ -128,6 +128,46 @@ def test_an_operator_may_have_no_inputs():
     assert mx.nd.Custom(length=3, op_type="_test_no_inputs").asnumpy().tolist() == [7, 7, 7]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.filterwarnings("ignore::symjax_nnvm.errors.NarrowedDtypeWarning")
+def test_an_operator_may_have_states_alone(dtype: str):
+    class Twice(mx.operator.CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], 2 * aux[0])
+
+    class Prop(mx.operator.CustomOpProp):
+        def list_arguments(self) -> list[str]:
+            return []
+
+        def list_auxiliary_states(self) -> list[str]:
+            return ["kept"]
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return [], [(2, 2)], [(2, 2)]
+
+        def infer_type(self, in_type: Any) -> Any:
+            return [], [dtype], [dtype]
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Twice:
+            return Twice()
+
+    mx.operator.register("_test_twice_kept")(Prop)
+    twice, kind = mx.sym.Custom(op_type="_test_twice_kept", name="twice"), np.dtype(dtype).type
+    assert twice.infer_shape() == twice.infer_shape_partial() == ([], [(2, 2)], [(2, 2)])
+    assert twice.infer_type() == ([], [kind], [kind])
+    both = mx.sym.broadcast_add(mx.sym.Variable("data"), twice)
+    assert both.infer_shape(data=(2, 1)) == ([(2, 1)], [(2, 2)], [(2, 2)])
+    assert both.infer_shape_partial() == ([()], [()], [(2, 2)])
+    executor = twice.simple_bind(mx.cpu())
+    executor.aux_dict["twice_kept"][:] = 3
+    assert executor.forward()[0].asnumpy().tolist() == [[6, 6], [6, 6]]
+    module = mx.mod.Module(twice, data_names=[], label_names=None)
+    module.bind([])
+    module.init_params(aux_params={"twice_kept": mx.nd.ones((2, 2))})
+    module.forward(mx.io.DataBatch([], []), is_train=False)
+    assert module.get_outputs()[0].asnumpy().tolist() == [[2, 2], [2, 2]]
+
+
 @pytest.mark.parametrize("method", ["__init__", "list_arguments", "infer_shape", "infer_type", "create_operator"])
 def test_an_error_in_what_an_operator_is_arrives_as_mxnets_error(method: str):
     def wrong(*args: Any, **kwargs: Any) -> Any:
