@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import jax.numpy as jnp
 from jax import Array, lax
+
+_COUNT = 2.0**31
+"""So many squares are added at most."""
 
 
 def norm(*arrays: Array, axes: Sequence[int] | None = None, keepdims: bool = False, plus: float = 0.0) -> Array:
     """Compute √(Σ x² + plus) over axes, of all arrays together, in float32 at least.
 
     The squares of float16 are in the range of float32. Where a sum of others is not, or is so small that squares were
-    lost, they are added up again, scaled by a power of two: a branch that ordinary numbers do not enter.
+    lost, the sum of numbers scaled by a power of two is taken.
     """
     wide = [array.astype(jnp.promote_types(array.dtype, jnp.float32)) for array in arrays]
-    total = _sum_of_squares(wide, axes) + plus
-    info = jnp.finfo(total.dtype)
     if all(_squares_fit(array) for array in arrays):
-        root = lax.sqrt(total)
+        root = lax.sqrt(_total(wide, axes, plus))
     else:
-        lost = float(info.tiny / info.eps) * 2.0**31  # what squares of 2³¹ elements that vanish are not a digit of
-        usual = jnp.all((total >= lost) & (total < math.inf))
-        root = lax.cond(usual, lambda: lax.sqrt(total), lambda: _scaled(wide, axes, plus, total, lost))
+        root = lax.platform_dependent(
+            *wide, cpu=partial(_branching, axes=axes, plus=plus), default=partial(_selecting, axes=axes, plus=plus)
+        )
     return root if keepdims else lax.squeeze(root, range(root.ndim) if axes is None else axes)
 
 
@@ -32,15 +34,42 @@ def _squares_fit(array: Array) -> bool:
     return array.dtype == jnp.float16 or not jnp.issubdtype(array.dtype, jnp.floating)
 
 
-def _sum_of_squares(arrays: list[Array], axes: Sequence[int] | None) -> Array:
+def _branching(*arrays: Array, axes: Sequence[int] | None, plus: float) -> Array:
+    """Add up again what was not in range: a branch that ordinary numbers do not enter. Processors read once."""
+    total = _total(arrays, axes, plus)
+    usual = jnp.all((total >= _lost(total)) & (total < math.inf))
+
+    def scaled() -> Array:
+        down, up = _factors(total)
+        factor = jnp.where(total == math.inf, down, jnp.where(total < _lost(total), up, 1.0)).astype(total.dtype)
+        return lax.sqrt(_total([array * factor for array in arrays], axes, plus, factor)) / factor
+
+    return lax.cond(usual, lambda: lax.sqrt(total), scaled)
+
+
+def _selecting(*arrays: Array, axes: Sequence[int] | None, plus: float) -> Array:
+    """Add up three times, in one pass over memory where XLA fuses sums: an accelerator would wait for a branch."""
+    total = _total(arrays, axes, plus)
+    down, up = _factors(total)
+    small, large = (lax.sqrt(_total([x * s for x in arrays], axes, plus, s)) / s for s in (down, up))
+    return jnp.where(total == math.inf, small, jnp.where(total < _lost(total), large, lax.sqrt(total)))
+
+
+def _total(arrays: Sequence[Array], axes: Sequence[int] | None, plus: float, factor: Array | float = 1.0) -> Array:
+    """Compute Σ x² of scaled arrays + factor² plus, with the reduced axes; of several arrays for all together."""
     sums = [jnp.sum(lax.square(array), axes, keepdims=True) for array in arrays]
-    return sums[0] if len(sums) == 1 else jnp.sum(jnp.stack([total.reshape(()) for total in sums]))
+    total = sums[0] if len(sums) == 1 else jnp.sum(jnp.stack([each.reshape(()) for each in sums]))
+    scale = jnp.asarray(factor, total.dtype)
+    return total + plus * scale * scale if plus else total
 
 
-def _scaled(arrays: list[Array], axes: Sequence[int] | None, plus: float, total: Array, lost: float) -> Array:
-    """Compute the root from scaled numbers where the total is infinite, or too small."""
+def _lost(total: Array) -> float:
+    """Return what so many squares that vanish are not a digit of."""
     info = jnp.finfo(total.dtype)
-    down, up = 2.0 ** -(info.maxexp // 2 + 16), 2.0 ** (24 - info.minexp // 2)
-    factor = jnp.where(total == math.inf, down, jnp.where(total < lost, up, 1.0)).astype(total.dtype)
-    scaled = _sum_of_squares([array * factor for array in arrays], axes) + plus * factor * factor
-    return lax.sqrt(scaled) / factor
+    return float(info.tiny / info.eps) * _COUNT
+
+
+def _factors(total: Array) -> tuple[float, float]:
+    """Return the powers of two by which the largest and the least numbers have squares whose sums are in range."""
+    info = jnp.finfo(total.dtype)
+    return 2.0 ** -(info.maxexp // 2 + 16), 2.0 ** (24 - info.minexp // 2)

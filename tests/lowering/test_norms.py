@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lowering.norms import norm
+from lowering.norms import _branching, _selecting, norm
 
 ROWS = np.array([[3.0, 4.0, 0.0], [1.0, 2.0, 2.0], [0.0, 0.0, 0.0]])
 LENGTHS = np.array([5.0, 3.0, 0.0])
@@ -59,3 +61,19 @@ def test_norms_of_ordinary_numbers_are_rounded_as_the_plain_formula():
 def test_half_precision_takes_no_branch():
     branches = ["cond" in str(jax.make_jaxpr(norm)(jnp.ones(3, dtype))) for dtype in ("float16", "bfloat16", "float32")]
     assert branches == [False, True, True]
+
+
+@pytest.mark.parametrize("function", [_branching, _selecting])
+def test_processors_and_accelerators_compute_the_same(function: Callable[..., jax.Array]):
+    x = jnp.asarray(np.array([[3.0, 4.0]]) * [[1e20], [1.0], [1e-30], [0.0], [np.inf], [np.nan]], jnp.float32)
+    expected = np.array([5e20, 5, 5e-30, 0, np.inf, np.nan])
+    np.testing.assert_allclose(function(x, axes=(1,), plus=0.0)[:, 0], expected, rtol=1e-6)
+    with_plus = np.sqrt(expected**2 + 1e-10)
+    np.testing.assert_allclose(function(x, axes=(1,), plus=1e-10)[:, 0], with_plus, rtol=1e-6)
+    np.testing.assert_allclose(function(x[0], x[1], axes=None, plus=0.0), 5e20, rtol=1e-6)
+
+
+def test_a_processors_program_has_one_branch():
+    """XLA takes away that between platforms, so that an accelerator's has none."""
+    compiled = jax.jit(norm).lower(jnp.ones(5)).compile()
+    assert compiled.as_text().count("conditional(") == 1
