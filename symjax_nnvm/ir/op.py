@@ -350,12 +350,12 @@ def unregistered(name: str) -> Op:
 
 
 def declare_left_out(name: str, reason: str) -> None:
-    """Declare why this library lacks an operator of MXNet, for the errors that name it."""
+    """Declare why this library lacks an operator of MXNet, or of a fork of it, for the errors that name it."""
     _left_out[name] = reason
 
 
 def why_left_out(name: str) -> str:
-    """Return `: ` and why this library lacks an operator of MXNet; empty for names that MXNet does not have either."""
+    """Return `: ` and why this library lacks an operator of MXNet or of a fork; empty for names that neither has."""
     reason = _left_out.get(name)
     return f": {reason}" if reason else ""
 

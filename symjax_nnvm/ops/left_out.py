@@ -1,4 +1,4 @@
-"""Operators of MXNet 1.9.1 that are not here, and why: naming one gives an error with the reason."""
+"""Operators of MXNet 1.9.1 and of its forks that are not here, and why: naming one gives an error with the reason."""
 
 from __future__ import annotations
 
@@ -66,6 +66,18 @@ LEFT_OUT: dict[str, str] = {
 }
 """Reason → names, separated by blanks."""
 
-for _reason, _names in LEFT_OUT.items():
+OF_FORKS: dict[str, str] = {
+    "it is an operator of BMXNet, a fork of MXNet for binary networks; symjax_nnvm.register_op and lowering's lowers "
+    "register one of your own by this name, before the file is loaded": """
+        QActivation QConvolution QConvolution_v1 QFullyConnected _contrib_gradcancel approx_sign det_sign round_ste
+    """,
+    "it is an operator of forks of MXNet for depth-wise convolutions; Convolution with num_group= as many as the data "
+    "has channels is the same: write that name in the file": """
+        ChannelwiseConvolution
+    """,
+}
+"""Reason → names likewise, of operators that no MXNet has, but files that forks of it wrote."""
+
+for _reason, _names in (LEFT_OUT | OF_FORKS).items():
     for _name in _names.split():
         declare_left_out(_name, _reason)

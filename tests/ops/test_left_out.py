@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ops.left_out import LEFT_OUT
+from symjax_nnvm.ops.left_out import LEFT_OUT, OF_FORKS
 
 NAMES = [name for names in LEFT_OUT.values() for name in names.split()]
 
@@ -30,6 +33,22 @@ def test_loading_one_says_why():
     text = sym.exp(sym.Variable("x"), name="e").tojson().replace('"exp"', '"_contrib_quantized_conv"')
     with pytest.raises(JSONFormatError, match="Failed loading Op e of type _contrib_quantized_conv.*8-bit"):
         sym.load_json(text)
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        ("ChannelwiseConvolution", "forks of MXNet.*Convolution with num_group="),
+        ("QConvolution", "BMXNet, a fork.*register"),
+    ],
+)
+def test_operators_of_forks_are_told_with_the_way_out(op: str, reason: str):
+    text = sym.exp(sym.Variable("x"), name="e").tojson().replace('"exp"', f'"{op}"')
+    with pytest.raises(JSONFormatError, match=f"{op} is not registered: it is an operator of {reason}") as caught:
+        sym.load_json(text)
+    assert "Did you mean" not in str(caught.value)
+    assert re.search(reason, " ".join(str(nn.check(text)).split()))
+    assert not any(map(Op.exists, (name for names in OF_FORKS.values() for name in names.split())))
 
 
 def test_other_names_have_no_reason():

@@ -18,6 +18,9 @@ from symjax_nnvm.errors import CallError
 
 _HANDLES = ("pad", "discard", "roll_over")
 
+_OF_FEW = {"discard": "no epoch has a batch", "roll_over": "some epochs have no batch, and collect samples"}
+"""What happens to samples that fill no batch."""
+
 
 class NDArrayIter(DataIter):
     """Batches of arrays, which are alone, in a list, or in a dict by name.
@@ -48,6 +51,9 @@ class NDArrayIter(DataIter):
         self.data, self.label = _named(data, data_name), _named(label, label_name)
         self.layout = layout
         self.num_data = self._samples()
+        if self.num_data < self.batch_size and last_batch_handle in _OF_FEW:
+            rows = f"Batches of {batch_size} are larger than the data, {self.num_data} samples"
+            warnings.warn(f"{rows}: by {last_batch_handle!r} {_OF_FEW[last_batch_handle]}.", stacklevel=2)
         self.idx = np.arange(self.num_data)
         self.shuffle, self.last_batch_handle = shuffle, last_batch_handle
         self.cursor = -self.batch_size

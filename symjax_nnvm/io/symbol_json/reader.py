@@ -67,7 +67,7 @@ def load_json(text: str, *, parse: bool = True, report: Report | None = None) ->
 
 
 def _way_out(op: str) -> str:
-    close = closest_ops(op)
+    close = [] if why_left_out(op) else closest_ops(op)
     fix = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     return f"{fix}symjax_nnvm.check(file) shows all that is in the way at once."
 

@@ -347,6 +347,19 @@ def test_what_the_trainer_takes_is_an_iterator_here():
         it.reset()
 
 
+def test_batches_larger_than_the_data_are_told_and_roll_over_without_loss():
+    rows = np.arange(5, dtype=np.float32)
+    with pytest.warns(UserWarning, match="larger than the data, 5 samples: by 'discard' no epoch has a batch"):
+        assert not list(mx.io.NDArrayIter(rows, None, 9, last_batch_handle="discard"))
+    with pytest.warns(UserWarning, match="by 'roll_over' some epochs have no batch"):
+        it = mx.io.NDArrayIter(rows, None, 9, last_batch_handle="roll_over")
+    epochs = []
+    for _ in range(4):
+        epochs.append([(batch.data[0].asnumpy().tolist(), batch.pad) for batch in it])
+        it.reset()
+    assert epochs == [[], [([0, 1, 2, 3, 4, 0, 1, 2, 3], 5)], [], [([4, 0, 1, 2, 3, 4, 0, 1, 2], 6)]]
+
+
 def test_files_are_read_by_the_data_sets_of_the_library(tmp_path: Path):
     records = Path(__file__).parents[2] / "goldens" / "records" / "images.rec"
     images = mx.io.ImageRecordIter(path_imgrec=str(records), data_shape=(3, 8, 8), batch_size=2, resize=10)
