@@ -52,8 +52,10 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | Non
     """An image of a file's bytes (JPEG, PNG, …): uint8 (height, width, 3), or (height, width, 1) for flag 0.
 
     buf: bytes, or an array uint8 (n,) of them. to_rgb: red, green, blue; else blue, green, red. out: an array that is
-    written. It is not turned as its EXIF orientation says. Raises RecordFormatError for what is no image,
-    MissingExtraError where neither OpenCV nor Pillow is installed, ParamError, CallError.
+    written. It is not turned as its EXIF orientation says. A few bytes may be an image of 2³⁰ pixels, OpenCV's limit,
+    in memory of four times its pixels: OPENCV_IO_MAX_IMAGE_PIXELS in the environment sets another one. Raises
+    RecordFormatError for what is no image, MissingExtraError where neither OpenCV nor Pillow is installed, ParamError,
+    CallError.
     """
     if not isinstance(buf, bytes | bytearray | np.ndarray | NDArray):
         problem = "buf must be of type bytes, bytearray or numpy.ndarray"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -243,6 +244,14 @@ def test_a_mistake_is_told_by_the_library(mistake: str):
     with pytest.raises(kind) as raised:
         make()
     assert isinstance(raised.value, mx.MXNetError)
+
+
+def test_a_file_of_arrays_without_names_is_no_networks(tmp_path: Path):
+    nd.save(str(tmp_path / "arrays"), [A])
+    layer = gluon.nn.Dense(3, in_units=4)
+    for load in (layer.load_parameters, layer.collect_params().load):
+        with pytest.raises(mx.MXNetError, match="1 arrays without names; a network's have names"):
+            load(str(tmp_path / "arrays"))
 
 
 def test_a_nan_is_no_class_of_one_hot():

@@ -73,15 +73,15 @@ class _TokenEmbedding(Vocabulary):
         vectors: dict[str, np.ndarray] = {}
         with open_regular(path) as file:
             for number, line in enumerate(bounded_lines(file, _LONGEST), 1):
-                token, *numbers = line.decode(encoding).rstrip().split(elem_delim)
                 where = f"At line {number} of the pre-trained token embedding file {path}"
+                token, *numbers = _text(line, encoding, where).rstrip().split(elem_delim)
                 assert numbers, f"{where}: the data format of the pre-trained token embedding file is unexpected."
                 if token in vectors:
                     warnings.warn(f"{where}: the vector of {token} is seen a second time and skipped.", stacklevel=3)
                 elif len(numbers) == 1 and token != self.unknown_token:
                     warnings.warn(f"{where}: {token} {numbers[0]} is likely a header and is skipped.", stacklevel=3)
                 else:
-                    vectors[token] = np.array([float(each) for each in numbers], np.float32)
+                    vectors[token] = _vector(numbers, where)
                     first = next(iter(vectors.values()))
                     assert len(numbers) == len(first), f"{where}: {token} has {len(numbers)} numbers, not {len(first)}."
         unknown = vectors.pop(self.unknown_token, None)
@@ -271,3 +271,19 @@ class CompositeEmbedding(_TokenEmbedding):
         for each in embeddings:
             assert isinstance(each, _TokenEmbedding), "The argument `token_embeddings` must be embeddings."
         self._take(vocabulary, embeddings)
+
+
+def _text(line: bytes, encoding: str, where: str) -> str:
+    """Return a line as text. Raises ParamsFormatError."""
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ParamsFormatError(f"{where}: {error}", fix="encoding= says which the file has.") from None
+
+
+def _vector(numbers: list[str], where: str) -> np.ndarray:
+    """Return words as numbers. Raises ParamsFormatError."""
+    try:
+        return np.array([float(each) for each in numbers], np.float32)
+    except ValueError as error:
+        raise ParamsFormatError(f"{where}: {error}", fix="elem_delim= says what is between numbers.") from None

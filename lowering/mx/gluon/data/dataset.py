@@ -11,7 +11,7 @@ from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSam
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.recordio import MXIndexedRecordIO
-from symjax_nnvm.errors import SymbolTypeError
+from symjax_nnvm.errors import RecordFormatError, SymbolTypeError
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
@@ -135,7 +135,7 @@ class ArrayDataset(Dataset):
 class RecordFileDataset(Dataset):
     """The records of a file `.rec`, bytes, in the order of the index `.idx` beside it. Threads may read it at once.
 
-    Raises what `mx.recordio.MXIndexedRecordIO` raises.
+    Raises what `mx.recordio.MXIndexedRecordIO` raises; RecordFormatError for a record that the file lacks.
     """
 
     def __init__(self, filename: StrPath):
@@ -144,7 +144,12 @@ class RecordFileDataset(Dataset):
         self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
     def __getitem__(self, idx: int) -> Any:
-        return self._record.read_idx(self._record.keys[idx])
+        record = self._record.read_idx(self._record.keys[idx])
+        if record is None:
+            problem = f"{self.filename} has no record at the place that {self.idx_file} gives"
+            fix = "The index is of another file, or of a whole one."
+            raise RecordFormatError(problem, got=f"number {idx}", fix=fix)
+        return record
 
     def __len__(self) -> int:
         return len(self._record.keys)

@@ -146,3 +146,11 @@ def test_files_that_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert isinstance(made, Own)
     assert made.get_vecs_by_tokens(["<pad>", "a", "b"]).asnumpy()[[0, 2]].tolist() == [[0, 0, 0], [1, 2, 3]]
     assert text.embedding.get_pretrained_file_names("own") == ["own.txt"]
+
+
+@pytest.mark.parametrize(("line", "words"), [(b"b 1 x 3", "'x'"), (b"\xff 1 2 3", "codec can't decode")])
+def test_a_line_that_is_no_text_or_has_no_numbers_is_told(tmp_path: Path, line: bytes, words: str):
+    (tmp_path / "vectors.txt").write_bytes(b"a 1 2 3\n" + line + b"\n")
+    with pytest.raises(ValueError, match=f"At line 2 .*{words}") as raised:
+        text.embedding.CustomEmbedding(str(tmp_path / "vectors.txt"))
+    assert isinstance(raised.value, mx.MXNetError)
