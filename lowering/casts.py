@@ -59,9 +59,11 @@ def held(value: np.ndarray, dtype: np.dtype | None = None, name: str | None = No
     """
     wanted = value.dtype if dtype is None else dtype
     array = value if dtype is None else numpy_cast(value, wanted)
-    if not is_narrowed(wanted):
-        return array.astype(jax.dtypes.canonicalize_dtype(wanted), copy=False)
+    if wanted.itemsize < 8:
+        return array
     narrow = jax.dtypes.canonicalize_dtype(wanted)
+    if narrow == wanted or wanted.kind not in "iuf":
+        return array.astype(narrow, copy=False)
     with np.errstate(over="ignore"):
         result = array.astype(narrow)
     lost = np.isinf(result) if wanted.kind == "f" else result != array

@@ -17,16 +17,19 @@ def integers_in_between(given: np.dtype, wanted: np.dtype) -> np.dtype | None:
 
 
 def cast(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return an array in a dtype.
+    """Return a copy of an array in a dtype.
 
     A float that int32 (for int64: int64) does not hold, NaN too, is its least number, of which narrower integers have
     the low bits: 256.0 is 0 in uint8, -1.0 is 255, 3e9 is -2147483648 in int32 and 0 in int8.
     """
+    if value.dtype == dtype:
+        return value.copy()
     between = integers_in_between(value.dtype, dtype)
-    with np.errstate(over="ignore"):  # of floats beyond those of the dtype, which are infinite there
-        if between is None:
+    if between is None:
+        with np.errstate(over="ignore"):  # of floats beyond those of the dtype, which are infinite there
             return value.astype(dtype)
-        floats = value.astype(np.float32) if value.dtype.itemsize < 4 else value
-        least = float(np.iinfo(between).min)
-        inside = (floats >= least) & (floats < -least)
-        return np.where(inside, floats, least).astype(between).astype(dtype)
+    floats = value.astype(np.float32) if value.dtype.itemsize < 4 else value
+    least = float(np.iinfo(between).min)
+    if floats.size and not (floats.min() >= least and floats.max() < -least):
+        floats = np.where((floats >= least) & (floats < -least), floats, least)
+    return floats.astype(between).astype(dtype)
