@@ -197,8 +197,10 @@ def test_a_loader_with_processes_of_its_own_is_refused_when_it_is_made():
 
 
 STUCK = """
-import sys, time
+import signal, sys, time
 from lowering import mx
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 
 class Stuck(mx.gluon.data.Dataset):
     def __len__(self): return 8
@@ -231,7 +233,10 @@ def test_a_worker_that_is_stuck_does_not_keep_the_process(source: str):
         assert child.stdout.readline() == "started\n"
         if source == "prefetching":
             child.send_signal(signal.SIGINT)
-        output, _ = child.communicate(timeout=60)
+        try:
+            output, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert (output, child.returncode) == {
         "loader": ("WorkerTimeoutError\n", 0),
         "prefetching": ("", -signal.SIGINT),
