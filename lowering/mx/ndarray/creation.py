@@ -216,7 +216,9 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """Arrays one after the other along an axis."""
+    """Arrays one after the other along an axis. Raises NotAnArrayError, an AssertionError, for no list of them."""
+    if not isinstance(arrays, list | tuple) or not all(isinstance(array, NDArray) for array in arrays):
+        raise NotAnArrayError("concatenate takes a list of NDArrays", got=type(arrays).__name__)
     return invoke(function_named("concat"), *arrays, dim=axis)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.mx.base import numeric_types
+from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated
 
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -55,6 +56,9 @@ class _ConvCell(HybridRecurrentCell):
         self._channel_axis = channels = layout.find("C")
         last = channels != 1
         shape = tuple(input_shape)
+        if len(shape) != self._dims + 1:
+            expected = f"{self._dims + 1} sizes, of the channels and {self._dims} axes"
+            raise MismatchError("The input_shape of a cell is of one sample", expected=expected, got=shape)
         in_channels, extent = shape[channels - 1], shape[:-1] if last else shape[1:]
         rows = zip(extent, kernel, pad, dilate, strict=True)
         extent = tuple(x + 2 * p - d * (k - 1) if x else 0 for x, k, p, d in rows)
