@@ -101,7 +101,8 @@ def grad_fn(
 
     wrt: argument names; None means every argument that is a float array. head_grads: list aligned with the outputs;
     left out (or None in a place), loss heads need none, a head of one element gets 1, and any other head is an error.
-    grads: dict by name, of the arguments' shapes. The function composes with `jax.jit`; differentiating *it* with JAX
+    grads: dict by name, of the arguments' shapes. new_aux: the states; those of a BatchNorm through which no gradient
+    passes are as they were. The function composes with `jax.jit`; differentiating *it* with JAX
     is possible but is JAX's gradient, not ours: use `symbol.gradient(...).gradient(...)` for higher orders.
 
     mirror: what the backward part computes again instead of keeping it, memory for time. None and "attributes": nodes

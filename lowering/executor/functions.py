@@ -114,7 +114,7 @@ class ExecutorFunctions:
     @cached_property
     def fixed(self) -> list[tuple[int, float]]:
         """Return numbers of the arguments that a forward pass sets, with what it sets them to, as in MXNet."""
-        without = {node.name for node in self.program(True).program.graph.attrs["unreached"]}
+        without = {node.name for node in self.program(True).program.graph.attrs.get("unreached", ())}
         fixed = fixed_inputs(self.symbol, lambda node: node.name not in without)
         return [(i, fixed[name]) for i, name in enumerate(self.arg_names) if name in fixed]
 

@@ -193,7 +193,7 @@ def GroupNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = N
     - eps: float, optional, default=9.99999975e-06. added to the variance.
     - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
 def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sparseness_target: float = 0.100000001, penalty: float = 0.00100000005, momentum: float = 0.899999976, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet when the backward part does. Takes data (n, c, …) of every rank from 2; MXNet trains on matrices.
+    """The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, to a target (sparse autoencoders). The moving average follows in training as BatchNorm's do. Takes data (n, c, …) of every rank from 2; MXNet trains on matrices.
 
     - sparseness_target: float ≥ 0 ≤ 1, optional, default=0.100000001. the mean activation aimed at, ρ.
     - penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known, replaced
@@ -73,11 +72,8 @@ register_op(
     FNumFileOutputs=lambda attrs: 1,
     inplace=((0, 0),),
     flops="the statistics of training alone",
-    deviation=Deviation(
-        "the moving average follows in the forward pass of training; in MXNet in the backward pass", "training"
-    ),
     not_derivative="the gradient is that of the identity plus the penalty's",
     doc="The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, "
-    "to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet "
-    "when the backward part does. Takes data (n, c, …) of every rank from 2; MXNet trains on matrices.",
+    "to a target (sparse autoencoders). The moving average follows in training as BatchNorm's do. Takes data (n, c, …) "
+    "of every rank from 2; MXNet trains on matrices.",
 )
