@@ -12,10 +12,11 @@ import jax.export
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lowering.api.function import CALL, ForwardFunction, to_jax
+from lowering.api.function import ForwardFunction, to_jax
 from lowering.core.options import DATA_AXIS
 from lowering.core.python_calls import calls_python, refuse_export
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
+from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit
 from lowering.xla.platforms import exported_for, exported_kind
@@ -92,6 +93,7 @@ class CompiledFunction:
         self._latest: tuple[Any, ...] | None = None
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
 
+    @says_how_to_call(FUNCTION)
     def __call__(
         self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
@@ -99,7 +101,7 @@ class CompiledFunction:
         if key is not None:
             require_key(key)
         aux = {} if aux is None else aux
-        call = (arrays_by_name(args, "args", CALL), arrays_by_name(aux, "aux", CALL), key)
+        call = (arrays_by_name(args, "args", FUNCTION.call), arrays_by_name(aux, "aux", FUNCTION.call), key)
         if self._max_memory is not None:
             self._check_memory(*call[:2])
         self._latest = call
@@ -211,7 +213,7 @@ class CompiledFunction:
 
 def _described(given: Any, what: str) -> Arrays:
     """Return arrays by name, or what describes them. Raises CallError."""
-    named = require_named(given, what, CALL)
+    named = require_named(given, what, FUNCTION.call)
     return {n: each if isinstance(each, jax.ShapeDtypeStruct) else as_array(each, n) for n, each in named.items()}
 
 

@@ -11,15 +11,13 @@ from numpy.typing import DTypeLike
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.messages.arguments import arrays_by_name, require_symbol
+from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 ForwardFunction = Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]
-
-CALL = "outputs, new_aux = f(args | {'data': x}, aux)"
-"""How a function of a symbol is called, for messages."""
 
 
 @takes_our_words("compile", "lowering.to_jax(symbol, is_train=False)")
@@ -62,10 +60,12 @@ def to_jax(
         program = programs.forward(on_mesh_around(options))
         return program.evaluate(args, aux, key)
 
+    @says_how_to_call(FUNCTION)
     def forward(
         args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        args, aux = arrays_by_name(args, "args", CALL), arrays_by_name({} if aux is None else aux, "aux", CALL)
+        args = arrays_by_name(args, "args", FUNCTION.call)
+        aux = arrays_by_name({} if aux is None else aux, "aux", FUNCTION.call)
         outputs, new_aux = run(args, aux, key)
         return outputs_lying_like(outputs, symbol, args), lying_like(new_aux, aux)
 

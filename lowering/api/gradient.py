@@ -18,7 +18,8 @@ from numpy.typing import DTypeLike
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
-from lowering.messages.arguments import arrays_by_name, head_gradients, require_symbol
+from lowering.messages.arguments import arrays_by_name, head_gradients, misfit, require_symbol
+from lowering.messages.doors import GRADIENT, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
@@ -28,7 +29,6 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, Any]
 
-_CALL = "outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)"
 _CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args | {'data': x}, aux)"
 
 
@@ -83,7 +83,7 @@ class _Gradients:
         return self._get(wrt, args)
 
 
-@takes_our_words("grad_fn", _CALL)
+@takes_our_words("grad_fn", GRADIENT.call)
 def grad_fn(
     symbol: Symbol,
     wrt: Sequence[str] | None = None,
@@ -120,17 +120,22 @@ def grad_fn(
     options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
+    arguments, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
     on_auto_axes = under_auto_axes(lambda used, *rest: programs.program(used)(used, *rest))
 
+    @says_how_to_call(GRADIENT)
     def grad(
         args: Arrays,
         aux: Arrays | None = None,
         key: jax.Array | None = None,
         head_grads: Sequence[Any] | None = None,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        args, aux = arrays_by_name(args, "args", _CALL), arrays_by_name({} if aux is None else aux, "aux", _CALL)
+        args = arrays_by_name(args, "args", GRADIENT.call)
+        aux = arrays_by_name({} if aux is None else aux, "aux", GRADIENT.call)
         head_grads = head_gradients(head_grads)
         used, zeros = programs.split(args)
+        if used.keys() != arguments or aux.keys() != states:  # the graph itself has head gradients for arguments, too
+            raise misfit(symbol, used, aux)
         outputs, grads, new_aux = on_auto_axes(used, aux, key, head_grads)
         outputs = outputs_lying_like(outputs, symbol, args)
         return outputs, lying_like(grads, args) | zeros, lying_like(new_aux, aux)

@@ -28,6 +28,7 @@ from lowering.executor.arrays import (
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
+from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.messages.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
@@ -188,6 +189,7 @@ class Executor:
 
     # -- running ---------------------------------------------------------------------------------------------------
 
+    @says_how_to_call(FORWARD)
     def forward(self, is_train: bool = False, **data: Any) -> list[jax.Array]:
         """Copy arrays into arguments by name, run the graph, return the outputs.
 

@@ -289,12 +289,16 @@ def may_be_iterated(value: Any) -> bool:
     return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
-def require_key(key: Any) -> None:
-    """Raise CallError for a number, or anything else that is no PRNG key of JAX."""
-    fits = isinstance(key, jax.Array) and (
+def is_key(key: Any) -> bool:
+    """Return whether a value is a PRNG key of JAX."""
+    return isinstance(key, jax.Array) and (
         jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or (key.dtype == jnp.uint32 and key.ndim == 1)
     )
-    if key is not None and not fits:
+
+
+def require_key(key: Any) -> None:
+    """Raise CallError for a number, or anything else that is no PRNG key of JAX."""
+    if key is not None and not is_key(key):
         raise CallError(f"key must be a PRNG key, got {type(key).__name__}: pass key=jax.random.key(0), with any seed.")
 
 
@@ -318,8 +322,11 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
         ) from None
 
 
-def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> LoweringError:
-    """Return the error for arrays whose names are not exactly those of the graph: what is wrong, and each way out."""
+def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str], call: str = "f(args, aux)") -> LoweringError:
+    """Return the error for arrays whose names are not exactly those of the graph: what is wrong, and each way out.
+
+    call: how the function that was called takes them.
+    """
     parts: list[str] = []
     expected: list[str] = []
     for what, given, names in (
@@ -333,18 +340,18 @@ def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> Lower
             parts.append(f"The {what} do not fit the graph: {' and '.join(differences)}")
             expected.append(listed(names))
     text = f"{'. '.join(parts)}; expected exactly {' and '.join(expected)}."
-    return LoweringError(" ".join((text, *_ways_out(symbol, set(args), set(aux)))))
+    return LoweringError(" ".join((text, *_ways_out(symbol, set(args), set(aux), call))))
 
 
-def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
+def _ways_out(symbol: Symbol, args: set[str], aux: set[str], call: str) -> Iterator[str]:
     arg_names, aux_names = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
     missing, surplus = (arg_names - args) | (aux_names - aux), (args - arg_names) | (aux - aux_names)
     if args & aux_names and aux & arg_names:
-        yield "args and aux are swapped: arguments come first, f(args, aux)."
+        yield f"args and aux are swapped: arguments come first, {call}."
         return
     if (args & aux_names) or (aux & arg_names):
         yield (
-            "Arguments and auxiliary states go into two dicts, f(args, aux); where they have been merged, "
+            f"Arguments and auxiliary states go into two dicts, {call}; where they have been merged, "
             "args, aux = symjax_nnvm.subset(symbol, arrays) takes them apart."
         )
         missing, surplus = missing - args - aux, surplus - arg_names - aux_names
@@ -354,7 +361,7 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
             "or matched = symjax_nnvm.match_params(symbol, arrays), then matched.args and matched.aux."
         )
         return
-    yield from _about_missing(symbol, missing, surplus, aux)
+    yield from _about_missing(symbol, missing, surplus, aux, call)
     close = {name for name in surplus if did_you_mean(name, missing, cutoff=0.6)}
     if surplus - close:
         yield (
@@ -363,7 +370,7 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
         )
 
 
-def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: set[str]) -> Iterator[str]:
+def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: set[str], call: str) -> Iterator[str]:
     ordered = [name for name in symbol.list_inputs() if name in missing]
     if typos := close_names([name for name in sorted(surplus) if did_you_mean(name, missing, cutoff=0.6)], ordered):
         yield typos
@@ -376,7 +383,7 @@ def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: se
         )
     states = [name for name in ordered if name in set(symbol.list_auxiliary_states())]
     if states and not aux:
-        yield "Auxiliary states are the second argument: f(args, aux)."
+        yield f"Auxiliary states come after the arguments: {call}."
     learned = {node.name for node in learned_variables(symbol)} - set(states)
     fed = [name for name in ordered if name not in labels and name not in states and name not in learned]
     if fed:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from lowering.executor import Executor as HeldExecutor
+from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, stored_as
@@ -106,6 +107,7 @@ class Executor:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
+    @says_how_to_call(FORWARD)
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """Copy arrays into arguments by name, run the graph, return the outputs. Raises as `lowering.Executor`'s."""
         return self._wrapped(self.held.forward(is_train, **{name: _plain(value) for name, value in kwargs.items()}))

@@ -16,14 +16,16 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
+from lowering.core.inference import with_remedy
 from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.messages.arguments import (
     arrays_by_name,
+    is_key,
     misfit,
-    require_key,
     require_symbol,
     shapes_by_name,
 )
+from lowering.messages.doors import PREDICT, Door
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
@@ -33,6 +35,7 @@ from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
 from lowering.xla.options import Awaited, estimated, jit
+from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.types import DType, Shape
@@ -49,8 +52,7 @@ Arrays = Mapping[str, Any]
 Inputs = Mapping[str, tuple[Shape, DType]]
 
 _NEW = "predict = lowering.Predictor(net, args, aux); outputs = predict(data=x)"
-_CALL = "outputs = predict(data=x)"
-_WARM = "predict.warm(data=(1, 3, 224, 224))"
+_WARM = Door("predict.warm", "shapes by name", "predict.warm(data=(1, 3, 224, 224))")
 
 
 class _Ready(NamedTuple):
@@ -119,7 +121,7 @@ class Predictor:
         self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
         self._wanted = frozenset(self.inputs)
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
-            raise misfit(self.symbol, {*args, *self.inputs}, aux)
+            raise misfit(self.symbol, {*args, *self.inputs}, aux, "lowering.Predictor(net, args, aux)")
         arrays = {**args, **aux}
         single, self._placement = on_device(platform), make_placement(mesh, sharding, data_axis, self.symbol)
         if mesh is None:
@@ -205,13 +207,15 @@ class Predictor:
     def _states(self) -> set[str]:
         return set(self.symbol.list_auxiliary_states())
 
-    def __call__(self, key: jax.Array | None = None, /, **inputs: Any) -> list[jax.Array]:
+    def __call__(self, key: jax.Array | None = None, /, *others: Any, **inputs: Any) -> list[jax.Array]:
         """Return the outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`.
-        key: a PRNG key, where the network draws random numbers all the same.
+        key: a PRNG key, where the network draws random numbers all the same. others: refused.
 
         Raises LoweringError for inputs that are missing or unknown, CallError for what is no array of numbers,
         InferenceError for shapes that do not fit.
         """
+        if others or not (key is None or is_key(key)):
+            raise PREDICT.refusal((*(() if key is None else (key,)), *others), inputs)
         arrays, ready = self._asked(inputs, key)
         return ready.executable(arrays, ready.held, key)
 
@@ -224,9 +228,8 @@ class Predictor:
         return lambda: outputs
 
     def _asked(self, inputs: Arrays, key: jax.Array | None) -> tuple[dict[str, jax.Array], _Ready]:
-        self._check_inputs(inputs)
-        inputs = arrays_by_name(inputs, "inputs", _CALL)
-        require_key(key)
+        self._check_inputs(inputs, PREDICT)
+        inputs = arrays_by_name(inputs, "inputs", PREDICT.call)
         arrays = {n: put(inputs[n], self._placement.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
 
@@ -272,8 +275,8 @@ class Predictor:
     def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
         """Return the signature of inputs of these shapes."""
         avals = {n: shape for n, shape in shapes.items() if isinstance(shape, jax.ShapeDtypeStruct)}
-        known = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM)
-        self._check_inputs(known)
+        known = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM.call)
+        self._check_inputs(known, _WARM)
         dtypes = {n: jax.dtypes.canonicalize_dtype(shape.dtype).name for n, shape in avals.items()}
         dtypes = self._input_dtypes() | dtypes
         return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
@@ -281,7 +284,7 @@ class Predictor:
     def __repr__(self) -> str:
         return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
 
-    def _check_inputs(self, given: Mapping[str, Any]) -> None:
+    def _check_inputs(self, given: Mapping[str, Any], door: Door) -> None:
         if given.keys() == self._wanted:
             return
         parameters = {*self.symbol.list_arguments()} - self._wanted
@@ -290,7 +293,7 @@ class Predictor:
                 f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. Other parameters need "
                 "another one: lowering.Predictor(net, args, aux)."
             )
-        raise misfit(self.symbol, {*parameters, *given}, self._states)
+        raise door.misnamed(self.inputs, given)
 
     # -- signatures --------------------------------------------------------------------------------------------------
 
@@ -307,7 +310,10 @@ class Predictor:
                     function = self._ready[signature] = self._made_ready(inputs, key)
                 except InferenceError:  # of what the stages made: the network that was given says it by its own names
                     shapes: Any = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
-                    self.symbol.infer_shape_partial(**shapes)
+                    try:
+                        self.symbol.infer_shape_partial(**shapes)
+                    except InferenceError as error:
+                        raise with_remedy(error, shape_remedy(self.symbol, shapes)) from None
                     raise
         return function
 

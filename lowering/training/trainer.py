@@ -26,6 +26,7 @@ from lowering.messages.arguments import (
     require_symbol,
     shapes_by_name,
 )
+from lowering.messages.doors import STEP, says_how_to_call
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.optim.optimizers import make_optimizer
 from lowering.sharding.placement import Rules, make_placement
@@ -293,6 +294,7 @@ class Trainer:
 
     # -- training --------------------------------------------------------------------------------------------------
 
+    @says_how_to_call(STEP)
     def step(self, batch: Batch) -> list[jax.Array]:
         """One step: `state` becomes the next one; returns the outputs, in training mode.
 

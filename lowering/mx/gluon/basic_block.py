@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import init as initializers
 from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError
 from lowering.mx.gluon.model_files import load_tree, save_tree
@@ -270,14 +271,24 @@ class Block:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any) -> Any:
-        """What `forward` returns for these arguments; hooks run before and after."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `forward` returns for these arguments; hooks run before and after. Raises CallError, a TypeError, for
+        arguments by name, which MXNet's blocks do not take, and for others than `forward` has."""
+        if kwargs:
+            raise self._door().refusal(args, kwargs)
         for hook in self._forward_pre_hooks.values():
             hook(self, args)
-        out = self.forward(*args)
+        try:
+            out = self.forward(*args)
+        except TypeError as error:
+            refuse_unbound(error, self._door(), args, kwargs)
         for hook in self._forward_hooks.values():
             hook(self, args, out)
         return out
+
+    def _door(self) -> Door:
+        """Return how messages have a call of the block."""
+        return door_of(type(self).__name__, self.forward)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs for some inputs; a subclass says them."""

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
 from lowering.mx.backends import ask_for_backend
@@ -26,7 +27,7 @@ from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.bound import as_symbol
-from symjax_nnvm.errors import NNVMError, close_names
+from symjax_nnvm.errors import NNVMError, close_names, plain_list
 from symjax_nnvm.symbol.symbol import Symbol
 
 
@@ -263,7 +264,9 @@ class HybridBlock(Block):
         if symbols == arrays:
             problem = "we do not support mixed NDArrays and Symbols" if symbols else "there must be one NDArray or one"
             problem += " types for the input." if symbols else " Symbol in the input."
-            raise BlockValueError(f"In HybridBlock, {problem}", fix="Check the type of the args.")
+            got = plain_list([type(arg).__name__ for arg in (x, *args)])
+            fix = "Check the type of the args: mx.nd.array(x) makes an NDArray."
+            raise BlockValueError(f"In HybridBlock, {problem}", got=got, fix=fix)
         if symbols:
             params = {name: param.var() for name, param in self._reg_params.items()}
             with self.name_scope():
@@ -287,7 +290,16 @@ class HybridBlock(Block):
                 for param in self.params.values():
                     param._finish_deferred_init()
                 params = {name: param.data(ctx) for name, param in self._reg_params.items()}
-            return self.hybrid_forward(nd, x, *args, **params)
+            try:
+                return self.hybrid_forward(nd, x, *args, **params)
+            except TypeError as error:
+                refuse_unbound(error, self._door(), (x, *args), {})
+
+    def _door(self) -> Door:
+        """Return how messages have a call of the block: `hybrid_forward` has its inputs."""
+        if type(self).forward is not HybridBlock.forward:
+            return super()._door()
+        return door_of(type(self).__name__, self.hybrid_forward, ("F", *self._reg_params))
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """The outputs by functions of F; a subclass says them."""

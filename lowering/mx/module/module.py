@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.initializer.parameters import parameter_names
+from lowering.messages.doors import MODULE, says_how_to_call
 from lowering.mx import checkpoints
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
@@ -386,6 +387,9 @@ class Module(BaseModule):
 
     def _feed(self, data_batch: DataBatch | list[DataBatch]) -> dict[str, Any]:
         """Return the arrays of a batch by argument, for the executor of its shapes; they come in the bound order."""
+        batches = data_batch if isinstance(data_batch, list) else [data_batch]
+        if not all(isinstance(getattr(batch, "data", None), list | tuple) for batch in batches):
+            raise MODULE.refusal((data_batch,), {})
         if isinstance(data_batch, list):
             data_batch = joined(data_batch, self._data_shapes)
         feed = dict(_fed([desc.name for desc in self._data_shapes], data_batch.data, "data"))
@@ -408,6 +412,7 @@ class Module(BaseModule):
         arrays = self._bound.arg_dict
         return {name: converted(value, arrays[name]) for name, value in feed.items()}
 
+    @says_how_to_call(MODULE)
     def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
         """Run a batch, or several at once; one of other shapes binds for these.
 
