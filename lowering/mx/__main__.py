@@ -1,6 +1,7 @@
 """`python -m lowering.mx script.py args…` runs a script that says `import mxnet` on this namespace.
 
-`-m module args…`, `-c code args…` and `-`, the standard input, are run as Python itself runs them.
+`-m module args…`, `-c code args…` and `-`, the standard input, are run as Python itself runs them. The process has the
+names back that NumPy 2 dropped, such as np.float; `--numpy2` before all else leaves them out.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from lowering.mx import install
-from lowering.mx.spawned import SCRIPT
+from lowering.mx.spawned import NUMPY2, SCRIPT
 
 
 def main(argv: list[str]) -> int | None:
     """Run a script, a module or code as `__main__`, with its arguments. Returns 2 where none is named, or there is no
     such script."""
     match argv:
+        case ["--numpy2", *rest]:
+            os.environ[NUMPY2] = "1"
+            return main(rest)
         case ["-m", module, *rest]:
-            install()
+            _install()
             sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case ["-c", code, *rest]:
@@ -36,7 +40,7 @@ def main(argv: list[str]) -> int | None:
             if path.suffix in (".py", ".pyw"):
                 _run(path.read_bytes(), os.path.abspath(script), argv, str(path.resolve().parent))
             else:  # a folder or an archive with a __main__.py, or a file of another name
-                install()
+                _install()
                 sys.argv, sys.path[0] = argv, str(path.resolve().parent)
                 runpy.run_path(os.path.abspath(script), run_name="__main__")
         case _:
@@ -45,9 +49,13 @@ def main(argv: list[str]) -> int | None:
     return None
 
 
+def _install() -> None:
+    install(numpy1=NUMPY2 not in os.environ)
+
+
 def _run(code: str | bytes, name: str, argv: list[str], folder: str) -> None:
     """Run code as `__main__`. Processes that `multiprocessing` spawns run a script again by the module of its spec."""
-    install()
+    _install()
     sys.argv, sys.path[0] = argv, folder
     module = sys.modules["__main__"] = ModuleType("__main__")
     if folder:

@@ -14,6 +14,7 @@ from typing import Any
 from lowering.messages.mxnet_words import word_for
 from lowering.mx.context import quiet_jax
 from lowering.mx.mxnet_names import take_mxnets_names
+from lowering.mx.numpy1 import give_back
 from symjax_nnvm.errors import CallError
 
 _NAME, _OURS = "mxnet", "lowering.mx"
@@ -50,25 +51,27 @@ _SUBMODULES = {
 `mx.ndarray.contrib`."""
 
 
-def install() -> None:
+def install(*, numpy1: bool = False) -> None:
     """Have `import mxnet`, and imports of its submodules, give this namespace in this process.
 
-    Does nothing where this was called before. Raises CallError where a real
-    MXNet is installed or imported.
+    numpy1: give NumPy the names back that its version 2 dropped, too, such as np.float: scripts of MXNet's time use
+    them. The rest does nothing where this was called before. Raises CallError where a real MXNet is installed or
+    imported.
     """
     present = sys.modules.get(_NAME)
-    if present is sys.modules[_OURS]:
-        return
-    if present is not None or importlib.util.find_spec(_NAME) is not None:
-        raise CallError(
-            "mx.install() would hide the MXNet that is " + ("imported" if present is not None else "installed"),
-            expected="an environment without MXNet",
-            fix="`from lowering import mx` works beside it.",
-        )
-    sys.meta_path.insert(0, _Finder())
-    sys.modules[_NAME] = sys.modules[_OURS]
-    take_mxnets_names()
-    quiet_jax()
+    if present is not sys.modules[_OURS]:
+        if present is not None or importlib.util.find_spec(_NAME) is not None:
+            raise CallError(
+                "mx.install() would hide the MXNet that is " + ("imported" if present is not None else "installed"),
+                expected="an environment without MXNet",
+                fix="`from lowering import mx` works beside it.",
+            )
+        sys.meta_path.insert(0, _Finder())
+        sys.modules[_NAME] = sys.modules[_OURS]
+        take_mxnets_names()
+        quiet_jax()
+    if numpy1:
+        give_back()
 
 
 def name_submodules() -> None:

@@ -6,8 +6,11 @@ from pathlib import Path
 SCRIPT = "_LOWERING_MX_SCRIPT"
 """The environment variable that tells spawned processes the script's path: Python tells them a module's name alone."""
 
+NUMPY2 = "_LOWERING_MX_NUMPY2"
+"""The environment variable that is set where a script is to have no names that NumPy 2 dropped."""
+
 if __name__ == "__mp_main__":
     from lowering.mx import install
 
-    install()
+    install(numpy1=NUMPY2 not in os.environ)
     exec(compile(Path(os.environ[SCRIPT]).read_bytes(), os.environ[SCRIPT], "exec"), globals())

@@ -1,0 +1,246 @@
+"""Names that NumPy 2 dropped, given back to a process that runs old scripts: `np.float`, `np.product`, `np.fromstring`.
+
+Only names with one meaning: what NumPy still has, under any version from 2.0 on, stays as it is. A name is made when it
+is first asked for, and the first one is told in one line on the standard error.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+_LINE = (
+    "{name} was dropped; this process has it again, as all names that NumPy 2 dropped (without them: python -m "
+    "lowering.mx --numpy2, or mx.install() without numpy1=True)."
+)
+_told: list[str] = []
+"""The names that were asked for."""
+
+
+def give_back() -> None:
+    """Give NumPy, and pandas once it is imported, the names back that they dropped. A second call does nothing."""
+    numpy: Any = np
+    asked = numpy.__getattr__
+    if getattr(asked, "__qualname__", "").startswith(give_back.__qualname__):
+        return
+
+    def dropped(name: str) -> object:
+        if name not in _NAMES:
+            return asked(name)
+        with suppress(AttributeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of names that may come to mean something else
+            return asked(name)
+        _tell(f"np.{name}")
+        value = _NAMES[name](numpy)
+        setattr(numpy, name, value)
+        return value
+
+    numpy.__getattr__ = dropped
+    if not _reads_bytes():
+        numpy.fromstring = _from_string
+    if "pandas" in sys.modules:
+        _complete_pandas(sys.modules["pandas"])
+    else:
+        sys.meta_path.insert(0, _PandasFinder())
+
+
+def _tell(name: str) -> None:
+    """Print the first name, and that it was dropped."""
+    if not _told:
+        print(_LINE.format(name=name), file=sys.stderr)
+    _told.append(name)
+
+
+# -- functions and tables ----------------------------------------------------------------------------------------------
+
+_text_from_string: Any = np.fromstring
+
+
+def _reads_bytes() -> bool:
+    """Return whether NumPy's own fromstring still reads bytes, which it does up to version 2.2."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return len(_text_from_string(b"\0", np.uint8)) == 1
+        except ValueError:
+            return False
+
+
+def _from_string(
+    string: str | bytes, dtype: Any = float, count: int = -1, sep: str = "", *, like: Any = None
+) -> np.ndarray:
+    """Return the numbers of a text between separators; without one those of bytes, as an array of its own."""
+    if sep:
+        return _text_from_string(string, dtype, count, sep=sep, like=like)
+    _tell("np.fromstring of bytes")
+    buffer = string.encode() if isinstance(string, str) else string
+    if not len(buffer) or count == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype, count).copy()
+
+
+def _in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> np.ndarray:
+    return np.isin(np.ravel(ar1), ar2, assume_unique, invert, kind=kind)
+
+
+def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
+    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
+
+def _find_common_type(array_types: Sequence[Any], scalar_types: Sequence[Any]) -> np.dtype | None:
+    """Return the dtype of arrays and scalars: the arrays', unless a scalar is of a kind above theirs."""
+    arrays, scalars = (np.result_type(*types) if types else None for types in (array_types, scalar_types))
+    if arrays is None or scalars is None:
+        return arrays or scalars
+    kinds = "buifcSUVOMm"
+    return np.promote_types(scalars, arrays) if kinds.index(scalars.kind) > kinds.index(arrays.kind) else arrays
+
+
+class _ByDtype:
+    """Gives something for each dtype, by item: `np.cast["float32"](values)`."""
+
+    def __init__(self, of: Callable[[np.dtype], Any]):
+        self._of = of
+
+    def __getitem__(self, dtype: Any) -> Any:
+        return self._of(np.dtype(dtype))
+
+
+def _sctypes(numpy: Any) -> dict[str, list[type]]:
+    kinds = {
+        "int": "int8 int16 int32 int64",
+        "uint": "uint8 uint16 uint32 uint64",
+        "float": "float16 float32 float64 longdouble",
+        "complex": "complex64 complex128 clongdouble",
+    }
+    types = {kind: [getattr(numpy, name) for name in names.split()] for kind, names in kinds.items()}
+    return {**types, "others": [bool, object, bytes, str, np.void]}
+
+
+_NAMES: dict[str, Callable[[Any], object]] = {
+    **{cls.__name__: lambda _, cls=cls: cls for cls in (bool, int, float, complex, object, str)},
+    "unicode": lambda _: str,
+    **{
+        old: lambda numpy, new=new: getattr(numpy, new)
+        for new, several in {
+            "all": "alltrue",
+            "any": "sometrue",
+            "asmatrix": "mat",
+            "bool_": "bool8",
+            "bytes_": "bytes0 string_",
+            "clongdouble": "clongfloat longcomplex",
+            "complex64": "singlecomplex",
+            "complex128": "cfloat complex_",
+            "cumprod": "cumproduct",
+            "float64": "float_",
+            "inf": "Inf Infinity PINF infty",
+            "intp": "int0",
+            "longdouble": "longfloat",
+            "nan": "NAN NaN",
+            "ndim": "rank",
+            "object_": "object0",
+            "prod": "product",
+            "round": "round_",
+            "str_": "str0 unicode_",
+            "trapezoid": "trapz",
+            "uintp": "uint0",
+            "void": "void0",
+            "vstack": "row_stack",
+        }.items()
+        for old in several.split()
+    },
+    **{
+        name: lambda numpy, name=name: getattr(numpy.exceptions, name)
+        for name in (
+            *("AxisError", "ComplexWarning", "ModuleDeprecationWarning", "RankWarning", "TooHardError"),
+            "VisibleDeprecationWarning",
+        )
+    },
+    **{module.__name__: lambda _, module=module: module for module in (math, os, sys, warnings)},
+    "NINF": lambda _: -math.inf,
+    "NZERO": lambda _: -0.0,
+    "PZERO": lambda _: 0.0,
+    "DataSource": lambda numpy: numpy.lib.npyio.DataSource,
+    "alen": lambda _: lambda a: len(np.atleast_1d(a)),
+    "asfarray": lambda _: _asfarray,
+    "asscalar": lambda _: lambda a: a.item(),
+    "byte_bounds": lambda numpy: numpy.lib.array_utils.byte_bounds,
+    "cast": lambda _: _ByDtype(lambda dtype: lambda values: np.asarray(values).astype(dtype)),
+    "compare_chararrays": lambda numpy: numpy.char.compare_chararrays,
+    "disp": lambda _: lambda mesg, device=None, linefeed=True: print(mesg, file=device, end="\n" if linefeed else ""),
+    "fastCopyAndTranspose": lambda _: lambda a: np.array(a).T.copy(),
+    "find_common_type": lambda _: _find_common_type,
+    "format_parser": lambda numpy: numpy.rec.format_parser,
+    "in1d": lambda _: _in1d,
+    "issubclass_": lambda _: lambda arg1, arg2: isinstance(arg1, type) and issubclass(arg1, arg2),
+    "issubsctype": lambda _: np.issubdtype,
+    "loads": lambda _: pickle.loads,
+    "msort": lambda _: lambda a: np.sort(a, axis=0),
+    "nbytes": lambda _: _ByDtype(lambda dtype: dtype.itemsize),
+    "obj2sctype": lambda _: lambda rep: np.dtype(rep).type,
+    "safe_eval": lambda _: ast.literal_eval,
+    "sctype2char": lambda _: lambda sctype: np.dtype(sctype).char,
+    "sctypes": _sctypes,
+}
+"""Name → what makes its value, of NumPy."""
+
+
+# -- pandas ------------------------------------------------------------------------------------------------------------
+
+
+class _PandasFinder(MetaPathFinder):
+    """Finds pandas once, as others do, and has it completed when it is loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return pandas' own place with a loader that completes it; None for other modules."""
+        if fullname != "pandas":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _PandasLoader(spec.loader)
+        return spec
+
+
+class _PandasLoader(Loader):
+    """Loads pandas and gives its tables `as_matrix` back."""
+
+    def __init__(self, own: Loader):
+        self._own = own
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Create the module as pandas' own loader does."""
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Load, and complete."""
+        self._own.exec_module(module)
+        _complete_pandas(module)
+
+
+def _complete_pandas(pandas: Any) -> None:
+    """Give tables and columns `as_matrix` back, where they do not have it."""
+    for cls in (pandas.DataFrame, pandas.Series):
+        if not hasattr(cls, "as_matrix"):
+            cls.as_matrix = _as_matrix
+
+
+def _as_matrix(table: Any, columns: Any = None) -> np.ndarray:
+    """Return the values of a table, or of some of its columns."""
+    _tell(f"{type(table).__name__}.as_matrix")
+    return (table if columns is None else table[columns]).to_numpy()

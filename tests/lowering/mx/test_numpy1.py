@@ -1,0 +1,181 @@
+"""Names that NumPy 2 dropped: given back where that is asked for, with NumPy 1.23's values, and in no other process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering.mx import numpy1
+
+ROOT = Path(__file__).parents[3]
+LINE = " was dropped; this process has it again, as all names that NumPy 2 dropped"
+
+
+@pytest.fixture
+def old(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """NumPy with the names that it dropped, for a test."""
+    before = {**vars(np)}
+    monkeypatch.setattr(numpy1, "_told", [])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
+    monkeypatch.delitem(sys.modules, "pandas")
+    numpy1.give_back()
+    numpy1.give_back()
+    yield np
+    for name in {*vars(np)} - {*before}:
+        delattr(np, name)
+    for name in ("__getattr__", "fromstring"):
+        setattr(np, name, before[name])
+
+
+def test_names_are_what_they_were(old: Any):
+    assert [old.int, old.float, old.complex, old.object, old.str, old.unicode] == [
+        int,
+        float,
+        complex,
+        object,
+        str,
+        str,
+    ]
+    assert [old.float_, old.complex_, old.unicode_] == [np.float64, np.complex128, np.str_]
+    assert (old.Inf, old.NINF, np.isnan(old.NaN), old.math.pi) == (np.inf, -np.inf, True, np.pi)
+    assert old.VisibleDeprecationWarning is np.exceptions.VisibleDeprecationWarning
+    assert old.round_(2.6) == old.rank(np.ones((1, 1, 1))) == old.alen([1, 2, 3]) == 3
+    assert [old.product([2, 3]), old.alltrue([1, 0]), old.sometrue([1, 0])] == [6, False, True]
+    assert all(getattr(np, name) is not None for name in numpy1._NAMES)
+
+
+def test_functions_give_what_they_gave(old: Any):
+    """Values of NumPy 1.23.5."""
+    assert old.asscalar(np.array([2])) == 2
+    assert old.in1d([[1, 2], [3, 4]], [2, 4]).tolist() == [False, True, False, True]
+    assert old.msort(np.array([[3, 1], [2, 5]])).tolist() == [[2, 1], [3, 5]]
+    assert [old.asfarray(a).dtype for a in ([1, 2], np.ones(2, "f4"))] == ["float64", "float64"]
+    assert [old.asfarray([1], dtype).dtype for dtype in ("f4", int)] == ["float32", "float64"]
+    assert old.cast["f4"]([1.5]).dtype == np.float32
+    assert (old.nbytes[np.float32], old.sctype2char("f4"), old.obj2sctype("f4")) == (4, "f", np.float32)
+    assert (old.trapz([1, 2, 3], dx=2), old.safe_eval("[1, 2]")) == (8, [1, 2])
+    assert (old.issubsctype("f4", np.floating), old.issubclass_(3, int)) == (True, False)
+    assert old.sctypes["int"] == [np.int8, np.int16, np.int32, np.int64]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "scalars", "dtype"),
+    [
+        (["f4"], ["f8"], "f4"),
+        (["i1"], ["f4"], "f4"),
+        ([], [int], "i8"),
+        (["i2", "f4"], [], "f4"),
+        (["u1"], ["i8"], "i8"),
+        (["i8"], ["f2"], "f8"),
+    ],
+)
+def test_common_types_are_those_of_the_arrays_unless_a_scalar_is_of_a_kind_above(
+    old: Any, arrays: list[Any], scalars: list[Any], dtype: str
+):
+    assert old.find_common_type(arrays, scalars) == np.dtype(dtype)
+
+
+def test_bytes_are_read_as_numbers_and_text_as_before(old: Any):
+    old.fromstring = numpy1._from_string  # up to NumPy 2.2 its own reads them
+    read = old.fromstring(b"\1\0\2\0", dtype=np.uint8)
+    assert (read.tolist(), read.flags.writeable) == ([1, 0, 2, 0], True)
+    assert old.fromstring("é", np.uint8).tolist() == [195, 169]
+    assert old.fromstring(b"abcd", np.int16, 1).tolist() == [25185]
+    assert [len(old.fromstring(b"", np.uint8)), len(old.fromstring(b"ab", np.uint8, 0))] == [0, 0]
+    assert old.fromstring("1,2", dtype=int, sep=",").tolist() == [1, 2]
+    with pytest.raises(ValueError, match="multiple of element size"):
+        old.fromstring(b"abc", np.int16)
+
+
+def test_the_first_name_is_told_and_names_that_never_were_are_not(old: Any, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = old.nonsense
+    _ = old.bool, old.float, old.int, old.fromstring(b"a", np.uint8)
+    told = capsys.readouterr().err
+    assert told.startswith(f"np.float{LINE}")
+    assert told.count("\n") == 1
+
+
+def test_what_numpy_has_stays_as_it_is(old: Any):
+    assert old.bool is np.bool_
+    assert old.array is np.array
+
+
+class Table:
+    """A table of two columns, which has what pandas' have."""
+
+    def __init__(self, columns: dict[str, list[int]]):
+        self.columns = columns
+
+    def __getitem__(self, names: list[str]) -> Table:
+        return Table({name: self.columns[name] for name in names})
+
+    def to_numpy(self) -> np.ndarray:
+        return np.array(list(self.columns.values())).T
+
+
+def test_pandas_is_completed_when_it_is_imported(old: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "pandas.py").write_text("class DataFrame: pass\nclass Series:\n    as_matrix = 'its own'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    pandas: Any = importlib.import_module("pandas")
+    assert pandas.DataFrame.as_matrix is numpy1._as_matrix
+    assert pandas.Series.as_matrix == "its own"
+    table = Table({"a": [1, 2], "b": [3, 4]})
+    assert numpy1._as_matrix(table).tolist() == [[1, 3], [2, 4]]
+    assert numpy1._as_matrix(table, ["b"]).tolist() == [[3], [4]]
+
+
+SCRIPT = """
+import multiprocessing
+import sys
+
+import numpy as np
+
+import mxnet as mx
+
+kind = np.float
+
+
+def double(queue, value):
+    queue.put(kind(mx.nd.array([value]).asscalar()) * 2)
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=double, args=(queue, 2))
+    process.start()
+    print(queue.get(timeout=100), *np.fromstring(b"ab", np.uint8), sys.argv)
+    process.join()
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+
+
+def test_the_runner_gives_names_back_to_a_script_and_to_processes_that_it_spawns(tmp_path: Path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")
+    assert ended.stdout == "4.0 97 98 ['script.py', 'a']\n", ended.stderr
+    assert ended.stderr.count(f"np.float{LINE}") == 2  # once in each process
+
+
+def test_without_them_a_script_meets_numpy_2(tmp_path: Path):
+    (tmp_path / "script.py").write_text("import numpy as np\nimport mxnet as mx\nnp.float\n")
+    ended = run(tmp_path, "-m", "lowering.mx", "--numpy2", "script.py")
+    assert ended.returncode == 1
+    assert "AttributeError: module 'numpy' has no attribute 'float'" in ended.stderr
+    code = "import numpy; from lowering import mx; mx.install(); print(hasattr(numpy, 'float'))"
+    assert run(tmp_path, "-c", f"{code}; mx.install(numpy1=True); numpy.float").stdout == "False\n"
