@@ -22,6 +22,7 @@ from lowering.mx.gluon.errors import (
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
 from lowering.mx.ndarray.array import NDArray, stored_as, zero_gradient
+from lowering.mx.ndarray.cells import StoredCell
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
 
@@ -193,6 +194,8 @@ class Parameter:
         """Hold copies of an array on contexts."""
         self._ctx_list = list(contexts)
         self._ctx_map = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
+        if self.dtype and is_narrowed(np.dtype(self.dtype)):  # as files have it, until it is computed with
+            data = stored_array(data.asnumpy().astype(self.dtype, copy=False), cpu())
         self._data = [stored_as(data.copyto(ctx), self._stype) for ctx in self._ctx_list]
         self._init_grad()
 
@@ -250,8 +253,12 @@ class Parameter:
             return
         if self._trainer is not None:
             self._trainer._forget_copy_of(self)
+        stored = data.cell.stored if isinstance(data.cell, StoredCell) else None
         for each in self._data:
-            each[:] = data
+            if stored is not None and isinstance(each.cell, StoredCell):
+                each.cell.store(stored)
+            else:
+                each[:] = data
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to other contexts. Raises BlockValueError before `initialize`."""

@@ -85,6 +85,11 @@ class StoredCell(ArrayCell):
         with self.lock:
             self._narrowed, self.dtype, self.stored = value, value.dtype, None
 
+    def store(self, stored: np.ndarray) -> None:
+        """Hold another array of 64 bits, of the cell's shape."""
+        with self.lock:
+            self._narrowed, self.dtype, self.stored = None, stored.dtype, stored
+
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """As `ArrayCell.assign`, in the dtype that JAX has."""
         self.dtype = jax.dtypes.canonicalize_dtype(self.dtype)

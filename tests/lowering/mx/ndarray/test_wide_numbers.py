@@ -44,7 +44,7 @@ def _module_output(value: np.ndarray) -> Any:
     module = mx.mod.Module(mx.sym.var("data") * 1, data_names=["data"], label_names=None)
     module.bind([mx.io.DataDesc("data", (2,), dtype="int64")], for_training=False)
     module.init_params()
-    module.forward(mx.io.DataBatch([value]))
+    module.forward(mx.io.DataBatch([value]))  # pyright: ignore[reportArgumentType]
 
 
 WAYS_IN: dict[str, Callable[[], Any]] = {
@@ -177,12 +177,36 @@ def test_blocks_and_checkpoints_keep_the_width_of_their_files(tmp_path: Path):
     net(mx.nd.array([1, 2], dtype="float64"))
     net.save_parameters(saved)
     assert Path(saved).read_bytes() == Path(given).read_bytes()
+    net = Scaled()
+    net.initialize()
+    net(mx.nd.array([1, 2], dtype="float64"))
+    net.load_parameters(given)
+    net.save_parameters(saved)
+    assert Path(saved).read_bytes() == Path(given).read_bytes()
     given, saved = f"{given}-net", f"{saved}-net"
     nn.save_checkpoint(given, 0, DATA * sym.Variable("w"), {"w": np.array([1 / 3, 2.0])}, {})
     mx.model.save_checkpoint(saved, 0, *mx.model.load_checkpoint(given, 0))
     nn.Model.load(given, 0).save(f"{saved}2", 0)
     contents = {Path(f"{prefix}-0000.params").read_bytes() for prefix in (given, saved, f"{saved}2")}
     assert len(contents) == 1
+
+
+def test_a_parameter_of_64_bits_is_trained_in_32_and_set_again(tmp_path: Path):
+    net = Scaled()
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    x = mx.nd.array([1, 2], dtype="float64")
+    with mx.autograd.record():
+        loss = net(x).sum()
+    loss.backward()
+    trainer.step(1)
+    assert net.w.data().asnumpy().tolist() == [0.5, 0]
+    net.w.set_data(mx.nd.array([3, 4], dtype="float64"))
+    assert net(x).asnumpy().tolist() == [3, 8]
+    nn.save_arrays(tmp_path / "file", {"w": np.array([1 / 3, 2.0]), "ids": np.array([1, 2])})
+    net.load_parameters(str(tmp_path / "file"))
+    np.testing.assert_allclose(net(x).asnumpy(), [1 / 3, 4], rtol=1e-6)
+    assert net.w.data().asnumpy().tolist() == [1 / 3, 2]
 
 
 def test_a_parameter_of_64_bits_that_was_computed_in_32_is_saved_in_64(tmp_path: Path):
