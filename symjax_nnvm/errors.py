@@ -224,6 +224,10 @@ class TrainingError(NNVMError, ValueError):
     overflowed."""
 
 
+class LabelError(TrainingError, IndexError):
+    """Reports labels that are no class of the output. MXNet raises an IndexError."""
+
+
 class MissingExtraError(NNVMError, ImportError):
     """Reports an optional dependency that is not installed; the message says what to install."""
 

@@ -13,11 +13,11 @@ HOSTILE = "a\x1b]0;title\x07\x9b31m\u202eb\u2066c\u200f\r\x00\ud800"
 
 
 def family(cls: type[NNVMError]) -> list[type[NNVMError]]:
-    """The classes of errors that take a message alone; those that carry a report have a text of reports."""
+    """The classes of errors that take a message alone; others carry a report, or say what to do for all of a kind."""
     return [cls, *(each for sub in cls.__subclasses__() for each in family(sub) if each.__name__ not in CARRYING)]
 
 
-CARRYING = ("GradientsDisagreeError",)
+CARRYING = ("GradientsDisagreeError", "TooWideError")
 
 
 def test_every_errors_text_is_safe_on_a_terminal():

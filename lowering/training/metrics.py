@@ -17,11 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from symjax_nnvm.errors import TrainingError, did_you_mean, listed
-
-
-class LabelError(TrainingError, IndexError):
-    """Reports labels that are no class of the output. MXNet raises an IndexError."""
+from symjax_nnvm.errors import LabelError, TrainingError, did_you_mean, listed
 
 
 @dataclass(frozen=True)
