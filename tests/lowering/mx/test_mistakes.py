@@ -195,7 +195,7 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "a batch of no arrays": (lambda: run([], [LABEL]), ValueError),
     "a batch of too many arrays": (lambda: run([DATA, DATA], [LABEL]), ValueError),
     "a batch of too many labels": (lambda: run([DATA], [LABEL, LABEL]), ValueError),
-    "a batch that is an array": (lambda: run(DATA, [LABEL]), ValueError),
+    "a batch that is an array": (lambda: run(DATA, [LABEL]), TypeError),
     "a batch of a number": (lambda: run([5], [LABEL]), ValueError),
     "a batch without samples": (lambda: run([nd.zeros((0, 3))], [nd.zeros((0,))]), ValueError),
     "zeros(None)": (lambda: nd.zeros(None), TypeError),
