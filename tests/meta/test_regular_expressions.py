@@ -47,6 +47,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/mx/util.py", "fullmatch"): ("12.0",),
     ("lowering/mx/viz.py", "findall"): ("(3, 3)",),
     ("lowering/mx/operator.py", "sub"): (" ≥ 1", " < 2"),
+    ("lowering/mx/gluon/contrib/estimator/checkpoints.py", "_NUMBERED"): ("epoch1batch20.params",),
     ("lowering/mx/gluon/rnn/rnn_layer.py", "_PARAMETER"): ("l12_i2h_weight", "r0_h2r_bias"),
     ("lowering/native/ask.py", "_IMPLEMENTATION"): (",cpu,convolution,brg_conv_fwd:avx2,",),
     ("lowering/serving/archive.py", "_PLATFORM"): ("cpu",),

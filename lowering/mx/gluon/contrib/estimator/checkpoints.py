@@ -11,6 +11,7 @@ from typing import Any
 from symjax_nnvm.io.files import StrPath
 
 _ENDINGS = (".params", ".states")
+_NUMBERED = re.compile(r"epoch([0-9]+)batch([0-9]+)\.params")
 
 
 class Checkpoints:
@@ -50,8 +51,9 @@ class Checkpoints:
 
     def latest(self) -> tuple[int, int] | None:
         """Epoch and batch of the latest checkpoint that has both files; None where there is none."""
-        pattern = re.compile(rf"{re.escape(self._prefix)}-epoch(\d+)batch(\d+)\.params")
-        matches = [match for path in self._folder.iterdir() if (match := pattern.fullmatch(path.name))]
+        head = f"{self._prefix}-"
+        names = [path.name.removeprefix(head) for path in self._folder.iterdir() if path.name.startswith(head)]
+        matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
         numbers = sorted((int(match[1]), int(match[2])) for match in matches)
         whole = [each for each in numbers if (self._folder / f"{self._name(*each)}.states").exists()]
         self.names = [self._name(*each) for each in whole]
