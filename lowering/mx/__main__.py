@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from lowering.mx import install
-from lowering.mx.spawned import NUMPY2, SCRIPT
+from lowering.mx.spawned import NUMPY2, SCRIPT, wants_numpy1
 
 
 def main(argv: list[str]) -> int | None:
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int | None:
             os.environ[NUMPY2] = "1"
             return main(rest)
         case ["-m", module, *rest]:
-            _install()
+            install(numpy1=wants_numpy1())
             sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         case ["-c", code, *rest]:
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int | None:
             if path.suffix in (".py", ".pyw"):
                 _run(path.read_bytes(), os.path.abspath(script), argv, str(path.resolve().parent))
             else:  # a folder or an archive with a __main__.py, or a file of another name
-                _install()
+                install(numpy1=wants_numpy1())
                 sys.argv, sys.path[0] = argv, str(path.resolve().parent)
                 runpy.run_path(os.path.abspath(script), run_name="__main__")
         case _:
@@ -49,13 +49,9 @@ def main(argv: list[str]) -> int | None:
     return None
 
 
-def _install() -> None:
-    install(numpy1=NUMPY2 not in os.environ)
-
-
 def _run(code: str | bytes, name: str, argv: list[str], folder: str) -> None:
     """Run code as `__main__`. Processes that `multiprocessing` spawns run a script again by the module of its spec."""
-    _install()
+    install(numpy1=wants_numpy1())
     sys.argv, sys.path[0] = argv, folder
     module = sys.modules["__main__"] = ModuleType("__main__")
     if folder:

@@ -24,7 +24,7 @@ import numpy as np
 
 _LINE = (
     "{name} was dropped; this process has it again, as all names that NumPy 2 dropped (without them: python -m "
-    "lowering.mx --numpy2, or mx.install() without numpy1=True)."
+    "lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
 )
 _told: list[str] = []
 """The names that were asked for."""

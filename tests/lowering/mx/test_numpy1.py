@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowering.mx import numpy1
+from lowering.mx import numpy1, spawned
 
 ROOT = Path(__file__).parents[3]
 LINE = " was dropped; this process has it again, as all names that NumPy 2 dropped"
@@ -133,6 +133,14 @@ def test_pandas_is_completed_when_it_is_imported(old: Any, tmp_path: Path, monke
     table = Table({"a": [1, 2], "b": [3, 4]})
     assert numpy1._as_matrix(table).tolist() == [[1, 3], [2, 4]]
     assert numpy1._as_matrix(table, ["b"]).tolist() == [[3], [4]]
+
+
+@pytest.mark.parametrize("without", [True, False])
+def test_the_environment_tells_spawned_processes_what_was_asked_for(without: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(spawned.NUMPY2, raising=False)
+    if without:
+        monkeypatch.setenv(spawned.NUMPY2, "1")
+    assert spawned.wants_numpy1() is not without
 
 
 SCRIPT = """
