@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm.symbol as sym  # noqa: E402
 from docs.web.charts import zoo_chart  # noqa: E402
-from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, TMadeBy  # noqa: E402
+from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, TMadeBy, TOwn  # noqa: E402
 from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
 from symjax_nnvm.onnx.export import OPSET  # noqa: E402
@@ -61,6 +61,11 @@ def public_operators() -> list[Op]:
 def of_mxnet(op: Op) -> bool:
     """Whether MXNet 1.9.1 has the operator. What it has not, our gradient rules are written with."""
     return op.name in MXNET or op.name.startswith("_np_")  # the NumPy dialect's names are not in the list
+
+
+def is_own(op: Op) -> bool:
+    """Whether an operator's card says that MXNet 1.9.1 lacks it."""
+    return TOwn.get(op, False)
 
 
 def classic_count() -> str:
@@ -170,9 +175,8 @@ is later than 18, or why not.
 - **d**: `jax.vjp` and finite differences in float64.
 - **2**: `jax.grad` of `jax.grad`, for the second order.
 
-Every case also checks inference and JSON. Evaluation without jit and vmap take one case of each operator; second
-order, and **d** where MXNet's gradients are compared, one case of each set of its parameters. `pytest --whole-ladder`
-takes all.
+Every case also checks inference and JSON. Evaluation without jit, vmap, second order, and **d** where MXNet's gradients
+are compared, take one case of each operator. `pytest --whole-ladder` takes all.
 """
 
 
@@ -198,9 +202,11 @@ def operators_page() -> str:
     gradients = sum(op in FGradient for op in ops)
     losses = sum(op in FLossEquivalent for op in ops)
     backward = sum(op.name.startswith("_backward_") for op in list_unique_ops())
-    own = len(ops) - sum(map(of_mxnet, ops))
+    own = sum(map(is_own, ops))
+    rest = len(ops) - own - sum(map(of_mxnet, ops))
     counts = (
-        f"{classic_count()} and {own} more that gradient rules are written with;\n{gradients} of them have gradients "
+        f"{classic_count()}{f', {own} of this library alone' * bool(own)} and {rest} more that gradient rules are "
+        f"written with;\n{gradients} of them have gradients "
         f"({losses} are loss heads). {backward} `_backward_…` operators, which only gradients hold,\nare not listed. "
         f"{sum(map(len, families().values()))} cases."
     )

@@ -166,5 +166,5 @@ def refuse_mixed(network: Graph, dtypes: Mapping[str, DType]) -> None:
 
 
 def with_remedy(error: InferenceError, remedy: str) -> InferenceError:
-    """The error with a way out at its end."""
+    """Return the error with a way out at its end."""
     return InferenceError(f"{error} {remedy}".rstrip(), error.node)

@@ -18,15 +18,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Door:
-    """A function as its messages have it. called: its name in them. takes: what it takes, in words. call: a call that
-    works."""
+    """Represents a function as messages have it. called: its name in them. takes: what it takes, in words. call: a call
+    that works."""
 
     called: str
     takes: str
     call: str
 
     def refusal(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError:
-        """The error for a call that Python does not bind to the function's parameters."""
+        """Return the error for a call that Python does not bind to the function's parameters."""
         kinds = Counter(type(arg).__name__ for arg in args)
         typed = [f"{count} {kind} by position" for kind, count in kinds.items()]
         typed += [f"{listed(kwargs)} by name"] if kwargs else []
@@ -34,7 +34,7 @@ class Door:
         return CallError(f"{self.called} takes {self.takes}, got {got}. Call it so: {self.call}.")
 
     def misnamed(self, inputs: Sequence[str], given: Collection[str]) -> LoweringError:
-        """The error for arrays by keyword whose names are not exactly those of the inputs."""
+        """Return the error for arrays by keyword whose names are not exactly those of the inputs."""
         missing = [name for name in inputs if name not in given]
         unknown = [name for name in given if name not in inputs]
         wrong = [f"{how} {listed(names)}" for how, names in (("missing", missing), ("unknown", unknown)) if names]
@@ -45,7 +45,7 @@ class Door:
 
 
 def door_of(called: str, function: Callable[..., Any], without: Collection[str] = ()) -> Door:
-    """The door of a function of arrays by position, a block's. without: parameters that the block gives itself."""
+    """Return the door of a function of arrays by position, a block's. without: parameters that the block gives."""
     kinds = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.POSITIONAL_OR_KEYWORD: ""}
     parameters = inspect.signature(function).parameters.values()
     names = [kinds[p.kind] + p.name for p in parameters if p.kind in kinds and p.name not in without]

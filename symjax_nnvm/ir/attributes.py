@@ -116,6 +116,9 @@ FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDevia
 FAsksSparse: OpMap[Callable[[NodeAttrs], bool]] = Op.get_attr("FAsksSparse")
 """attrs → whether a node with these parameters asks for sparse storage, or is made for it; all is dense here."""
 
+TOwn: OpMap[bool] = Op.get_attr("TOwn")
+"""The operator is this library's alone: MXNet 1.9.1 has none of its name."""
+
 FInferStorageType: OpMap[Callable[[NodeAttrs, Sequence[str]], str]] = Op.get_attr("FInferStorageType")
 """(attrs, storage types of the inputs) → that of the first output in MXNet: "row_sparse", "csr" or, by default and of
 further outputs, "default". Arrays are dense here and bear the name (`ir/rules/storage.py`)."""

@@ -148,6 +148,7 @@ def register_op(
     prediction: Prediction | None = None,
     numbers: Numbers | None = None,
     same_values: bool | None = None,
+    own: bool | None = None,
     broadcasts: bool | None = None,
     stops_gradient: bool | None = None,
     out_grads_read: int | None = None,
@@ -175,7 +176,7 @@ def register_op(
     "each" or a rule of `ir/rules/samples.py`, of operators that do not mix samples; those of any layout do not.
     recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts,
     TStopsGradient and TOutGradsRead of `ir/attributes.py`.
-    What MXNet's sparse arrays become: storage: FInferStorageType, a rule of `ir/rules/storage.py`.
+    What MXNet has: own: TOwn, of operators that it lacks. storage: FInferStorageType, a rule of `ir/rules/storage.py`.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
@@ -251,6 +252,7 @@ def register_op(
         FPrediction=prediction,
         TNumbers=numbers,
         TSameValues=same_values,
+        TOwn=own,
         TBroadcasts=broadcasts,
         TStopsGradient=stops_gradient,
         TOutGradsRead=out_grads_read,

@@ -15,21 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 import lowering
-import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
-from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import Params, param
-from symjax_nnvm.ir.register import register_op, same_shape
-from symjax_nnvm.onnx import Builder, onnx_form
-from symjax_nnvm.onnx.tensors import Tensor
-from tests.cases import Case, T
-from tests.onnx.runtime import run as onnx_run
 from tests.support.ladder import GOLDENS
 from tests.support.pages import PAGES, ROOT, Block, blocks, blocks_of, commands, of_mxnet, text_of
 
@@ -83,7 +74,7 @@ CHECKS: dict[str, Callable[[Names, str], None]] = {
 """Page → what must hold of the names and the text that its blocks leave, beside what the page says is printed."""
 
 RUN_BY_THEIR_TESTS = {
-    "CONTRIBUTING.md": "below, under another name than the page's",
+    "CONTRIBUTING.md": "tests/meta/test_contributing.py, in a copy of the repository",
     "docs/internals/extending.md": "tests/meta/test_extending.py, which takes out again what each example adds",
     "docs/guide/command.md": "tests/cli/test_docs.py, in a folder with the models of which it speaks",
     "docs/reference/versions.md": "tests/cli/test_env.py",
@@ -162,27 +153,6 @@ def test_a_page_says_above_its_first_block_what_more_has_to_be_installed(tmp_pat
         extra = re.search(r"symjax-nnvm\[(\w+)\]", why)
         assert extra is not None, why
         assert f"pip install '.[{extra[1]}]'" in text_of(page).partition(code)[0]
-
-
-def test_contributing_operator_works_as_written():
-    """Declaration, rule, form and row of cases, under another name: the suite's other tests meet the operator, too."""
-    names: Names = {
-        "__name__": __name__, "Params": Params, "param": param, "apply": apply, "register_op": register_op,
-        "same_shape": same_shape, "lowers": lowering.lowers, "jax": jax, "Case": Case, "T": T,
-        "Builder": Builder, "Tensor": Tensor, "onnx_form": onnx_form,
-    }  # fmt: skip
-    declaration, rule, form, row = (
-        code.replace("scaled_shift", "_test_scaled_shift") for code in blocks("CONTRIBUTING.md", "python")
-    )
-    exec(compile(declaration + rule + form, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
-    ((case,),) = [eval(row, names)]
-    (described,) = case.inputs
-    data = np.arange(float(np.prod(described.shape))).reshape(described.shape)
-    net = getattr(sym, case.op)(sym.Variable("x"), **case.params)
-    assert lowering.check_gradients(net, {"x": data}).ok
-    np.testing.assert_allclose(lowering.to_jax(net)({"x": data})[0][0], data * 2 + 0.5, 1e-6)
-    (found,) = onnx_run(nn.to_onnx(net, shapes={"x": data.shape}), {"x": data.astype(np.float32)})
-    np.testing.assert_allclose(found, data * 2 + 0.5, 1e-6)
 
 
 EXECUTORS_ROWS = re.findall(

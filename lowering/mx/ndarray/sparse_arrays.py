@@ -20,12 +20,11 @@ from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.ndarray.creation import zeros as dense_zeros
 from lowering.mx.ndarray.storage import warn_once
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.ir.attributes import FInferStorageType
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.mxnet.array_file import read_record
 from symjax_nnvm.mxnet.sparse import CSRArray, RowSparseArray, SparseArray
 from symjax_nnvm.symbol import function_named
-
-_ELEMENTWISE = {"elemwise_add", "elemwise_sub", "elemwise_mul"}
-"""Operators that Python's of a sparse array and another one of its shape are; others broadcast."""
 
 
 class BaseSparseNDArray(NDArray):
@@ -106,7 +105,7 @@ class BaseSparseNDArray(NDArray):
 
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> NDArray:
         shapes = {array.shape if isinstance(array, NDArray) else None for array in symbols}
-        if op in _ELEMENTWISE and shapes == {self.shape}:
+        if shapes == {self.shape} and FInferStorageType.get(Op.get(op)) is not None:  # others broadcast
             return invoke(function_named(op), *symbols, **params)
         return super()._operator(op, symbols, params, hint)
 

@@ -11,8 +11,8 @@ from symjax_nnvm.ir.traverse import post_order
 
 
 def infer_storage(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) -> list[str]:
-    """The storage type of each output: "default", "row_sparse" or "csr". variables: those of variables by name, where
-    they are not "default"."""
+    """Return the storage type of each output: "default", "row_sparse" or "csr". variables: those of variables by name,
+    where they are not "default"."""
     first: dict[Node, str] = {}
     for node in post_order(outputs):
         if node.is_variable:

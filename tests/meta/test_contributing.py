@@ -1,0 +1,88 @@
+"""CONTRIBUTING.md to the letter: its files, written into a copy of the repository, make an operator that passes what
+the suite asks of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import ROOT, blocks, text_of
+
+PAGE = "CONTRIBUTING.md"
+PLACES = [
+    path.replace("<family>", "elementwise").replace("<name>", "scaled_shift")
+    for path in re.findall(r"^\*\*\d\. .*?`([\w/<>.]+\.py)`", text_of(PAGE), re.MULTILINE)
+]
+
+META = [
+    *("tests/meta/test_architecture.py", "tests/meta/test_coverage.py", "tests/meta/test_docstrings.py"),
+    *("tests/meta/test_generated.py", "tests/meta/test_operator_names.py"),
+]
+OF_THE_OPERATOR = ["tests/check/test_declarations.py", "tests/onnx/test_from_onnx_cases.py", "tests/ops/test_keys.py",
+                   "tests/ops/test_ladder.py", "tests/ops/test_schemas.py"]  # fmt: skip
+
+pytestmark = pytest.mark.slow  # as a whole: half a minute
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with the files of the page, and the pages that are generated."""
+    copied = tmp_path_factory.mktemp("contributing") / "copy"
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "mxnet-env", "*.egg-info")
+    shutil.copytree(ROOT, copied, ignore=left_out)
+    shutil.copytree(ROOT / ".ci", copied / ".ci")
+    for place, code in zip(PLACES, blocks(PAGE, "python"), strict=True):
+        assert not (copied / place).exists()
+        (copied / place).write_text(code, encoding="utf-8")
+    run(copied, "docs/tools/generate.py")
+    return copied
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """What Python prints in a folder, of which the packages are."""
+    surroundings = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *arguments]
+    ran = subprocess.run(
+        command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False, timeout=540
+    )
+    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+    return ran.stdout
+
+
+def test_each_step_names_its_file():
+    family = "elementwise/scaled_shift.py"
+    assert [
+        *(f"{tree}/{family}" for tree in ("symjax_nnvm/ops", "lowering/ops", "symjax_nnvm/onnx/ops", "tests/cases")),
+    ] == PLACES
+
+
+def passing(copy: Path, *arguments: str) -> int:
+    """How many tests pass in the copy. Raises AssertionError, with pytest's words, where one fails."""
+    told = run(copy, "-m", "pytest", "-v", "-n0", "-p", "no:cacheprovider", *arguments)
+    passed = re.search(r"(\d+) passed", told)
+    return int(passed[1]) if passed else 0
+
+
+def test_the_operator_of_the_page_passes_the_meta_tests(copy: Path):
+    assert passing(copy, *META) > 50
+
+
+def test_the_operator_of_the_page_climbs_the_ladder(copy: Path):
+    assert passing(copy, "-k", "scaled_shift", *OF_THE_OPERATOR) > 9
+
+
+def test_an_operator_that_mxnet_lacks_is_told_to_say_so(copy: Path):
+    card = copy / PLACES[0]
+    text = card.read_text(encoding="utf-8")
+    card.write_text(text.replace("    own=True,\n", ""), encoding="utf-8")
+    try:
+        with pytest.raises(AssertionError, match=r"MXNet 1.9.1 has no \['scaled_shift'\]: say own=True on the card"):
+            passing(copy, "tests/meta/test_generated.py", "-k", "count")
+    finally:
+        card.write_text(text, encoding="utf-8")
