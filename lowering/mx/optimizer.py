@@ -286,6 +286,9 @@ class RuleOptimizer(Optimizer):
         own = {name: value for name, value in {**defaults, **given}.items() if name not in _BASE}
         self.__dict__.update({self._attributes.get(name, name): value for name, value in own.items()})
         self._hyper_names = tuple(rule_hyper(self.rule, own))
+        for name, value in self._hyper.items():
+            if value is not None:
+                check_number(value, name)
         self._previous: dict[Any, float] = {}
 
     @property

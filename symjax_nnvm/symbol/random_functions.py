@@ -53,7 +53,9 @@ def randn(*shape: int, loc: Number = 0, scale: Number = 1, dtype: Any = None, **
 
 
 def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw exponential numbers of mean `scale`."""
+    """Draw exponential numbers of mean `scale`. Raises SymbolValueError for a mean of 0."""
+    if is_scalar(scale) and scale == 0:
+        raise SymbolValueError("Exponential numbers have a mean above 0", param="scale", got=scale)
     rate = 1.0 / scale
     return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
 

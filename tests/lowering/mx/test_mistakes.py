@@ -228,6 +228,8 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "kv.init(3, 5)": (lambda: mx.kv.create().init(3, 5), TypeError),
     "optimizer.create(5)": (lambda: mx.optimizer.create(5), mx.MXNetError),  # pyright: ignore[reportArgumentType]
     "a learning rate that is a word": (lambda: mx.optimizer.create("sgd", learning_rate="a"), mx.MXNetError),
+    "a momentum that is a word": (lambda: mx.optimizer.create("sgd", momentum="a"), mx.MXNetError),
+    "exponential numbers of mean 0": (lambda: nd.random.exponential(0, shape=(2,)), ValueError),
     "Dense('a')": (lambda: gluon.nn.Dense("a"), TypeError),  # pyright: ignore[reportArgumentType]
     "Xavier of a negative magnitude": (lambda: mx.init.Xavier(magnitude=-1), ValueError),
     "a crop outside of the image": (lambda: mx.image.fixed_crop(nd.ones((4, 4, 3)), 9, 9, 2, 2), mx.MXNetError),
