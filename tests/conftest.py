@@ -84,6 +84,7 @@ those that `tests/support/expensive.txt` lists."""
 SAMPLED_RUNGS: dict[str, Callable[[Case], object]] = {
     "test_jitted_equals_unjitted": lambda case: case.op,
     "test_vmap_equals_a_loop": lambda case: case.op,
+    "test_numpy_evaluates_what_xla_computes": lambda case: case.op,
     "test_second_order_gradient_equals_vjp_of_grad": lambda case: case.op,
     "test_gradient_equals_vjp_and_finite_differences": lambda case: (
         case.op if case.is_train and not case.no_mxnet else case.id

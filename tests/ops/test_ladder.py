@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.host.evaluator import as_numpy, evaluator_of
+from lowering.host.table import COMPILED, NotEvaluated
 from lowering.verify.check import witness
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FGradient
@@ -208,3 +210,37 @@ def test_vmap_equals_a_loop(family: str, case: Case):
         outputs, _ = forward(case)(one, aux, KEY)
         for i, output in enumerate(outputs):
             assert_close(mapped[i][k], output, max(case.rtol, 1e-5), f"output {i} of element {k}")
+
+
+@cases()
+def test_numpy_evaluates_what_xla_computes(family: str, case: Case):
+    """Value and gradient; a primitive that is left to the compiler has a reason in `COMPILED`."""
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    wide = any(tensor.dtype in ("float64", "int64") for tensor in case.inputs)
+    with jax.enable_x64(wide):
+        outputs, _ = compiled = forward(case)(args, aux, KEY)
+        assert_evaluated(lowering.to_jax(symbol, is_train=case.is_train), (args, aux, KEY), compiled, case)
+        if has_gradient(case) and case.is_train:
+            gradient = lowering.grad_fn(symbol, ladder.wrt(case, symbol))
+            given = (args, aux, KEY, case.head_grads([output.shape for output in outputs]))
+            assert_evaluated(gradient, given, jax.jit(gradient)(*given), case)
+
+
+def assert_evaluated(function: Any, given: Any, compiled: Any, case: Case) -> None:
+    """NumPy evaluates a function to what XLA computes, to the case's tolerance, or some primitive is left to XLA."""
+    leaves, tree = jax.tree.flatten(jax.tree.map(jnp.asarray, given))
+    closed = jax.make_jaxpr(lambda *arrays: function(*jax.tree.unflatten(tree, arrays)))(*leaves)
+    evaluator, left = None, ""
+    try:
+        evaluator = evaluator_of(closed)
+    except NotEvaluated as error:
+        left = str(error)
+    if evaluator is None:
+        assert left in COMPILED
+        return
+    with np.errstate(all="ignore"):
+        results = evaluator(*map(as_numpy, leaves))
+    for i, (result, expected) in enumerate(zip(results, jax.tree.leaves(compiled), strict=True)):
+        assert np.asarray(result).dtype == expected.dtype
+        assert_close(result, expected, max(case.rtol, 1e-6), f"result {i}")

@@ -9,12 +9,13 @@ import jax
 
 
 @contextmanager
-def compilations() -> Iterator[list[str]]:
-    """What XLA is asked to compile meanwhile."""
+def compilations(traces: bool = True) -> Iterator[list[str]]:
+    """What XLA is asked to compile meanwhile, and what JAX traces unless that is left out."""
+    events = ("backend_compile_duration", "jaxpr_trace_duration") if traces else "backend_compile_duration"
     seen: list[str] = []
 
     def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
-        if event.endswith(("backend_compile_duration", "jaxpr_trace_duration")):
+        if event.endswith(events):
             seen.append(event)
 
     jax.monitoring.register_event_duration_secs_listener(listen)

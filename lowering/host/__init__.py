@@ -1,0 +1,1 @@
+"""Small programs on the host, without a compiler: a jaxpr evaluated by NumPy, until compiling it pays."""

@@ -1,0 +1,195 @@
+"""A jaxpr as a list of calls of NumPy's functions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from lowering.host.table import (
+    ROWS,
+    WITH_KEYS,
+    Arrays,
+    Equation,
+    NotEvaluated,
+    dtype_of,
+    evaluates,
+    is_key,
+    is_of_keys,
+    require,
+    shape_of,
+)
+
+_OF_AN_EQUATION, _OF_AN_ELEMENT = 1.5, 1e-3
+"""Microseconds by which an equation is slower than compiled: a call of NumPy's, and reading and writing an element.
+Measured on one core of an AVX2 processor: 0.8 to 2, and 0.5e-3 to 2e-3."""
+
+_TURNS = 16
+"""How often a loop is expected to run that does not say it."""
+
+for _rows in ("arithmetic", "draws", "indexing", "reductions", "shapes"):
+    importlib.import_module(f"lowering.host.{_rows}")
+
+
+class Evaluator:
+    """Evaluates a jaxpr. Raises NotEvaluated where the table lacks a primitive, or one of its forms.
+
+    equations: how many it has, those of inner programs among them. microseconds: about how much longer a call takes
+    than that of a compiled program.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any]):
+        self._slots: dict[Any, int] = {}
+        self._given: list[Any] = []
+        for variable, value in zip(jaxpr.constvars, constants, strict=True):
+            self._slot(variable, as_numpy(value))
+        self._inputs = [self._slot(variable) for variable in jaxpr.invars]
+        self._calls: list[tuple[Arrays, tuple[int, ...], tuple[int, ...] | int]] = []
+        self.equations, self.microseconds = 0, 0.0
+        for equation in jaxpr.eqns:
+            self._add(equation)
+        self._outputs = [self._read(variable) for variable in jaxpr.outvars]
+
+    def _slot(self, variable: Any, value: Any = None) -> int:
+        self._given.append(value)
+        self._slots[variable] = len(self._given) - 1
+        return len(self._given) - 1
+
+    def _read(self, variable: Any) -> int:
+        if isinstance(variable, Literal):
+            self._given.append(np.asarray(variable.val, variable.aval.dtype))  # pyright: ignore
+            return len(self._given) - 1
+        return self._slots[variable]
+
+    def _add(self, equation: Any) -> None:
+        name = equation.primitive.name
+        row = ROWS.get(name)
+        has_keys = any(map(is_of_keys, (*equation.invars, *equation.outvars)))
+        if row is None or (has_keys and name not in WITH_KEYS):
+            raise NotEvaluated(name)
+        try:
+            function = row(equation)
+        except NotEvaluated as error:
+            raise NotEvaluated(str(error) or name) from None
+        inner = getattr(function, "inner", ())
+        self.equations += 1 + sum(evaluator.equations for evaluator in inner)
+        elements = getattr(function, "elements", 0) + sum(prod(v.aval.shape) for v in equation.outvars)
+        self.microseconds += _OF_AN_EQUATION + _OF_AN_ELEMENT * elements + getattr(function, "microseconds", 0)
+        ins = tuple(map(self._read, equation.invars))
+        outs = tuple(self._slot(variable) for variable in equation.outvars)
+        self._calls.append((function, ins, outs if equation.primitive.multiple_results else outs[0]))
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """The values of the outputs for NumPy's arrays."""
+        values = [*self._given]
+        for slot, array in zip(self._inputs, arrays, strict=True):
+            values[slot] = array
+        for function, ins, outs in self._calls:
+            result = function(*[values[i] for i in ins])
+            if type(outs) is int:
+                values[outs] = result
+            else:
+                for slot, part in zip(outs, result, strict=True):  # pyright: ignore
+                    values[slot] = part
+        return [values[slot] for slot in self._outputs]
+
+
+def evaluator_of(closed: ClosedJaxpr) -> Evaluator:
+    """The evaluator of a jaxpr with its constants. Raises NotEvaluated."""
+    return Evaluator(closed.jaxpr, closed.consts)
+
+
+def needs_words(kind: Any) -> bool:
+    """Whether a result is of keys, which NumPy has as words."""
+    return is_key(kind.dtype)
+
+
+def as_numpy(value: Any) -> Any:
+    """An array in NumPy's memory; a key as its words."""
+    if isinstance(value, jax.Array) and is_key(value.dtype):
+        value = jax.random.key_data(value)
+    return np.asarray(value)
+
+
+# -- programs in programs ----------------------------------------------------------------------------------------------
+
+
+@evaluates("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
+           "checkpoint", "remat2")  # fmt: skip
+def _called(equation: Equation) -> Arrays:
+    params = equation.params
+    inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
+    require(inner is not None)
+    evaluator = evaluator_of(inner) if isinstance(inner, ClosedJaxpr) else Evaluator(inner, ())
+    return _with_cost(lambda *arrays: evaluator(*arrays), evaluator)
+
+
+def _with_cost(function: Arrays, *inner: Evaluator, turns: int = 1) -> Arrays:
+    """Return a function that states the programs in it, and the time that they take in so many turns."""
+    vars(function).update(inner=inner, microseconds=turns * sum(evaluator.microseconds for evaluator in inner))
+    return function
+
+
+@evaluates("platform_index")
+def _platform_index(equation: Equation) -> Arrays:
+    platforms = equation.params["platforms"]
+    (place,) = [i for i, names in enumerate(platforms) if names is None or "cpu" in names][:1]
+    return lambda: np.int32(place)
+
+
+@evaluates("cond")
+def _cond(equation: Equation) -> Arrays:
+    branches = [evaluator_of(branch) for branch in equation.params["branches"]]
+    last = len(branches) - 1
+
+    def choose(which: Any, *arrays: Any) -> Any:
+        return branches[min(max(int(which), 0), last)](*arrays)
+
+    return _with_cost(choose, *branches)
+
+
+@evaluates("while")
+def _while(equation: Equation) -> Arrays:
+    params = equation.params
+    condition, body = evaluator_of(params["cond_jaxpr"]), evaluator_of(params["body_jaxpr"])
+    first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+
+    def loop(*arrays: Any) -> Any:
+        """A loop over a batch goes on until none of it does; what is at its end keeps its state."""
+        asked, used, state = arrays[:first], arrays[first:second], arrays[second:]
+        while np.any(goes_on := condition(*asked, *state)[0]):
+            following = body(*used, *state)
+            if goes_on.ndim:
+                axes = [(..., *[None] * (np.ndim(old) - goes_on.ndim)) for old in state]
+                pairs = zip(axes, following, state, strict=True)
+                following = [np.where(goes_on[axis], new, old) for axis, new, old in pairs]
+            state = following
+        return state
+
+    return _with_cost(loop, condition, body, turns=_TURNS)
+
+
+@evaluates("scan")
+def _scan(equation: Equation) -> Arrays:
+    params = equation.params
+    body, steps = evaluator_of(params["jaxpr"]), params["length"]
+    constants, carried = params["num_consts"], params["num_carry"]
+    stacked = equation.outvars[carried:]
+    order = range(steps - 1, -1, -1) if params["reverse"] else range(steps)
+
+    def loop(*arrays: Any) -> Any:
+        used, state, rows = arrays[:constants], arrays[constants : constants + carried], arrays[constants + carried :]
+        results = [np.empty(shape_of(variable), dtype_of(variable)) for variable in stacked]
+        for step in order:
+            made = body(*used, *state, *[array[step] for array in rows])
+            state = made[:carried]
+            for result, part in zip(results, made[carried:], strict=True):
+                result[step] = part
+        return [*state, *results]
+
+    return _with_cost(loop, body, turns=steps)

@@ -1,0 +1,189 @@
+"""Primitives that sum, multiply and compare along axes or in windows, and products of matrices and convolutions."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from lowering.host.table import Arrays, Equation, dtype_of, evaluates, is_floating, require
+
+
+def _accumulator(dtype: np.dtype[Any]) -> Any:
+    """Return the dtype that sums are computed in: more precise than half."""
+    return np.float32 if is_floating(dtype) and dtype.itemsize < 4 else dtype
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    """Return what any number is at least as large as."""
+    if dtype.kind == "b":
+        return False
+    return -np.inf if is_floating(dtype) else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return True
+    return np.inf if is_floating(dtype) else np.iinfo(dtype).max
+
+
+@evaluates("reduce_sum", "reduce_prod")
+def _sum(equation: Equation) -> Arrays:
+    axes, dtype = tuple(equation.params["axes"]), dtype_of(equation.outvars[0])
+    reduce = np.sum if equation.primitive.name == "reduce_sum" else np.prod  # pyright: ignore
+    require(dtype.kind != "b")
+    wide = _accumulator(dtype)
+    return lambda x: np.asarray(reduce(x, axes, dtype=wide)).astype(dtype, copy=False)
+
+
+@evaluates("reduce_max", "reduce_min")
+def _extreme(equation: Equation) -> Arrays:
+    axes, dtype = tuple(equation.params["axes"]), dtype_of(equation.outvars[0])
+    reduce, first = (
+        (np.maximum.reduce, _lowest(dtype))
+        if equation.primitive.name == "reduce_max"  # pyright: ignore
+        else (np.minimum.reduce, _highest(dtype))
+    )
+    return lambda x: reduce(x, axes, initial=np.asarray(first, dtype)[()])
+
+
+@evaluates("reduce_and", "reduce_or", "reduce_xor")
+def _logical(equation: Equation) -> Arrays:
+    axes = tuple(equation.params["axes"])
+    name = equation.primitive.name.removeprefix("reduce_")  # pyright: ignore
+    reduce = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[name].reduce
+    return lambda x: reduce(x, axes)
+
+
+@evaluates("argmax", "argmin")
+def _arg(equation: Equation) -> Arrays:
+    (axis,), dtype = equation.params["axes"], equation.params["index_dtype"]
+    function = np.argmax if equation.primitive.name == "argmax" else np.argmin  # pyright: ignore
+    return lambda x: np.asarray(function(x, axis)).astype(dtype)
+
+
+@evaluates("cumsum", "cumprod", "cummax", "cummin")
+def _cumulative(equation: Equation) -> Arrays:
+    axis, is_reverse, dtype = equation.params["axis"], equation.params["reverse"], dtype_of(equation.outvars[0])
+    function = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[
+        equation.primitive.name  # pyright: ignore
+    ].accumulate
+    wide = _accumulator(dtype)
+
+    def accumulate(x: Any) -> Any:
+        x = np.flip(x, axis) if is_reverse else x
+        sums = function(x, axis, dtype=wide).astype(dtype, copy=False)
+        return np.flip(sums, axis) if is_reverse else sums
+
+    return accumulate
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+def _spread(x: Any, padding: Any, dilation: Any, value: Any) -> Any:
+    """Return an array with elements between its own, and around them; negative padding cuts."""
+    sizes = [(size - 1) * step + 1 if size else 0 for size, step in zip(x.shape, dilation, strict=True)]
+    if any(step > 1 for step in dilation):
+        wide = np.full(sizes, value, x.dtype)
+        wide[tuple(slice(None, None, step) for step in dilation)] = x
+        x = wide
+    around = [(max(low, 0), max(high, 0)) for low, high in padding]
+    if any(low or high for low, high in around):
+        x = np.pad(x, around, constant_values=value)
+    cuts = tuple(slice(max(-low, 0), size - max(-high, 0)) for (low, high), size in zip(padding, x.shape, strict=True))
+    return x[cuts]
+
+
+def _windows(x: Any, sizes: Any, strides: Any, dilation: Any) -> Any:
+    """Return the windows of an array: its axes are those of places, then those within a window."""
+    reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
+    counts = [max(0, (size - r) // s + 1) for size, r, s in zip(x.shape, reach, strides, strict=True)]
+    steps = [stride * step for stride, step in zip(x.strides, strides, strict=True)]
+    within = [stride * step for stride, step in zip(x.strides, dilation, strict=True)]
+    return as_strided(x, (*counts, *sizes), (*steps, *within), writeable=False)
+
+
+@evaluates("reduce_window_sum", "reduce_window_max", "reduce_window_min")
+def _reduce_window(equation: Equation) -> Arrays:
+    params, dtype = equation.params, dtype_of(equation.outvars[0])
+    kind = equation.primitive.name.removeprefix("reduce_window_")  # pyright: ignore
+    reduce, first = {
+        "sum": (np.add.reduce, np.zeros((), dtype)[()]),
+        "max": (np.maximum.reduce, _lowest(dtype)),
+        "min": (np.minimum.reduce, _highest(dtype)),
+    }[kind]
+    sizes, strides = params["window_dimensions"], params["window_strides"]
+    rank = len(sizes)
+    inside, outside = params["window_dilation"], params["base_dilation"]
+    wide = _accumulator(dtype)
+
+    def reduced(x: Any) -> Any:
+        spread = _spread(x, params["padding"], outside, first)
+        windows = _windows(spread, sizes, strides, inside)
+        return reduce(windows, tuple(range(rank, 2 * rank)), dtype=wide).astype(dtype, copy=False)
+
+    vars(reduced).update(elements=prod(equation.outvars[0].aval.shape) * prod(sizes))
+    return reduced
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+
+def _multiplied(left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
+    """Return products of matrices, (…, m, k) with (…, k, n)."""
+    wide = _accumulator(dtype)
+    return np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False)).astype(dtype, copy=False)
+
+
+@evaluates("dot_general")
+def _dot_general(equation: Equation) -> Arrays:
+    (of_left, of_right), (batch_left, batch_right) = equation.params["dimension_numbers"]
+    left, right, dtype = (variable.aval for variable in (*equation.invars, equation.outvars[0]))
+    require(dtype.dtype.kind != "b")
+    free_left = [i for i in range(left.ndim) if i not in (*of_left, *batch_left)]
+    free_right = [i for i in range(right.ndim) if i not in (*of_right, *batch_right)]
+    count = prod(left.shape[i] for i in of_left)
+    batch = [left.shape[i] for i in batch_left]
+    rows, columns = prod(left.shape[i] for i in free_left), prod(right.shape[i] for i in free_right)
+    result, shape = dtype_of(equation.outvars[0]), tuple(dtype.shape)
+
+    def product(x: Any, y: Any) -> Any:
+        x = np.transpose(x, (*batch_left, *free_left, *of_left)).reshape(*batch, rows, count)
+        y = np.transpose(y, (*batch_right, *of_right, *free_right)).reshape(*batch, count, columns)
+        return _multiplied(x, y, result).reshape(shape)
+
+    return product
+
+
+@evaluates("conv_general_dilated")
+def _convolution(equation: Equation) -> Arrays:
+    params = equation.params
+    numbers, groups = params["dimension_numbers"], params["feature_group_count"]
+    require(params["batch_group_count"] == 1)
+    dtype = dtype_of(equation.outvars[0])
+    back = np.argsort(numbers.out_spec)
+    inside, outside = params["rhs_dilation"], params["lhs_dilation"]
+
+    def convolve(data: Any, weight: Any) -> Any:
+        data, weight = np.transpose(data, numbers.lhs_spec), np.transpose(weight, numbers.rhs_spec)
+        rank = data.ndim - 2
+        spread = _spread(data, [(0, 0), (0, 0), *params["padding"]], (1, 1, *outside), np.zeros((), data.dtype)[()])
+        windows = _windows(spread, (1, 1, *weight.shape[2:]), (1, 1, *params["window_strides"]), (1, 1, *inside))
+        places = windows.shape[2 : 2 + rank]
+        columns = np.swapaxes(windows, 0, 1)  # (channels, n, *places, 1, 1, *kernel)
+        n, filters, taps = data.shape[0], weight.shape[0], prod(weight.shape[1:])
+        columns = columns.reshape(groups, data.shape[1] // groups, n * prod(places), prod(weight.shape[2:]))
+        columns = np.transpose(columns, (0, 2, 1, 3)).reshape(groups, n * prod(places), taps)
+        kernels = np.transpose(weight.reshape(groups, filters // groups, taps), (0, 2, 1))
+        result = _multiplied(columns, kernels, dtype).reshape(groups, n, *places, filters // groups)
+        result = np.moveaxis(result, (0, -1), (1, 2)).reshape(n, filters, *places)
+        return np.transpose(result, back)
+
+    weight, result = equation.invars[1].aval, equation.outvars[0].aval
+    taps = prod(weight.shape) // weight.shape[numbers.rhs_spec[0]]  # that each number of the result is a sum of
+    places = prod(result.shape) // result.shape[numbers.out_spec[1]]
+    vars(convolve).update(elements=2 * groups * places * taps)
+    return convolve

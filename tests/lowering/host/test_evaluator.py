@@ -1,0 +1,117 @@
+"""NumPy's answers where they differ from XLA's by themselves; the ladder has every operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from lowering.host.evaluator import as_numpy, evaluator_of
+from lowering.host.table import NotEvaluated
+
+INTEGERS = np.array([-7, -1, 0, 1, 7, np.iinfo(np.int32).min], np.int32)
+FLOATS = np.array([-np.inf, -1e10, -2.5, -1.5, -0.0, 0.0, 0.5, 1.5, 2.5, 300.7, 1e10, np.inf, np.nan], np.float32)
+SHIFTS = np.array([0, 1, 31, 32, 40, -1], np.int32)
+SQUARE = np.arange(20, dtype=np.float32).reshape(4, 5)
+KEY = jax.random.key(3)
+
+
+def scattered(mode: Any) -> Any:
+    def scatter(x: Any) -> Any:
+        return x.at[jnp.array([1, 9, 1, -1])].add(jnp.ones((4, 5)), mode=mode)
+
+    return scatter
+
+
+CASES: dict[str, tuple[Any, list[Any]]] = {
+    "quotients of integers": (lax.div, [INTEGERS, np.array([2, 2, 2, 0, -2, 0], np.int32)]),
+    "remainders of integers": (lax.rem, [INTEGERS, np.array([2, 2, 2, 0, -2, 0], np.int32)]),
+    "remainders": (lax.rem, [FLOATS, np.full_like(FLOATS, -2)]),
+    "signs": (lax.sign, [FLOATS]),
+    "rounding to even": (lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), [FLOATS]),
+    "rounding away from zero": (lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), [FLOATS]),
+    "casts to int32": (lambda x: lax.convert_element_type(x, np.int32), [FLOATS]),
+    "casts to uint8": (lambda x: lax.convert_element_type(x, np.uint8), [FLOATS]),
+    "casts to bool": (lambda x: lax.convert_element_type(x, bool), [FLOATS]),
+    "casts to half": (lambda x: lax.convert_element_type(x, jnp.bfloat16), [FLOATS]),
+    "left shifts": (lax.shift_left, [np.full(6, -5, np.int32), SHIFTS]),
+    "right shifts": (lax.shift_right_logical, [np.full(6, -5, np.int32), SHIFTS]),
+    "right shifts with the sign": (lax.shift_right_arithmetic, [np.full(6, -5, np.int32), SHIFTS]),
+    "whole powers": (lambda x: (lax.integer_pow(x, 5), lax.integer_pow(x, -3), lax.integer_pow(x, 0)), [SQUARE + 1]),
+    "zeros ahead": (lax.clz, [INTEGERS]),
+    "one of four cases": (lambda i, *x: lax.select_n(i, *x), [SHIFTS[:2], *[np.full(2, i) for i in range(4)]]),
+    "padding between and off": (lambda x: lax.pad(x, 9.0, [(-1, 2, 1), (1, -3, 0)]), [SQUARE]),
+    "padding that leaves nothing": (lambda x: lax.pad(x, 9.0, [(-4, 0, 0), (0, 0, 0)]), [SQUARE]),
+    "a slice that leaves the array": (lambda x: lax.dynamic_slice(x, (3, -9), (2, 2)), [SQUARE]),
+    "an update that leaves the array": (lambda x: lax.dynamic_update_slice(x, x[:2] + 50, (3, 2)), [SQUARE]),
+    "rows out of bounds, filled": (lambda x: jnp.take(x, jnp.array([0, 7, -5]), axis=0, mode="fill"), [SQUARE]),
+    "rows out of bounds, the nearest": (lambda x: jnp.take(x, jnp.array([0, 7, -5]), axis=0, mode="clip"), [SQUARE]),
+    "numbers along an axis": (lambda x: jnp.take_along_axis(x, jnp.array([[0], [2], [1], [4]]), 1), [SQUARE]),
+    "writes out of bounds, dropped": (scattered("drop"), [SQUARE]),
+    "writes out of bounds, at the nearest": (scattered("clip"), [SQUARE]),
+    "sorting with NaN": (lambda x: lax.sort((x, jnp.arange(13)), num_keys=1), [FLOATS[::-1].copy()]),
+    "sorting by two keys": (lambda x, y: lax.sort((x, y, y * x), num_keys=2), [INTEGERS % 2, INTEGERS]),
+    "the largest, the first of equals": (lambda x: lax.top_k(x, 3), [np.array([[1, 3, 3, 2, 3]], np.float32)]),
+    "extremes of nothing": (lambda x: (lax.reduce_max(x, (0,)), lax.reduce_min(x, (0,))), [SQUARE[:0]]),
+    "sums backwards": (lambda x: lax.cumsum(x, 1, reverse=True), [SQUARE]),
+    "windows": (
+        lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 1), [(1, 0), (0, 1)], (2, 1), (1, 2)),
+        [SQUARE],
+    ),
+    "grouped, spread and strided convolution": (
+        lambda x, w: lax.conv_general_dilated(x, w, (2, 1), [(1, 2), (0, 1)], (1, 2), (2, 1), feature_group_count=2),
+        [np.arange(120, dtype="f").reshape(2, 4, 3, 5) / 60, np.arange(48, dtype="f").reshape(6, 2, 2, 2)],
+    ),
+    "batches of products": (
+        lambda x, y: lax.dot_general(x, y, (((2,), (1,)), ((0,), (2,)))),
+        [np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.arange(40, dtype=np.float32).reshape(5, 4, 2)],
+    ),
+    "loops": (lambda x: lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * 2), (0, x)), [SQUARE]),
+    "loops of a batch": (
+        jax.vmap(lambda n: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + s[0]), (0, 0))),
+        [np.array([0, 3, 5])],
+    ),
+    "a scan from the end": (lambda x: lax.scan(lambda s, r: (s + r, s * r), x[0], x, reverse=True), [SQUARE]),
+    "a branch out of bounds": (lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.tan], x), [np.int32(7), SQUARE]),
+    "bits": (
+        lambda key: [jax.random.bits(k, (3, 2), np.uint8) for k in jax.random.split(jax.random.fold_in(key, 5))],
+        [KEY],
+    ),
+    "draws": (lambda key: (jax.random.uniform(key, (40,)), jax.random.permutation(key, 9)), [KEY]),
+    "normal draws": (lambda key: jax.random.normal(key, (300,)), [KEY]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_xlas(name: str):
+    function, given = CASES[name]
+    arrays = [*map(jnp.asarray, given)]
+    closed = jax.make_jaxpr(function)(*arrays)
+    with np.errstate(all="ignore"):
+        results = evaluator_of(closed)(*map(as_numpy, arrays))
+    for result, expected in zip(results, jax.tree.leaves(jax.jit(function)(*arrays)), strict=True):
+        assert np.asarray(result).dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("function", "primitive"),
+    [
+        (lambda x: jnp.linalg.cholesky(x[:, :4]), "cholesky"),
+        (lambda x: jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(x.shape, x.dtype), x), "pure_callback"),
+        (lambda x: lax.scan(lambda s, r: (jax.scipy.special.digamma(s), r), x[0], x), "digamma"),
+    ],
+)
+def test_what_is_not_in_the_table_is_named(function: Any, primitive: str):
+    with pytest.raises(NotEvaluated, match=f"^{primitive}$"):
+        evaluator_of(jax.make_jaxpr(function)(SQUARE))
+
+
+def test_the_cost_of_loops_is_counted():
+    once = evaluator_of(jax.make_jaxpr(lambda x: jnp.sin(x))(SQUARE))
+    often = evaluator_of(jax.make_jaxpr(lambda x: lax.scan(lambda s, _: (jnp.sin(s), None), x, None, 50)[0])(SQUARE))
+    assert 40 < often.microseconds / once.microseconds < 200

@@ -1,0 +1,125 @@
+"""When a program is evaluated, and when it is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lowering
+from lowering import mx
+from lowering.host.staged import Staged
+from symjax_nnvm.errors import CallError
+from tests.support.compilations import compilations
+
+ONES = jnp.ones((3, 4))
+
+
+def compiled_calls(function: Any, calls: int, *args: Any) -> list[int]:
+    """The numbers of the calls that compiled something."""
+    found = []
+    for i in range(calls):
+        with compilations(traces=False) as seen:
+            function(*args)
+        found += [i] * bool(seen)
+    return found
+
+
+def test_a_signature_is_compiled_when_its_calls_have_cost_a_part_of_compiling():
+    for _ in range(2):  # by counts, so the same each time
+        staged = Staged(lambda x: jnp.tanh(x) * 2)
+        (moved,) = compiled_calls(staged, 120, ONES)
+        assert 20 < moved < 120
+    assert compiled_calls(staged, 3, ONES) == []
+    assert compiled_calls(staged, 3, ONES[:2]) == []  # another signature begins anew
+
+
+def test_work_that_would_take_longer_than_compiling_is_compiled_at_once():
+    staged = Staged(lambda x: jax.lax.fori_loop(0, 10**6, lambda i, s: s + 1, x))
+    assert compiled_calls(staged, 1, ONES) == [0]
+    assert compiled_calls(Staged(jnp.linalg.cholesky), 1, jnp.eye(3)) == [0]
+
+
+def test_both_ways_have_the_same_structure_of_results():
+    staged = Staged(lambda x, more: {"sum": x + more["y"], "none": None, "pair": (x, x.T)})
+    given = ONES, {"y": ONES}
+    evaluated = staged(*given)
+    with lowering.effort("full"):
+        compiled = staged(*given)
+    assert jax.tree.structure(evaluated) == jax.tree.structure(compiled)
+    for one, other in zip(jax.tree.leaves(evaluated), jax.tree.leaves(compiled), strict=True):
+        assert (one.shape, one.dtype, one.weak_type) == (other.shape, other.dtype, other.weak_type)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_results_are_arrays_of_their_own():
+    """A result that was a part of an input would be written when the input is given away."""
+    x = jnp.arange(6.0)
+    view = Staged(lambda x: x.reshape(2, 3))(x)
+    jax.jit(lambda x: x * 0, donate_argnums=0)(x)
+    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_traced_calls_and_other_configurations_are_jaxs():
+    staged = Staged(lambda x: jnp.log(x))
+    assert jax.jit(staged)(ONES).sum() == 0
+    assert jax.vmap(staged)(ONES).sum() == 0
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        staged(-ONES)
+    with jax.enable_x64(True):
+        assert staged(jnp.ones(3, np.float64)).dtype == np.float64
+    with lowering.effort("full"):
+        assert compiled_calls(Staged(lambda x: x + 3), 2, ONES) == [0]
+    with pytest.raises(CallError, match="No such effort.*quick.*auto.*full"), lowering.effort("quick"):
+        pass
+
+
+def test_errors_are_those_of_the_compiled_way():
+    x, y = mx.nd.ones((2, 3)), mx.nd.ones((4, 5))
+    messages = []
+    for word in ("auto", "full"):
+        with lowering.effort(word), pytest.raises(mx.MXNetError) as raised:
+            (x + y).asnumpy()
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: (mx.nd.ones((n, 10)) * 2 + 1).sum(axis=0).asnumpy(),
+        lambda n: mx.nd.slice_axis(mx.nd.ones((200, 2)), axis=0, begin=n, end=n + 7).asnumpy(),
+        lambda n: mx.nd.ones((n, 4)).clip(0, n).asnumpy(),
+    ],
+    ids=["shapes", "places", "bounds"],
+)
+def test_a_new_signature_compiles_nothing(call: Any):
+    call(3)
+    with compilations(traces=False) as seen:
+        for n in range(4, 12):
+            call(n)
+    assert not seen
+
+
+def test_a_new_batch_size_of_a_block_compiles_nothing():
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(5, activation="relu", in_units=4), mx.gluon.nn.Dense(2, in_units=5))
+    net.initialize()
+    net.hybridize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+
+    def step(n: int) -> None:
+        net(mx.nd.ones((n, 4))).asnumpy()
+        with mx.autograd.record():
+            loss = net(mx.nd.ones((n, 4))).sum()
+        loss.backward()
+        trainer.step(n)
+
+    step(2)
+    with compilations(traces=False) as seen:
+        for n in (3, 4, 5):
+            step(n)
+    assert not seen
