@@ -18,6 +18,7 @@ from lowering.api.gradient import grad_fn as grad_fn
 from lowering.convolutions import ops as _ops  # noqa: F401  # registered
 from lowering.core.rules import lowers as lowers
 from lowering.core.rules import lowers_custom as lowers_custom
+from lowering.host.staged import effort as effort
 from lowering.initializer import init_params as init_params
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.serving.predictor import Predictor as Predictor
@@ -68,6 +69,7 @@ __all__ = [
     "compile",
     "data",
     "differentiable",
+    "effort",
     "explain",
     "export_program",
     "grad_fn",

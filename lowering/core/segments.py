@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from lowering.core.steps import Environment, Recomputation, Running, Step
+from lowering.host.staged import Staged
 from lowering.xla.options import jit
 
 __all__ = ["Segments", "is_traced"]
@@ -77,7 +79,18 @@ class Segments:
                 env[slot] = value
 
     def _runs(self, segment: _Segment) -> Callable[..., list[Any]]:
-        return segment.fill if segment.python else jit(segment.fill, platform=self._platform, static_argnums=0)
+        """Return what runs a segment for (running, values, key)."""
+        if segment.python:
+            return segment.fill
+        jitted = jit(segment.fill, platform=self._platform, static_argnums=0)
+        staged: dict[Running, Staged] = {}
+
+        def run(running: Running, values: Sequence[Any], key: jax.Array | None) -> list[Any]:
+            if running not in staged:
+                staged[running] = Staged(partial(segment.fill, running), partial(jitted, running))
+            return staged[running](values, key)
+
+        return run
 
 
 def _segments(steps: Steps, wanted: Collection[int] | None) -> list[_Segment]:

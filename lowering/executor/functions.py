@@ -19,6 +19,7 @@ from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
+from lowering.host.staged import Staged
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
@@ -37,13 +38,14 @@ class ExecutorFunctions:
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. Raises the errors of the pipeline.
+    executable for each. staged: first calls are evaluated where that costs less than compiling. Raises the errors of
+    the pipeline.
     """
 
-    def __init__(self, programs: Programs, options: Options):
+    def __init__(self, programs: Programs, options: Options, staged: bool = False):
         self.symbol = programs.symbol
         self.wrt = list(options.wrt or ())
-        self._programs, self._options = programs, options
+        self._programs, self._options, self._staged = programs, options, staged
         self._asked: dict[tuple[bool, bool], GradientProgram] = {}
         program = self.program(True)  # errors in the graph are told here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
@@ -192,7 +194,10 @@ class ExecutorFunctions:
         jitted = self._jitted.get(which)
         if jitted is None:
             options["whole"] = not self.calls_python
-            jitted = self._jitted[which] = jit(function, platform=self._options.platform, **options)
+            jitted = jit(function, platform=self._options.platform, **options)
+            if self._staged and options["whole"]:
+                jitted = Staged(function, jitted)
+            self._jitted[which] = jitted
         return jitted
 
     # -- lists, names and slots ------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def as_numpy(value: Any) -> Any:
            "checkpoint", "remat2")  # fmt: skip
 def _called(equation: Equation) -> Arrays:
     params = equation.params
-    inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
+    inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
     require(inner is not None)
     evaluator = evaluator_of(inner) if isinstance(inner, ClosedJaxpr) else Evaluator(inner, ())
     return _with_cost(lambda *arrays: evaluator(*arrays), evaluator)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Arrays = Callable[..., Any]
@@ -84,7 +85,7 @@ COMPILED = {
 
 def is_key(dtype: Any) -> bool:
     """Whether a dtype is that of JAX's keys."""
-    return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 def is_of_keys(variable: Any) -> bool:
@@ -104,7 +105,7 @@ def dtype_of(variable: Any) -> np.dtype[Any]:
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether numbers are real floating-point numbers, of half precision of any kind too."""
-    return jax.dtypes.issubdtype(dtype, np.floating)
+    return jnp.issubdtype(dtype, np.floating)
 
 
 def in_single(function: Arrays, dtype: np.dtype[Any]) -> Arrays:

@@ -22,6 +22,7 @@ from lowering.core.inference import refuse_mixed
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
+from lowering.host.staged import Staged
 from lowering.mx import recording
 from lowering.mx.context import Context, MixedContextsError, current_context
 from lowering.mx.eager import is_wide
@@ -71,6 +72,7 @@ class CachedProgram:
             for recorded in (False, True)
         }
         self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
+        self._served: set[Any] = set()
         self.op_hook: OpHook | None = None
 
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
@@ -88,7 +90,8 @@ class CachedProgram:
                 return waiting
         wanted = self._wanted(arrays, entries)
         if not wanted and not is_train and hook is None:
-            outputs = self._serving.outputs([array.value for array in arrays], context)
+            values = [array.value for array in arrays]
+            outputs = self._evaluated(values, context) or self._serving.outputs(values, context)
             if outputs is not None:
                 return [like_jax(output, context) for output in outputs]
         functions = self._functions_of(wanted, _platform_of(context.device))
@@ -121,6 +124,19 @@ class CachedProgram:
             for i, array in enumerate(results):
                 array.entry = (call, i)
         return results
+
+    def _evaluated(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
+        """Return the outputs of an inference of a signature that is not worth a Predictor's program yet."""
+        kinds = tuple([value.aval for value, is_data in zip(values, self._is_data, strict=True) if is_data])
+        if kinds in self._served or not self._serving.may_serve:
+            return None
+        functions = self._functions_of((), _platform_of(context.device))
+        forward = functions.forward(False)
+        made = forward.evaluated(*_listed(functions, self.names, values), None) if isinstance(forward, Staged) else None
+        if made is None:
+            self._served.add(kinds)
+            return None
+        return made[0]
 
     def _waiting_outputs(
         self,
@@ -169,7 +185,7 @@ class CachedProgram:
         functions = self._functions.get((wrt, platform))
         if functions is None:
             options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)
-            functions = self._functions[wrt, platform] = ExecutorFunctions(self._programs, options)
+            functions = self._functions[wrt, platform] = ExecutorFunctions(self._programs, options, staged=True)
         return functions
 
 
@@ -326,7 +342,7 @@ class _Serving:
 
     def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
         """Return the outputs, or None where no Predictor serves."""
-        if context.device is not None or not self._may_serve:
+        if context.device is not None or not self.may_serve:
             return None
         parameters = [value for value, data in zip(values, self._is_data, strict=True) if not data]
         if len(parameters) != len(self._parameters) or any(
@@ -359,7 +375,7 @@ class _Serving:
         self._dtypes.clear()
 
     @cached_property
-    def _may_serve(self) -> bool:
+    def may_serve(self) -> bool:
         """Return whether a Predictor computes the same: not of graphs that draw, call Python or read labels."""
         program = self._programs.forward(Options())
         labels = label_variables(self._symbol)

@@ -6,7 +6,6 @@ for all shapes. It is the program of any symbol (`lowering/core/cache.py`): oper
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -22,6 +21,7 @@ from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
 from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
+from lowering.host.staged import Staged
 from lowering.initializer.base import counts_elements
 from lowering.mx.keys import next_key
 from symjax_nnvm.errors import CallError, listed
@@ -33,12 +33,6 @@ from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, jax.Array]
-
-_PATIENCE = 3
-"""So many calls of an expression with a number in it are run operator by operator before it is compiled."""
-
-_SMALL = 3
-"""Operators of an expression that is one call of `mx.nd`. Larger ones are graphs, compiled at the first call."""
 
 _SIZES = (4096, 65536)
 """So many numbers are drawn for any smaller shape: compiling a draw of a new shape takes as long as a million draws."""
@@ -64,10 +58,6 @@ class Expression:
         self.names = [node.name for node in nodes if node.is_variable]
         self.is_train = is_train and any(map(_differs_in_training, nodes))
         self.calls_python = any(map(is_python, nodes))
-        # A number that changes from call to call would have each of its values compiled at once.
-        operators = [node for node in nodes if not node.is_variable]
-        waits = len(operators) <= _SMALL and any("scalar" in node.attrs.dict for node in operators)
-        self._calls_to_wait = _PATIENCE if waits else 0
         self._key = (self.is_train, platform, _structure(symbol))
 
     @property
@@ -206,12 +196,8 @@ class Expression:
         return backward
 
     def _compiled(self, function: Any, program: Program) -> Any:
-        """Return the function of a program, compiled when it was called often enough; one in segments is not."""
-        if program.segments is not None:
-            return function
-        waits = itertools.count(-self._calls_to_wait)
-        compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small
-        return lambda *args: compiled(*args) if next(waits) >= 0 else function(*args)
+        """Return the function of a program, compiled when that pays; one in segments is not."""
+        return function if program.segments is not None else Staged(function)
 
     @cached_property
     def _written(self) -> dict[tuple[str, ...], Collection[str]]:
@@ -263,7 +249,7 @@ class OfAnyNumber:
             program.run_steps([replace(step, params=params)], env, None)
             return program.collect(env)
 
-        return jax.jit(forward)
+        return Staged(forward)
 
     def __hash__(self) -> int:
         return hash(self._key)

@@ -20,6 +20,7 @@ import numpy as np
 
 from lowering.core.python_calls import is_called_back
 from lowering.executor.arrays import ArrayCell, Cell, writing
+from lowering.host.staged import Staged
 from lowering.initializer.base import named_key
 from lowering.messages.counts import check_number
 from lowering.messages.mxnet_words import unknown_attribute
@@ -418,7 +419,7 @@ class RuleOptimizer(Optimizer):
         known = _updates.get(key)
         if known is None:
             update = _update_by(*kind, names, drawn_by, decay, hyper)
-            known = _updates[key] = update, jax.jit(update, donate_argnums=2 if donate else ())
+            known = _updates[key] = update, Staged(update, jax.jit(update, donate_argnums=2 if donate else ()))
         return known
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 
+from lowering.host.staged import profiled
 from symjax_nnvm.errors import MXNetError, refuse_unknown
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.tables import table_text
@@ -45,6 +46,7 @@ class _Profiler:
             options.python_tracer_level = 0
             self.folder = tempfile.TemporaryDirectory()
             self._offset = 1e6 * (time.perf_counter() - self.began)
+            profiled.set()
             jax.profiler.start_trace(self.folder.name, profiler_options=options)
 
     def stop(self) -> None:
@@ -54,6 +56,7 @@ class _Profiler:
         folder, self.folder = self.folder, None
         with folder:
             jax.profiler.stop_trace()
+            profiled.clear()
             for path in sorted(Path(folder.name).rglob("*.trace.json.gz")):
                 events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
                 self.events += [{**e, "ts": e["ts"] + self._offset} if "ts" in e else e for e in events if e]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lowering.host.staged import Staged
 from lowering.mx.eager import Expression, is_wide
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.recording import Call, Leaf
@@ -205,19 +206,21 @@ class _TapeProgram:
 
     def __init__(self, rows: Sequence[_Row], heads: Sequence[Any], is_floating: bool):
         self.is_floating, self.calls = is_floating, 0
-        self.run = jit(self._run)
+        self.run = Staged(self._run, jit(self._run))
         self._rows, self._heads = rows, heads
         self._with_updates: dict[Any, Callable[..., Any]] = {}
         self._asked: Recent[Any, int] = Recent(64)
 
     def with_update(
-        self, update: Callable[..., Any], numbers: tuple[int, ...], donate: bool
+        self, arguments: Sequence[Any], update: Callable[..., Any], numbers: tuple[int, ...], donate: bool
     ) -> Callable[..., Any] | None:
         """Return (arguments of `run`, arrays of the update) → (what `run` returns, what the update does); None where it
-        is not worth compiling the whole tape for this update.
+        is not worth compiling the whole tape for this update, or not yet.
 
         update: (gradients with these numbers, arrays to keep, arrays that are given away if donate is true) → arrays.
         """
+        if self.run.evaluates(*arguments):
+            return None
         key = update, numbers, donate
         jitted = self._with_updates.get(key)
         if jitted is not None:

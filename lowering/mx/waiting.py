@@ -124,9 +124,9 @@ class WaitingGradients:
     """Represents the backward pass of calls that all wait: it runs when a gradient or an output is read, or together
     with the update of the parameters, as one program.
 
-    program: has `run(*arguments)` → (gradients by number, outputs of each call), and `with_update(update, numbers,
-    donate)`, which is None or (arguments, arrays of the update) → (what `run` returns, what the update does). cells: of
-    the gradients, by number.
+    program: has `run(*arguments)` → (gradients by number, outputs of each call), and `with_update(arguments, update,
+    numbers, donate)`, which is None or (arguments, arrays of the update) → (what `run` returns, what the update does).
+    cells: of the gradients, by number.
     """
 
     __slots__ = ("_arguments", "_calls", "_cells", "_program", "_wide")
@@ -152,7 +152,7 @@ class WaitingGradients:
         with running:
             if not self._calls or is_wide() != self._wide:
                 return None
-            run = self._program.with_update(update, tuple(cell.number for cell in cells), donate)
+            run = self._program.with_update(self._arguments, update, tuple(cell.number for cell in cells), donate)
             if run is None:
                 return None
             computed, made = run(self._arguments, arrays)

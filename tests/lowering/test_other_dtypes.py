@@ -59,10 +59,12 @@ def of_tape() -> Call:
     def call(x: np.ndarray) -> Sequence[Any]:
         array = mx.nd.array(x, dtype=x.dtype)
         array.attach_grad()
+        y: Any = None
         for _ in range(5):
             with mx.autograd.record():
                 y = array * array + array
             y.backward()
+        assert array.grad is not None
         return [y.asnumpy(), array.grad.asnumpy()]
 
     return call

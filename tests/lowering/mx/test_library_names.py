@@ -35,7 +35,7 @@ def test_a_cell_with_projection_says_its_sizes_to_classes_that_derive_from_it():
         other.set_data(own.data())
     x = mx.nd.array(np.linspace(-1, 1, 8).reshape(2, 4))
     (expected, _), (actual, _) = (cell(x, cell.begin_state(2)) for cell in cells)
-    np.testing.assert_allclose(actual.asnumpy(), expected.asnumpy(), rtol=1e-6)
+    np.testing.assert_allclose(actual.asnumpy(), expected.asnumpy(), rtol=1e-6, atol=1e-7)
 
 
 class Halved(gluon.Parameter):

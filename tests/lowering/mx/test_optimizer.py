@@ -125,7 +125,7 @@ def test_a_schedule_goes_on_from_the_parameter_that_was_updated_most():
 
 
 @pytest.mark.parametrize("numbers", [{"t": 0}, {"t": -1}, {"lr": 0.0}])
-def test_a_number_that_the_operator_refuses_is_refused_after_others_were_taken(numbers: dict[str, float]):
+def test_a_number_that_the_operator_refuses_is_refused_after_others_were_taken(numbers: dict[str, Any]):
     def update(lr: float = 0.1, t: int = 1) -> None:
         d, v, z, weight = (mx.nd.ones((3,)) for _ in range(4))
         mx.nd.ftml_update(weight, weight, d, v, z, lr=lr, t=t)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering
 from lowering import mx
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.short_tapes import _UPDATED_OFTEN, _UPDATES, _TapeProgram
@@ -114,6 +115,7 @@ def test_a_trainer_of_the_same_kind_compiles_nothing_anew():
     assert not seen
 
 
+@lowering.effort("full")
 def test_only_the_first_update_and_frequent_ones_are_compiled_with_the_network(traced):
     run, expected = Run(), Run()
     subsets = [[*range(4)], *([i] for i in range(4)), *([i, 3] for i in range(3)), [0, 1, 2], [0, 1]]
@@ -240,6 +242,7 @@ def test_numbers_that_no_gradient_goes_through_do_not_wait():
     np.testing.assert_array_equal(net.weight.grad().asnumpy(), np.full(4, 3, "float32"))
 
 
+@lowering.effort("full")
 def test_an_update_that_fails_leaves_the_gradients():
     run, expected = Run(), Run()
     expected.backward()

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+import lowering
 from lowering import mx
 from lowering.mx import gluon, recording
 from lowering.mx.gluon import nn
@@ -224,6 +225,7 @@ def test_dropout_draws_anew_at_each_call(active: bool):
         np.testing.assert_array_equal(net(x).asnumpy(), first)
 
 
+@lowering.effort("full")
 def test_inference_is_a_predictors_as_long_as_parameters_stay():
     net, x = deep(), data(2, 1, 5, 5)
     outputs = [net(x).asnumpy() for _ in range(2)]
