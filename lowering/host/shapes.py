@@ -27,7 +27,7 @@ def _reshape(equation: Equation) -> Arrays:
     return lambda x: np.reshape(x, shape)
 
 
-@evaluates("squeeze", "expand_dims")
+@evaluates("squeeze")
 def _squeeze(equation: Equation) -> Arrays:
     shape = shape_of(equation.outvars[0])
     return lambda x: np.reshape(x, shape)

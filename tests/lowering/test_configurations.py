@@ -18,6 +18,8 @@ import pytest
 import lowering
 from lowering import mx
 from lowering.cli import budget
+from lowering.host.evaluator import evaluator_of
+from lowering.host.table import NotEvaluated
 from lowering.initializer.base import counts_elements
 from lowering.mx import context as contexts
 from lowering.mx import short_tapes, test_utils
@@ -68,6 +70,17 @@ def test_numbers_are_drawn_ahead_only_where_the_first_of_many_are_those_of_few()
     assert counts_elements(jax.random.key(0))
     with jax.threefry_partitionable(False):
         assert not counts_elements(jax.random.key(0))
+
+
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_draws_are_evaluated_only_where_numbers_are_counted(partitionable: bool):
+    with jax.threefry_partitionable(partitionable):
+        closed = jax.make_jaxpr(lambda key: jax.random.bits(key, (2,)))(jax.random.key(0))
+        if partitionable:
+            assert evaluator_of(closed)
+        else:
+            with pytest.raises(NotEvaluated, match="random_bits"):
+                evaluator_of(closed)
 
 
 def test_a_context_is_none_where_jax_puts_arrays_by_itself(monkeypatch: pytest.MonkeyPatch):

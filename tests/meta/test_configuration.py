@@ -21,6 +21,7 @@ ENTERED_BY = [
     "tests/lowering/convolutions/test_onednn.py::test_what_is_exported_or_kept_by_jax_does_without",
     "tests/lowering/mx/test_base.py",
     "tests/lowering/mx/test_further_names.py::test_what_a_gpu_says",
+    "tests/lowering/mx/test_numpy1.py",
     "tests/lowering/mx/test_numpy1.py::test_the_environment_tells_spawned_processes_what_was_asked_for",
     "tests/lowering/mx/test_waiting.py",
     "tests/lowering/mx/test_waiting_gradients.py",

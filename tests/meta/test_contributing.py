@@ -21,7 +21,7 @@ PLACES = [
 ]
 
 META = [
-    *("tests/meta/test_architecture.py", "tests/meta/test_coverage.py", "tests/meta/test_docstrings.py"),
+    *("tests/meta/test_architecture.py", "tests/meta/test_coverage.py"),
     *("tests/meta/test_generated.py", "tests/meta/test_operator_names.py"),
 ]
 OF_THE_OPERATOR = ["tests/check/test_declarations.py", "tests/onnx/test_from_onnx_cases.py", "tests/ops/test_keys.py",
