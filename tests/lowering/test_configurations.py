@@ -93,6 +93,17 @@ def test_a_context_is_none_where_jax_puts_arrays_by_itself(monkeypatch: pytest.M
     assert mx.cpu().device is first
 
 
+def test_the_context_of_an_array_is_the_current_one_or_its_devices(monkeypatch: pytest.MonkeyPatch):
+    class Accelerator:
+        platform = "gpu"
+
+    accelerator = Accelerator()
+    monkeypatch.setattr(contexts, "_devices", lambda platform: [accelerator])
+    elsewhere: Any = SimpleNamespace(devices=lambda: {accelerator})
+    assert contexts.context_of(elsewhere) == mx.gpu(0)
+    assert contexts.context_of(mx.nd.ones(2).value) == mx.cpu(0)
+
+
 @pytest.mark.parametrize("url", [None, "https://somewhere/else"])
 def test_the_place_of_models_may_be_another(url: str | None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("MXNET_GLUON_REPO", raising=False)
