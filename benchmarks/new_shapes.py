@@ -13,7 +13,7 @@ import numpy as np
 try:
     from lowering import mx
 except ImportError:
-    import mxnet as mx
+    import mxnet as mx  # type: ignore[import-not-found]
 
 nd = mx.nd
 ROWS = nd.ones((200, 10))

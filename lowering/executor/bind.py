@@ -305,9 +305,11 @@ def _check_present(network: _Network, args: Given | None, aux: Given | None) -> 
     ):
         missing = [name for name in names if name not in arrays] if isinstance(arrays, Mapping) else []
         if missing:
-            named = [arrays.keys() if isinstance(arrays, Mapping) else () for arrays in (args, aux)]
+            named, states = (arrays.keys() if isinstance(arrays, Mapping) else () for arrays in (args, aux))
             so = f", and so are {listed(missing[1:])}" if missing[1:] else ""
-            raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(network.symbol, *named)}")
+            raise ExecutorValueError(
+                f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(network.symbol, named, states)}"
+            )
 
 
 def _arrays(what: str, names: Sequence[str], given: Given, *, partial: bool) -> list[Any]:

@@ -108,7 +108,7 @@ class GrowingFile(FileIO):
             os.close(replaced)
         super().__init__(target, "w")
 
-    def write(self, data: bytes | memoryview) -> int:
+    def write(self, data: bytes | memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Write all bytes."""
         left = memoryview(data)
         while left:

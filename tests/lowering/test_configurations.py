@@ -34,8 +34,7 @@ from symjax_nnvm.io.files import cache_folder
 
 
 def test_free_memory_is_the_accelerators_or_the_machines(monkeypatch: pytest.MonkeyPatch):
-    (of_machine,) = {budget.free_memory()} - {None}
-    assert of_machine > 10**6
+    assert (budget.free_memory() or 0) > 10**6
     device = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 100, "bytes_in_use": 30})
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "devices", lambda: [device])
@@ -154,6 +153,7 @@ def slopes_of_steps(size: int, wide_backward: bool = False) -> list[list[float]]
             y = (x * w + x * x).sum()
         with jax.enable_x64(wide_backward):
             y.backward()
+        assert x.grad is not None
         rows.append(x.grad.asnumpy()[0].tolist())
     return rows
 
@@ -240,7 +240,7 @@ def test_checkpoints_are_opened_again_after_a_save_that_failed_by_a_process_that
     opened: list[bool] = []
     folder = Checkpoints.__new__(Checkpoints)
     folder.directory, folder._saving = Path("/there"), 3
-    folder._manager = SimpleNamespace(all_steps=lambda: [2, 1])
+    monkeypatch.setattr(folder, "_manager", SimpleNamespace(all_steps=lambda: [2, 1]), raising=False)
     monkeypatch.setattr(folder, "_open_again", lambda: opened.append(True))
     assert "Those of steps 1, 2 are intact" in str(folder._failed(OSError("disk full")))
     assert opened == [True] * (count == 1)

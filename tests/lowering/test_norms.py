@@ -76,4 +76,4 @@ def test_processors_and_accelerators_compute_the_same(function: Callable[..., ja
 def test_a_processors_program_has_one_branch():
     """XLA takes away that between platforms, so that an accelerator's has none."""
     compiled = jax.jit(norm).lower(jnp.ones(5)).compile()
-    assert compiled.as_text().count("conditional(") == 1
+    assert (compiled.as_text() or "").count("conditional(") == 1
