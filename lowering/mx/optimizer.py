@@ -616,11 +616,11 @@ class Updater:
             there = [(name, array) for name, array in self._named(index, label) if name in self._loaded]
             for name, array in there:
                 value = self._loaded.pop(name)
-                if np.shape(value) != array.shape:
+                if np.shape(value) not in (array.shape, array.shape or (1,)):  # a file has no arrays without axes
                     problem = f"The state {name!r} of a file does not fit parameter {self._label(index)!r}"
                     fix = "It is another network's: init_optimizer(force_init=True) begins with new states."
                     raise TrainingError(problem, expected=array.shape, got=np.shape(value), fix=fix)
-                array[:] = value
+                array[:] = np.reshape(value, array.shape)
             if there:
                 return True
         return False

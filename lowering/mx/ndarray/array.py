@@ -226,7 +226,8 @@ class NDArray(Arithmetic, Fluent):
 
     def wait_to_read(self) -> None:
         """Wait until the value is there; errors of the computation are raised here."""
-        self.value.block_until_ready()
+        if not isinstance(self.cell, StoredCell) or self.cell.stored is None:  # a file's array is there, of any width
+            self.value.block_until_ready()
 
     wait_to_write = wait_to_read
 
@@ -409,9 +410,10 @@ class NDArray(Arithmetic, Fluent):
             array = _as_numbers(array, self.cell.dtype)
         is_whole = isinstance(key, slice) and key == slice(None)
         full = key if is_whole or not self.ndim else indexing.kept_rank(indexing.expanded(key, self.shape))
-        shape = self.shape if is_whole else indexing.part_shape(full, self.shape)
-        if array.shape and array.shape != shape:
-            array = _broadcast(array, shape)
+        if array.shape:  # one number fits every part
+            shape = self.shape if is_whole else indexing.part_shape(full, self.shape)
+            if array.shape != shape:
+                array = _broadcast(array, shape)
         if isinstance(self.cell, HostCell):
             self.cell.array[full] = written(np.asarray(array), self.cell.dtype)
             return

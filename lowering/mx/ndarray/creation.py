@@ -50,10 +50,13 @@ def _native(dtype: Any) -> np.dtype:
         native = jnp.dtype(dtype).newbyteorder("=")
     except TypeError:
         native = None
-    if native is None or native.name not in DTYPE_CODES:
+    if native is None or native not in _DTYPES:
         expected = f"one of {', '.join(DTYPE_CODES)}"
         raise CreationError("There are no arrays of this dtype", expected=expected, got=repr(dtype))
     return native
+
+
+_DTYPES = frozenset(jnp.dtype(name) for name in DTYPE_CODES)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -171,6 +171,13 @@ def test_deviation_backward_before_forward_runs_the_forward_pass(is_train: bool)
     np.testing.assert_array_equal(alone.outputs[0], after.outputs[0])
 
 
+def test_deviation_the_bias_of_a_dense_layer_has_a_gradient_where_the_weight_asks_for_none() -> None:
+    executor = lowering.simple_bind(dense, grad_req={"fc_bias": "write"}, x=(5, 3))
+    executor.forward(is_train=True)
+    executor.backward(ones(*executor.outputs[0].shape))
+    np.testing.assert_array_equal(executor.grad_dict["fc_bias"], np.full_like(executor.arg_dict["fc_bias"], 5))
+
+
 def test_backward_before_forward_still_needs_the_head_gradients() -> None:
     with pytest.raises(GradientError, match="head_gradient is required"):
         filled(dense, x=(2, 4)).backward()

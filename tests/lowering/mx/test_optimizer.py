@@ -151,6 +151,22 @@ def test_states_as_bytes(with_optimizer: bool):
         other.set_states(pickle.dumps({0: None}))
 
 
+OPTIMISERS = (
+    "adadelta adagrad adam adamax adamw dcasgd ftml ftrl groupadagrad lamb lars lbsgd nadam nag rmsprop sgd signum"
+)
+
+
+@pytest.mark.parametrize("name", OPTIMISERS.split())
+def test_states_of_every_optimiser_come_back(name: str):
+    updater, weight = optimizers.get_updater(optimizers.create(name)), mx.nd.array([[1.0, -2.0]])
+    updater(0, weight * 0.25, weight)
+    other, again = optimizers.get_updater(optimizers.create(name)), weight.copy()
+    other.set_states(updater.get_states(dump_optimizer=True))
+    updater(0, weight * 0.25, weight)
+    other(0, again * 0.25, again)
+    np.testing.assert_array_equal(again.asnumpy(), weight.asnumpy())
+
+
 @pytest.mark.parametrize("name", ["adam", "sgd", "adagrad", "nag"])
 def test_a_copy_in_a_plain_tuple_is_the_copy(name: str):
     kwargs = {"momentum": 0.9} if name in ("sgd", "nag") else {}

@@ -148,6 +148,7 @@ def test_a_loaded_array_is_narrowed_where_it_is_computed_with(tmp_path: Path):
     assert (ids.dtype, (ids + 1).dtype, ids[:1].dtype) == (np.int64, np.int32, np.int32)
     with pytest.raises(TooWideError, match=str(BIG)):
         big.sum()
+    big.wait_to_read()  # computes nothing
     x.attach_grad()
     with mx.autograd.record():
         y = (x * 2).sum()
