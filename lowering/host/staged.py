@@ -127,7 +127,7 @@ class Staged:
 class _Evaluated:
     """A signature that is not compiled yet. calls: how many were evaluated. patience: how many at most."""
 
-    __slots__ = ("_evaluator", "_keys", "_tree", "calls", "patience")
+    __slots__ = ("_evaluator", "_tree", "calls", "patience")
 
     def __init__(self, evaluator: Evaluator, shapes: Any):
         leaves, self._tree = jax.tree_util.tree_flatten(shapes)
@@ -141,9 +141,10 @@ class _Evaluated:
         self.calls += 1
         with np.errstate(all="ignore"):
             results = self._evaluator(*map(as_numpy, leaves))
-        # What is a part of an input, or of another result, is copied: JAX writes arrays that are given away.
-        own = [np.array(value) if getattr(value, "base", None) is not None else value for value in results]
-        return jax.tree_util.tree_unflatten(self._tree, jax.device_put(own))
+        # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
+        own = {id(value): value for value in results if getattr(value, "base", None) is None}
+        arrays = [value if own.pop(id(value), None) is value else np.array(value) for value in results]
+        return jax.tree_util.tree_unflatten(self._tree, jax.device_put(arrays))
 
 
 def _may_evaluate(leaves: Sequence[Any]) -> bool:

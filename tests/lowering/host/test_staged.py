@@ -57,11 +57,18 @@ def test_both_ways_have_the_same_structure_of_results():
 
 
 def test_results_are_arrays_of_their_own():
-    """A result that was a part of an input would be written when the input is given away."""
-    x = jnp.arange(6.0)
-    view = Staged(lambda x: x.reshape(2, 3))(x)
-    jax.jit(lambda x: x * 0, donate_argnums=0)(x)
-    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]
+    """Results that were parts of inputs, constants or other results would be written when those are given away."""
+    constant = np.arange(4096, dtype=np.float32)
+    staged = Staged(lambda x: (x.reshape(2, -1), x, y := x + 1, y, y[:3], jnp.asarray(constant)))
+    clear = jax.jit(lambda x: x * 0, donate_argnums=0)
+    expected = [np.array(each) for each in staged(jnp.arange(4096.0))]
+    for i in range(-1, 6):
+        x = jnp.arange(4096.0)
+        results = [*staged(x)]
+        clear(x if i < 0 else results.pop(i))
+        others = expected if i < 0 else expected[:i] + expected[i + 1 :]
+        for result, value in zip(results, others, strict=True):
+            np.testing.assert_array_equal(result, value)
 
 
 def test_traced_calls_and_other_configurations_are_jaxs():
