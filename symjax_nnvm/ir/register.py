@@ -9,8 +9,6 @@ from functools import cache
 from types import FrameType
 from typing import Any, ClassVar
 
-import numpy as np
-
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import Precision, Recompute, When
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
@@ -96,21 +94,14 @@ def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str
     return {"infer_type": rule, "FInferDefaultType": default}
 
 
-def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool = False) -> None:
-    """Refuse a parameter's value that an integer dtype cannot hold; wraps: large ones wrap around, as in C.
+def check_number(param: str, value: float, dtype: DType | None) -> None:
+    """Refuse infinity and NaN in a parameter that meets integers; numbers that they do not hold are cast as in C.
 
     Raises InferenceError.
     """
-    if dtype is None or is_float(dtype) or dtype == "bool":
-        return
-    info = np.iinfo(dtype)
-    if not math.isfinite(value) or not (wraps or info.min <= value <= info.max):
-        raise InferenceError(
-            f"{value:g} is no number of dtype {dtype}",
-            param=param,
-            expected="a finite number" if wraps else f"a number from {info.min} to {info.max}",
-            got=value,
-        )
+    if dtype is not None and not is_float(dtype) and dtype != "bool" and not math.isfinite(value):
+        problem = f"{value:g} is no number of dtype {dtype}"
+        raise InferenceError(problem, param=param, expected="a finite number", got=value)
 
 
 def register_op(

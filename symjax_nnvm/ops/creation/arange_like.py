@@ -33,7 +33,7 @@ def _arange_like_type(p: ArangeLikeParams, ins: Types, outs: Types):
     """The dtype of data."""
     inputs, outputs = same_type(p, ins, outs)
     for name in ("start", "step"):
-        check_number(name, getattr(p, name), outputs[0], wraps=True)
+        check_number(name, getattr(p, name), outputs[0])
     return inputs, outputs
 
 

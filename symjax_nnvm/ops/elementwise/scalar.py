@@ -46,7 +46,7 @@ def _scalar_type(p: ScalarParams, ins: Types, outs: Types):
         return [data], [data]
     if not p.is_int:
         return [data], ["float64"]
-    check_number("scalar", p.scalar, data, wraps=True)
+    check_number("scalar", p.scalar, data)
     return [data], ["int64" if data == "bool" else data]
 
 

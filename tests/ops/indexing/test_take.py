@@ -93,3 +93,8 @@ def test_an_element_of_all_axes_needs_indices_of_two_axes():
     with pytest.raises(InferenceError, match="An element without axes.*'indices'"):
         made.infer_shape(x=(2, 3), i=(2,))
     assert made.infer_shape(x=(2, 3), i=(2, 1))[1] == [(1,)]
+
+
+@pytest.mark.parametrize(("on", "off", "result"), [(300.5, -1.9, [255, 44]), (-1, 1e10, [0, 255])])
+def test_values_of_one_hot_wrap_as_mxnets(on: float, off: float, result: list[int]):
+    assert run(sym.one_hot(I, depth=2, on_value=on, off_value=off, dtype="uint8"), i=np.array([1.0])) == [result]
