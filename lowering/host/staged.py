@@ -21,6 +21,7 @@ from jax.core import Tracer
 from lowering.host.evaluator import Evaluator, as_numpy, evaluator_of, needs_words
 from lowering.host.table import NotEvaluated
 from symjax_nnvm.errors import CallError, refuse_unknown
+from symjax_nnvm.recent import Recent
 
 _OF_A_CALL = 20.0
 """Microseconds by which an evaluated call of nothing is slower than a compiled one: results become JAX's arrays."""
@@ -32,8 +33,8 @@ _SHARE = 1 / 16
 """The part of the price of compiling that is spent on evaluating before: whoever calls a small program fifty times is
 likely to call it often, and waits for the slower way each time."""
 
-_KEPT = 256
-"""Signatures of one function that are known at once."""
+_KEPT = 1024
+"""Signatures of one function whose evaluated programs are kept, those called last."""
 
 _flattened = jax.tree_util.tree_flatten
 
@@ -73,7 +74,7 @@ class Staged:
         self._function = function
         self.jitted = jax.jit(function) if jitted is None else jitted
         self._compiled: set[Any] = set()
-        self._evaluated: dict[Any, _Evaluated] = {}
+        self._evaluated: Recent[Any, _Evaluated] = Recent(_KEPT)
 
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
@@ -106,7 +107,6 @@ class Staged:
             return None
         way = self._evaluated.get(key) or self._traced(key, args)
         if way is None or way.calls >= way.patience:
-            self._evaluated.pop(key, None)
             self._compiled.add(key)
             return None
         return way
@@ -118,8 +118,6 @@ class Staged:
             evaluated = _Evaluated(evaluator_of(closed), shapes)
         except NotEvaluated:
             return None
-        if len(self._evaluated) >= _KEPT:
-            self._evaluated.pop(next(iter(self._evaluated)))
         self._evaluated[key] = evaluated
         return evaluated
 

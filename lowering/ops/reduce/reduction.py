@@ -18,7 +18,7 @@ from symjax_nnvm.ops.reduce import reduction as ops
 def _mean(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
     if jnp.issubdtype(data.dtype, jnp.floating):
         return jnp.mean(data, axes, keepdims=keepdims)
-    count = math.prod(data.shape[axis] for axis in axes)
+    count = max(1, math.prod(data.shape[axis] for axis in axes))  # XLA, folding 0 / 0 of integers, ends the process
     total = jnp.sum(data, axes, dtype=data.dtype, keepdims=keepdims)
     return lax.div(total, jnp.full_like(total, count))  # truncates, as MXNet does
 

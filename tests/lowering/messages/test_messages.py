@@ -265,7 +265,7 @@ def test_keywords_that_are_no_shapes_are_told():
 def test_every_attribute_of_mxnet_is_told():
     owners = {"Trainer": Trainer(NET), "Executor": executor(), "lowering": lowering, "mx": mx}
     owners |= {"mx.test_utils": mx.test_utils, "mx.contrib": mx.contrib}
-    owners |= {"mx.contrib.quantization": mx.contrib.quantization, "mx.gluon.contrib": mx.gluon.contrib}
+    owners |= {"mx.contrib.quantization": mx.contrib.quantization}
     owners |= {"mx.init": mx.init, "mx.rnn": mx.rnn, "mx.libinfo": mx.libinfo}
     owners |= {
         "mx.executor_manager": mx.executor_manager,

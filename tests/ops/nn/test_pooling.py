@@ -409,7 +409,6 @@ def test_large_windows_over_large_images_take_no_longer_than_their_elements():
     ("size", "options"),
     [
         (8, {"kernel": (3,), "stride": (3,), "pad": (1,), "pooling_convention": "full"}),
-        (6, {"kernel": (1,), "stride": (5,), "pad": (2,)}),
     ],
 )
 def test_the_maximum_of_a_window_outside_the_data_is_the_lowest_number(size: int, options: Any, dtype: Any):

@@ -72,8 +72,9 @@ for _name, _function in FUNCTIONS.items():
 
 @onnx_form("norm")
 def _norm(g: Builder, p: ops.NormParams, data: Tensor) -> Tensor:
-    x = data if data.dtype in ("float32", "float64") else g.cast(data, "float32")
-    total = reduce(g, reduction("ReduceL1" if p.ord == 1 else "ReduceL2"), p, x)
+    kind = "ReduceL1" if p.ord == 1 else "ReduceL2"
+    wide = "float64" if data.dtype == "float64" else "float32"
+    total = reduce(g, lambda g, x, axes, kept: g.reduce(kind, g.cast(x, wide), axes, keepdims=kept), p, data)
     return g.cast(total, g.outs[0].dtype)
 
 
