@@ -49,12 +49,28 @@ def give_back() -> None:
         return value
 
     numpy.__getattr__ = dropped
+    numpy.__all__ = [*numpy.__all__, *(name for name in _NAMES if name not in {*numpy.__all__, *_NOT_BY_STAR})]
+    numpy.lib.__getattr__ = _of_lib(numpy.lib.__getattr__)
     if not _reads_bytes():
         numpy.fromstring = _from_string
     if "pandas" in sys.modules:
         _complete_pandas(sys.modules["pandas"])
     else:
         sys.meta_path.insert(0, _PandasFinder())
+
+
+def _of_lib(asked: Callable[[str], object]) -> Callable[[str], object]:
+    """Return what finds the functions that NumPy 1 had in `np.lib`, too: `np.lib.pad` is `np.pad`."""
+
+    def dropped(name: str) -> object:
+        if name not in np.__all__:
+            return asked(name)
+        with suppress(AttributeError):
+            return asked(name)
+        _tell(f"np.lib.{name}")
+        return getattr(np, name)
+
+    return dropped
 
 
 def _tell(name: str) -> None:
@@ -196,6 +212,9 @@ _NAMES: dict[str, Callable[[Any], object]] = {
     "sctypes": _sctypes,
 }
 """Name → what makes its value, of NumPy."""
+
+_NOT_BY_STAR = {"bool", "int", "float", "complex", "object", "str", "unicode", "os", "sys", "warnings"}
+"""The names that `from numpy import *` did not give: Python's own words keep their meaning."""
 
 
 # -- pandas ------------------------------------------------------------------------------------------------------------

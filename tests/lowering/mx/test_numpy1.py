@@ -23,7 +23,7 @@ LINE = " was dropped; this process has it again, as all names that NumPy 2 dropp
 @pytest.fixture
 def old(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """NumPy with the names that it dropped, for a test."""
-    before = {**vars(np)}
+    before, of_lib = {**vars(np)}, vars(np.lib)["__getattr__"]
     monkeypatch.setattr(numpy1, "_told", [])
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
@@ -32,9 +32,11 @@ def old(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     numpy1.give_back()
     yield np
     for name in {*vars(np)} - {*before}:
-        delattr(np, name)
-    for name in ("__getattr__", "fromstring"):
+        if not isinstance(vars(np)[name], ModuleType):  # NumPy loads parts of itself when they are asked for
+            delattr(np, name)
+    for name in ("__getattr__", "__all__", "fromstring"):
         setattr(np, name, before[name])
+    setattr(np.lib, "__getattr__", of_lib)  # noqa: B010  # what types do not know
 
 
 def test_names_are_what_they_were(old: Any):
@@ -66,6 +68,20 @@ def test_functions_give_what_they_gave(old: Any):
     assert (old.trapz([1, 2, 3], dx=2), old.safe_eval("[1, 2]")) == (8, [1, 2])
     assert (old.issubsctype("f4", np.floating), old.issubclass_(3, int)) == (True, False)
     assert old.sctypes["int"] == [np.int8, np.int16, np.int32, np.int64]
+
+
+def test_a_star_gives_what_it_gave_and_leaves_pythons_own_words(old: Any):
+    names: dict[str, Any] = {}
+    exec("from numpy import *", names)
+    assert (names["product"]([2, 3]), names["Inf"], names["float_"]) == (6, np.inf, np.float64)
+    assert not {"bool", "int", "float", "object", "str", "os", "sys", "warnings"} & ({*names} - {*np.__all__})
+
+
+def test_lib_has_the_functions_of_its_parts_again(old: Any):
+    """MXNet's example/ssd/tools/rand_sampler.py calls np.lib.pad."""
+    assert old.lib.pad([1, 2], 1, "constant").tolist() == [0, 1, 2, 0]
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = old.lib.nonsense
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.context import Context, cpu, gpu, num_gpus
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.contrib.estimator import event_handler as events
@@ -145,7 +146,7 @@ class Estimator:
 
         val_data: evaluated after each epoch. event_handlers: in addition to a StoppingHandler, and to a
         GradientUpdateHandler, MetricHandler, ValidationHandler and LoggingHandler or in the place of these. Raises
-        BlockValueError.
+        BlockValueError, and CountError for a number below 1.
         """
         _refuse_others(train_data)
         if bool(epochs) == bool(batches):
@@ -153,6 +154,10 @@ class Estimator:
                 "Fit only support exactly one type of iteration, train by number of epochs or number of batches",
                 fix="Give one of epochs= and batches=.",
             )
+        if epochs:
+            check_count(epochs, "epochs")
+        else:
+            check_count(batches, "batches")
         self.max_epoch, self.max_batch, self.batch_axis = epochs, batches, batch_axis
         handlers = self._prepare_default_handlers(val_data, event_handlers)
         for handler in _of(handlers, events.TrainBegin):

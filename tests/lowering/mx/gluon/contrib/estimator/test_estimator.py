@@ -148,3 +148,12 @@ def test_an_initialised_network_is_left_alone():
 def test_what_does_not_fit_is_refused(call: Any, told: str):
     with pytest.raises((ValueError, AssertionError), match=told):
         call()
+
+
+@pytest.mark.parametrize("length", [{"epochs": -1}, {"batches": -3}, {"epochs": 1.5}])
+def test_lengths_that_are_never_reached_are_refused(length: dict[str, Any]):
+    """MXNet trains for ever."""
+    with pytest.raises(
+        mx.MXNetError, match=rf"'{next(iter(length))}'; expected a whole number ≥ 1; got {next(iter(length.values()))}"
+    ):
+        estimator().fit(data(), **length)
