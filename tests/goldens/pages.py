@@ -19,6 +19,7 @@ from typing import Any
 os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet  # type: ignore[import-not-found]
+import mxnet.notebook.callback  # type: ignore[import-not-found]  # which `import mxnet` leaves out
 
 from tests.support.pages import names_of_mxnet, of_mxnet
 
