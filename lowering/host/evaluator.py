@@ -185,7 +185,10 @@ def _while(equation: Equation) -> Arrays:
 def _scan(equation: Equation) -> Arrays:
     params = equation.params
     body, steps = evaluator_of(params["jaxpr"]), params["length"]
-    constants, carried = params["num_consts"], params["num_carry"]
+    inner = params["jaxpr"].jaxpr  # what has an axis less in the body is a row of each step
+    carried = sum(out.aval.ndim == own.aval.ndim for out, own in zip(equation.outvars, inner.outvars, strict=True))
+    rows = sum(given.aval.ndim > own.aval.ndim for given, own in zip(equation.invars, inner.invars, strict=True))
+    constants = len(equation.invars) - carried - rows
     stacked = equation.outvars[carried:]
     order = range(steps - 1, -1, -1) if params["reverse"] else range(steps)
 

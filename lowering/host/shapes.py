@@ -78,6 +78,12 @@ def _split(equation: Equation) -> Arrays:
     return lambda x: np.split(x, ends, axis)
 
 
+@evaluates("unstack")
+def _unstack(equation: Equation) -> Arrays:
+    axis = equation.params["axis"]
+    return lambda x: list(np.moveaxis(x, axis, 0))
+
+
 @evaluates("slice")
 def _slice(equation: Equation) -> Arrays:
     starts, ends = equation.params["start_indices"], equation.params["limit_indices"]

@@ -57,12 +57,13 @@ def require(condition: bool) -> None:
 WITH_KEYS = {
     *("random_bits", "random_fold_in", "random_split", "random_unwrap", "random_wrap"),
     *("jit", "pjit", "closed_call", "cond", "while", "scan"),
-    *("reshape", "squeeze", "slice"),
+    *("reshape", "squeeze", "slice", "unstack"),
 }
 """Primitives that are evaluated of keys, too. A key is an array of words along an axis of its own, the last."""
 
 
 COMPILED = {
+    "call_hi_primitive": "JAX 0.12 has primitives of another kind for nonzero",
     "cholesky": "LAPACK computes it, with NaN where NumPy raises an error",
     "complex": "complex numbers are in the middle of Fourier transforms alone",
     "digamma": "NumPy has no such function",
