@@ -32,7 +32,6 @@ evaluated_by(
     imag=np.imag,
     conj=np.conj,
     copy=lambda x: x,
-    copy_p=lambda x: x,
     stop_gradient=lambda x: x,
     optimization_barrier=lambda *arrays: arrays,
     clamp=lambda low, x, high: np.minimum(np.maximum(x, low), high),

@@ -90,16 +90,18 @@ class Staged:
 
     def evaluates(self, *args: Any) -> bool:
         """Whether a call with these arguments, arrays of JAX's, is evaluated now."""
-        leaves, tree = _flattened(args)
-        key = (jax.config.jax_enable_x64, tree, *[leaf.aval for leaf in leaves])  # pyright: ignore
-        return key not in self._compiled and self._way(leaves, key, args) is not None
+        return self._way_of(args)[0] is not None
 
     def evaluated(self, *args: Any) -> Any:
         """The results for arrays of JAX's, evaluated; None where the program is to be compiled."""
+        way, leaves = self._way_of(args)
+        return None if way is None else way(leaves)
+
+    def _way_of(self, args: Sequence[Any]) -> tuple[_Evaluated | None, list[Any]]:
+        """Return what evaluates a call, None where it is compiled, and the arrays of its arguments."""
         leaves, tree = _flattened(args)
         key = (jax.config.jax_enable_x64, tree, *[leaf.aval for leaf in leaves])  # pyright: ignore
-        way = None if key in self._compiled else self._way(leaves, key, args)
-        return None if way is None else way(leaves)
+        return None if key in self._compiled else self._way(leaves, key, args), leaves
 
     def _way(self, leaves: Sequence[Any], key: Any, args: Sequence[Any]) -> _Evaluated | None:
         """Return what evaluates a call; None where the program is, or is to be, compiled."""

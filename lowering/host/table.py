@@ -43,7 +43,7 @@ def evaluates(*names: str) -> Callable[[Row], Row]:
 
 
 def evaluated_by(**functions: Arrays) -> None:
-    """Add rows for primitives without parameters that matter; keywords are names with _ for -."""
+    """Add rows for primitives that one function computes, whatever their parameters are. functions: by primitive."""
     for name, function in functions.items():
         ROWS[name] = lambda equation, function=function: function
 
