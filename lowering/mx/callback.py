@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, check_number
 from lowering.mx.checkpoints import BatchEndParam, save_checkpoint
 
 
@@ -54,6 +54,7 @@ class Speedometer:
     """Every `frequent` batches, a line of how many samples a second were trained, and of the metrics."""
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
+        check_number(batch_size, "batch_size")
         self.batch_size, self.auto_reset = batch_size, auto_reset
         self.frequent = check_count(frequent, "frequent")
         self.init, self.tic, self.last_count = False, 0, 0

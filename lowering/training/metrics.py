@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lowering.messages.counts import check_count, check_number
 from symjax_nnvm.errors import LabelError, TrainingError, did_you_mean, listed
 
 
@@ -130,15 +131,19 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
 # -- classification --------------------------------------------------------------------------------------------------
 
 
-def accuracy(axis: int = 1) -> Metric:
+def accuracy(axis: int | None = 1) -> Metric:
     """Measure the share of the labels that are the class of the largest output along an axis.
 
     label (n, …): class numbers. output: probabilities with the classes along the axis, or class numbers, of the
-    label's shape.
+    label's shape. axis None: the output is the classes of one sample, whatever its shape.
     """
+    number = None if axis is None else _axis_number("accuracy", axis)
+
+    def classes(output: Array) -> Array:
+        return jnp.argmax(output, None if number is None else _axis("accuracy", output, number))
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
-        chosen = output if output.shape == label.shape else jnp.argmax(output, _axis("accuracy", output, axis))
+        chosen = output if output.shape == label.shape else classes(output)
         _check_size("accuracy", label, chosen)
         return jnp.sum(chosen.astype(jnp.int32).ravel() == label.astype(jnp.int32).ravel()), label.size
 
@@ -147,6 +152,7 @@ def accuracy(axis: int = 1) -> Metric:
 
 def top_k_accuracy(top_k: int) -> Metric:
     """Measure the share of the labels that are among the top_k largest outputs. label (n,), output (n, classes)."""
+    check_count(top_k, "top_k")
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
         if output.ndim != 2:
@@ -168,6 +174,7 @@ def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
     Negative labels count from the last class, as NumPy's indices do. `result` raises LabelError, an IndexError, where a
     label was no class.
     """
+    check_number(eps, "eps")
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         no_class = state["no_class"]
@@ -199,10 +206,13 @@ def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
 
     A label that is no class counts as the nearest one.
     """
+    number = _axis_number("perplexity", axis)
+    if ignore_label is not None:
+        check_number(ignore_label, "ignore_label")
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for label, output in _pairs("perplexity", labels, outputs):
-            rows, index = _rows("perplexity", label, output, axis)
+            rows, index = _rows("perplexity", label, output, number)
             picked = jnp.take_along_axis(rows, jnp.clip(index, 0, rows.shape[1] - 1), axis=1)[:, 0]
             counted = jnp.ones_like(picked) if ignore_label is None else label.ravel() != ignore_label
             logs = jnp.where(counted, jnp.log(jnp.maximum(picked, 1e-10)), 0)
@@ -218,6 +228,15 @@ def _rows(name: str, label: Array, output: Array, axis: int) -> tuple[Array, Arr
     rows = rows.reshape(-1, rows.shape[-1])
     _check_size(name, label, rows[:, 0])
     return rows, label.astype(jnp.int32).reshape(-1, 1)
+
+
+def _axis_number(name: str, axis: Any) -> int:
+    """Return an axis as a number: MXNet reads the text of one, too. Raises TrainingError for what is none."""
+    try:
+        return int(str(axis))
+    except ValueError:
+        problem = f"Metric {name!r}: wrong axis"
+        raise TrainingError(problem, expected="a whole number, such as axis=1", got=f"axis={axis!r}") from None
 
 
 def _axis(name: str, output: Array, axis: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lowering.mx import ndarray as ndarray
@@ -78,6 +78,9 @@ class CompositeEvalMetric(EvalMetric):
     """Several metrics as one."""
 
     def __init__(self, metrics: Any = None, name: str = "composite", output_names: Any = None, label_names: Any = None):
+        if isinstance(metrics, str) or not isinstance(metrics, Iterable | None):
+            problem = "CompositeEvalMetric takes a list of metrics"
+            raise UnknownMetricError(problem, got=repr(metrics), fix=f"Write [{metrics!r}].")
         self.metrics = [create(metric) for metric in metrics or ()]
         super().__init__(name, output_names, label_names, has_global_stats=True)
 

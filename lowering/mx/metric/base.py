@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from lowering.mx.ndarray.array import NDArray, as_jax
-from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.errors import CallError, TrainingError, UnknownArrayError, listed
 
 
 class EvalMetric:
@@ -38,10 +38,7 @@ class EvalMetric:
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
         """Update with arrays by name, of which the metric chooses its own."""
-        self.update(
-            [label[name] for name in (label if self.label_names is None else self.label_names)],
-            [pred[name] for name in (pred if self.output_names is None else self.output_names)],
-        )
+        self.update(_by_name(label, self.label_names, "label_names"), _by_name(pred, self.output_names, "output_names"))
 
     def reset(self) -> None:
         """Begin anew."""
@@ -79,6 +76,14 @@ class EvalMetric:
 
     def __str__(self) -> str:
         return f"EvalMetric: {dict(self.get_name_value())}"
+
+
+def _by_name(batch: Mapping[str, NDArray], names: Sequence[str] | None, param: str) -> list[NDArray]:
+    """The arrays that a metric looks at. Raises UnknownArrayError, a KeyError, for a name that the batch has not."""
+    if missing := [name for name in names or () if name not in batch]:
+        problem = f"The batch has no array {missing[0]!r}, which the metric's {param} name"
+        raise UnknownArrayError(problem, expected=f"names among {listed(list(batch), 30)}", got=list(names or ()))
+    return [batch[name] for name in (batch if names is None else names)]
 
 
 def pairs(result: tuple[Any, Any]) -> list[tuple[str, float]]:

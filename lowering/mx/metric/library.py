@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import numbers
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
+from lowering.messages.counts import CountError
 from lowering.mx.metric.base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.mx.metric.two_classes import TwoClasses
 from lowering.training import metrics
-from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.errors import CallError
 
 
-@lru_cache(64)
+@lru_cache(64, typed=True)  # 1.0 is no axis, though it equals 1
 def _compiled(maker: Callable[..., metrics.Metric], *args: Any) -> tuple[metrics.Metric, Callable[..., Any]]:
     """Return a metric of the library and its jitted update, one for all objects of the same configuration."""
     metric = maker(*args)
@@ -39,7 +41,9 @@ class _Summed(EvalMetric):
 
     @property
     def _compiled(self) -> tuple[metrics.Metric, Callable[..., Any]]:
-        return _compiled(type(self).maker, *(getattr(self, name) for name in self._parameters))
+        values = [getattr(self, name) for name in self._parameters]
+        compiled = _compiled if all(isinstance(value, Hashable) for value in values) else _compiled.__wrapped__
+        return compiled(type(self).maker, *values)
 
     @property
     def _metric(self) -> metrics.Metric:
@@ -139,9 +143,9 @@ class Accuracy(_Summed):
     """Share of the labels that are the class of the largest output along an axis."""
 
     maker = staticmethod(metrics.accuracy)
-    axis: int
+    axis: int | None
 
-    def __init__(self, axis: int = 1, name: str = "accuracy", output_names: Any = None, label_names: Any = None):
+    def __init__(self, axis: int | None = 1, name: str = "accuracy", output_names: Any = None, label_names: Any = None):
         super().__init__(name, output_names, label_names, axis=axis)
 
 
@@ -153,8 +157,10 @@ class TopKAccuracy(_Summed):
     top_k: int
 
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None, label_names: Any = None):
-        if top_k < 2:
-            raise TrainingError("TopKAccuracy needs top_k above 1", got=top_k, fix="For 1 there is Accuracy.")
+        if not isinstance(top_k, numbers.Integral) or top_k < 2:
+            raise CountError(
+                "TopKAccuracy needs a whole number top_k above 1", got=repr(top_k), fix="For 1 there is Accuracy."
+            )
         super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k)
 
 

@@ -104,7 +104,7 @@ def trainer() -> mx.gluon.Trainer:
     return mx.gluon.Trainer(layer.collect_params(), "sgd", update_on_kvstore=False)
 
 
-data, nn = mx.gluon.data, mx.gluon.nn
+data, nn, estimator = mx.gluon.data, mx.gluon.nn, mx.gluon.contrib.estimator
 OTHERS: dict[str, Door] = {
     "BatchSampler batch_size": lambda n: data.BatchSampler(data.SequentialSampler(6), n),
     "DataLoader batch_size": lambda n: data.DataLoader(Numbers(), batch_size=n),
@@ -141,6 +141,7 @@ OTHERS: dict[str, Door] = {
     "LSTM hidden_size": lambda n: mx.gluon.rnn.LSTM(n),
     "LSTM num_layers": lambda n: mx.gluon.rnn.LSTM(3, n),
     "arange repeat": lambda n: mx.nd.arange(0, 4, repeat=n),
+    "LoggingHandler log_interval": lambda n: estimator.LoggingHandler(n),
 }
 
 MAY_BE_0: dict[str, Door] = {
@@ -152,6 +153,11 @@ MAY_BE_0: dict[str, Door] = {
     "linspace num": lambda n: mx.nd.linspace(0, 1, n),
     "eye N": lambda n: mx.nd.eye(n),
     "full shape": lambda n: mx.nd.full((n, 2), 1),
+    "ValidationHandler epoch_period": lambda n: estimator.ValidationHandler([], print, epoch_period=n),
+    "ValidationHandler batch_period": lambda n: estimator.ValidationHandler([], print, batch_period=n),
+    "CheckpointHandler epoch_period": lambda n: estimator.CheckpointHandler(".", epoch_period=n),
+    "CheckpointHandler batch_period": lambda n: estimator.CheckpointHandler(".", batch_period=n),
+    "CheckpointHandler max_checkpoints": lambda n: estimator.CheckpointHandler(".", max_checkpoints=n),
 }
 
 
@@ -179,6 +185,13 @@ def test_no_size_count_or_step_is_0_or_less(door: str):
 def test_what_may_be_0_is_not_less(door: str):
     MAY_BE_0[door](0)
     refuses(MAY_BE_0[door], -1)
+
+
+def test_a_period_that_is_a_word_is_told():
+    for door in MAY_BE_0:
+        if "Handler" in door:
+            refuses(MAY_BE_0[door], "x")
+    refuses(OTHERS["LoggingHandler log_interval"], "x")
 
 
 @pytest.mark.parametrize("wrong", [2.5, "2", None], ids=repr)

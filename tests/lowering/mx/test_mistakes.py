@@ -235,6 +235,24 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "a crop outside of the image": (lambda: mx.image.fixed_crop(nd.ones((4, 4, 3)), 9, 9, 2, 2), mx.MXNetError),
     "Accuracy(axis=5)": (lambda: metric.Accuracy(axis=5).update([LABEL], [nd.ones((2, 2))]), mx.MXNetError),
     "Perplexity(axis=5)": (lambda: metric.Perplexity(None, axis=5).update([LABEL], [nd.ones((2, 2))]), mx.MXNetError),
+    "Accuracy('vacc')": (lambda: metric.Accuracy("vacc"), mx.MXNetError),  # pyright: ignore[reportArgumentType]
+    "Accuracy(axis=1.0)": (lambda: metric.Accuracy(axis=1.0), mx.MXNetError),  # pyright: ignore[reportArgumentType]
+    "Accuracy(axis=[1])": (lambda: metric.Accuracy(axis=[1]), mx.MXNetError),  # pyright: ignore[reportArgumentType]
+    "Accuracy of all axes": (lambda: metric.Accuracy(axis=None).update([LABEL], [nd.ones((2, 2))]), ValueError),
+    "acc of an axis by its name": (lambda: metric.create("acc", axis="x"), mx.MXNetError),
+    "Perplexity(axis='x')": (lambda: metric.Perplexity(None, axis="x"), mx.MXNetError),  # pyright: ignore[reportArgumentType]
+    "Perplexity('x')": (lambda: metric.Perplexity("x"), TypeError),  # pyright: ignore[reportArgumentType]
+    "CrossEntropy('x')": (lambda: metric.CrossEntropy("x"), TypeError),  # pyright: ignore[reportArgumentType]
+    "nll_loss of eps None": (lambda: metric.create("nll_loss", eps=None), TypeError),
+    "TopKAccuracy('2')": (lambda: metric.TopKAccuracy("2"), TypeError),  # pyright: ignore[reportArgumentType]
+    "TopKAccuracy(2.5)": (lambda: metric.TopKAccuracy(2.5), TypeError),  # pyright: ignore[reportArgumentType]
+    "CompositeEvalMetric('acc')": (lambda: metric.CompositeEvalMetric("acc"), AssertionError),
+    "CompositeEvalMetric(3)": (lambda: metric.CompositeEvalMetric(3), mx.MXNetError),
+    "a metric of a label that no batch has": (
+        lambda: metric.Accuracy(label_names=["z"]).update_dict({"label": LABEL}, {"out": nd.ones((2, 2))}),
+        KeyError,
+    ),
+    "Speedometer('x')": (lambda: mx.callback.Speedometer("x"), TypeError),  # pyright: ignore[reportArgumentType]
     "top_k of more than there are": (lambda: metric.TopKAccuracy(5).update([LABEL], [nd.ones((2, 2))]), ValueError),
     "top_k of too many labels": (lambda: metric.TopKAccuracy(2).update([V], [nd.ones((2, 2))]), ValueError),
     "mae of other shapes": (lambda: metric.MAE().update([PAIR], [V]), ValueError),
@@ -251,6 +269,22 @@ def test_a_mistake_is_told_by_the_library(mistake: str):
     with pytest.raises(kind) as raised:
         make()
     assert isinstance(raised.value, mx.MXNetError)
+
+
+def test_an_axis_of_a_metric_may_be_a_number_in_words_or_none_for_one_sample():
+    predictions = nd.array([[0.1, 0.9]])
+    for axis in ("1", None, np.int64(-1)):
+        computed = metric.Accuracy(axis=axis)  # pyright: ignore[reportArgumentType]
+        computed.update([nd.array([1])], [predictions])
+        assert computed.get() == ("accuracy", 1.0)
+
+
+def test_a_metric_with_a_wrong_axis_spoils_none_with_an_equal_one():
+    with pytest.raises(mx.MXNetError, match="wrong axis; expected a whole number, such as axis=1; got axis=-2.0"):
+        metric.Accuracy(axis=-2.0)  # pyright: ignore[reportArgumentType]
+    computed = metric.Accuracy(axis=-2)
+    computed.update([nd.array([1, 0])], [nd.array([[0, 1.0], [1, 0]])])
+    assert computed.get()[1] == 1.0
 
 
 def test_a_file_of_arrays_without_names_is_no_networks(tmp_path: Path):

@@ -15,7 +15,8 @@ _NUMBERED = re.compile(r"epoch([0-9]+)batch([0-9]+)\.params")
 
 
 class Checkpoints:
-    """The checkpoints of a prefix. most: how many are kept; the best one counts for none."""
+    """The checkpoints of a prefix. most: how many are kept of those that it writes: the best one, and what was in the
+    folder before, count for none."""
 
     def __init__(self, folder: StrPath, prefix: str, most: int):
         os.makedirs(folder, exist_ok=True)
@@ -56,7 +57,6 @@ class Checkpoints:
         matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
         numbers = sorted((int(match[1]), int(match[2])) for match in matches)
         whole = [each for each in numbers if (self._folder / f"{self._name(*each)}.states").exists()]
-        self.names = [self._name(*each) for each in whole]
         return whole[-1] if whole else None
 
     def load(self, estimator: Any, epoch: int, batch: int) -> None:

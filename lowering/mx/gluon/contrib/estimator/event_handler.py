@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lowering.messages.counts import check_count
 from lowering.mx.gluon.contrib.estimator.checkpoints import Checkpoints
 from lowering.mx.gluon.contrib.estimator.utils import metrics_of, shown
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
@@ -17,6 +18,11 @@ from lowering.mx.metric import Loss as LossMetric
 from symjax_nnvm.io.files import StrPath
 
 Metrics = EvalMetric | Sequence[EvalMetric] | None
+
+
+def _period(number: int | None, param: str) -> int | None:
+    """Return a period, which may be None or 0 for never. Raises CountError for what is no number of times."""
+    return None if number is None else check_count(number, param, least=0)
 
 
 class EventHandler:
@@ -118,7 +124,8 @@ class MetricHandler(EpochBegin, BatchEnd):
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     """Evaluates after every epoch_period epochs, and after every batch_period batches.
 
-    eval_fn: called with val_data=, batch_axis= and event_handlers=, as `Estimator.evaluate` is.
+    eval_fn: called with val_data=, batch_axis= and event_handlers=, as `Estimator.evaluate` is. A period of None or 0:
+    never. Raises CountError for other periods below 1.
     """
 
     def __init__(
@@ -131,7 +138,8 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         event_handlers: Any = None,
     ):
         self.val_data, self.eval_fn = val_data, eval_fn
-        self.epoch_period, self.batch_period = epoch_period, batch_period
+        self.epoch_period = _period(epoch_period, "epoch_period")
+        self.batch_period = _period(batch_period, "batch_period")
         self.current_batch = self.current_epoch = 0
         self.priority = priority
         self.event_handlers = event_handlers
@@ -163,8 +171,9 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
     """
 
     def __init__(self, log_interval: int | str = "epoch", metrics: Metrics = None, priority: float = math.inf):
-        if not isinstance(log_interval, int) and log_interval != "epoch":
-            raise BlockValueError("log_interval must be either an integer or string 'epoch'", got=log_interval)
+        if log_interval != "epoch" and not (isinstance(log_interval, int) and log_interval > 0):
+            problem = "log_interval must be either an integer or string 'epoch'"
+            raise BlockValueError(problem, got=log_interval, fix="Give a number of batches, at least 1.")
         self.metrics = metrics_of(metrics)
         self.batch_index = self.current_epoch = self.processed_samples = 0
         self.priority = priority
@@ -270,8 +279,9 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
     network, if it is hybridised: `PREFIX-epoch1batch8.params`, `….states`, `PREFIX-symbol.json`.
 
     save_best: `PREFIX-best.params` and `.states` when monitor, a metric, is better than before; mode: "max", "min" or
-    "auto", by its name. max_checkpoints: the older ones are removed. resume_from_checkpoint: go on with the latest one,
-    for the rest of the epochs or batches. verbose: 1 logs each. Raises BlockValueError.
+    "auto", by its name. A period of None or 0: never. max_checkpoints: of those that this handler wrote, the older ones
+    are removed. resume_from_checkpoint: go on with the latest one, for the rest of the epochs or batches. verbose: 1
+    logs each. Raises BlockValueError; CountError for a wrong period or max_checkpoints.
     """
 
     def __init__(
@@ -289,11 +299,13 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
     ):
         self.monitor, self.verbose, self.save_best = monitor, verbose, save_best
         self.model_dir, self.model_prefix = model_dir, model_prefix
-        self.epoch_period, self.batch_period = epoch_period, batch_period
+        self.epoch_period = _period(epoch_period, "epoch_period")
+        self.batch_period = _period(batch_period, "batch_period")
         self.current_batch = self.current_epoch = 0
         self.trained_batch = self.trained_epoch = -1
-        self.max_checkpoints, self.resume_from_checkpoint = max_checkpoints, resume_from_checkpoint
-        self._files = Checkpoints(model_dir, model_prefix, max_checkpoints)
+        self.max_checkpoints = check_count(max_checkpoints, "max_checkpoints", least=0)
+        self.resume_from_checkpoint = resume_from_checkpoint
+        self._files = Checkpoints(model_dir, model_prefix, self.max_checkpoints)
         if save_best:
             if not isinstance(monitor, EvalMetric):
                 raise BlockValueError(
@@ -306,7 +318,7 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
 
     @property
     def saved_checkpoints(self) -> list[str]:
-        """What the names of the files that are kept begin with, the oldest first."""
+        """What the names of the files that this handler wrote and keeps begin with, the oldest first."""
         return self._files.names
 
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:

@@ -117,6 +117,33 @@ def test_training_is_resumed_by_batches(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("most", "options", "fits", "expected"),
+    [
+        (1, {}, ({"epochs": 2}, {"epochs": 5}), ["epoch1batch8", "epoch4batch20"]),
+        (2, {}, ({"epochs": 2}, {"epochs": 5}), ["epoch0batch4", "epoch1batch8", "epoch3batch16", "epoch4batch20"]),
+        (0, {"epoch_period": 2}, ({"epochs": 2}, {"epochs": 5}), []),
+        (
+            1,
+            {"epoch_period": 0, "batch_period": 3},
+            ({"batches": 6}, {"batches": 12}),
+            ["epoch1batch5", "epoch3batch11"],
+        ),
+    ],
+)
+def test_what_was_there_at_resume_stays_and_counts_for_no_limit(
+    most: int, options: dict[str, Any], fits: tuple[dict[str, int], ...], expected: list[str], tmp_path: Path
+):
+    """The names are what MXNet 1.9.1 leaves after the same two runs, the second of which resumes."""
+    for fit, resume in zip(fits, (False, True), strict=True):
+        made = estimator()
+        monitor = made.train_metrics[0]
+        options = {**options, "monitor": monitor, "save_best": True, "mode": "max", "max_checkpoints": most}
+        handler = CheckpointHandler(tmp_path, "m", resume_from_checkpoint=resume, **options)
+        made.fit(data(), event_handlers=handler, **fit)
+    assert names(tmp_path) == both("best", *expected)
+
+
+@pytest.mark.parametrize(
     ("which", "options", "expected"),
     [
         (0, {"mode": "min"}, (2, 1)),
