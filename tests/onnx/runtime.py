@@ -46,7 +46,9 @@ def again(model: Any, inputs: Arrays, **options: Any) -> Any:
     """A model read and written again, for inputs of these shapes. options: of `from_onnx`."""
     net, args, aux = nn.from_onnx(model, **options)
     given = {
-        each.name: inputs[each.name] for each in model.graph.input if each.name in set(net.list_inputs()) - set(args)
+        each.name: inputs[each.name]
+        for each in model.graph.input
+        if each.name in set(net.list_inputs()) - {*args, *aux}
     }
     shapes = {name: array.shape for name, array in given.items()}
     dtypes = {name: array.dtype for name, array in given.items()}

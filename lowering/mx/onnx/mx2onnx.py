@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import check_count
+from lowering.mx.gluon.block import Block
 from lowering.mx.symbol import load
 from symjax_nnvm.errors import CallError, plain_list
 from symjax_nnvm.io.files import StrPath
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.ir.types import DTYPE_CODES, dtype_name
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.onnx import save_onnx, to_onnx
@@ -24,6 +27,12 @@ from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 Params = Mapping[str, Any]
+
+
+class NotAModelError(CallError, ValueError):
+    """Something that is neither a network with its arrays nor the files of one. MXNet raises a ValueError."""
+
+
 OpenShape = Sequence[int | str | None]
 """A shape in which names, and None, stand for sizes that run time decides."""
 
@@ -49,17 +58,20 @@ def export_model(
     that the network does not decide. run_shape_inference: note ONNX' own shapes of what is between. verbose: log the
     inputs. input_type, input_shape: older names of in_types and in_shapes.
 
-    Raises CallError for shapes and dtypes that are not those of the inputs, and what `symjax_nnvm.to_onnx` raises.
+    Raises NotAModelError for another sym or params, CallError for shapes and dtypes that are not those of the inputs,
+    and what `symjax_nnvm.to_onnx` raises.
     """
     in_types = in_types if input_type is None else input_type
     in_shapes = in_shapes if input_shape is None else input_shape
-    symbol = sym if isinstance(sym, Symbol) else load(os.fspath(sym))
-    arrays = {bare_name(name): np.asarray(array) for name, array in _arrays(params).items()}
+    if not isinstance(onnx_file_path, str | os.PathLike):
+        raise NotAModelError("onnx_file_path is no path of a file", got=repr(onnx_file_path))
+    symbol = _symbol(sym)
+    arrays = {bare_name(name): _numbers(name, array) for name, array in _arrays(params).items()}
     net = inference_symbol(symbol)
     names = [name for name in net.list_inputs() if name not in arrays]
     shapes = _by_name("in_shapes", in_shapes, names)
     types = in_types if isinstance(in_types, list) else [in_types] * len(names)
-    dtypes = {name: np.dtype(dtype) for name, dtype in _by_name("in_types", types, names).items()}
+    dtypes = {name: _dtype(name, dtype) for name, dtype in _by_name("in_types", types, names).items()}
     if verbose:
         logging.info("Inputs: %s", plain_list([f"{name} {shapes[name]} {dtypes[name]}" for name in names]))
     if dynamic_input_shapes is not None and not dynamic:
@@ -79,26 +91,63 @@ def export_model(
 
 def get_operator_support(opset_version: int | None = None) -> list[str]:
     """The operators that can be written, by their names, with a version of ONNX' operators; default is the installed
-    package's latest. Raises MissingExtraError."""
-    version = import_onnx().defs.onnx_opset_version() if opset_version is None else opset_version
+    package's latest. Raises MissingExtraError, CountError."""
+    latest = import_onnx().defs.onnx_opset_version()
+    version = latest if opset_version is None else check_count(opset_version, "opset_version")
     forms = {name: form_of(Op.get(name)) for name in list_all_names()}
     return sorted(name for name, form in forms.items() if form.form is not None and form.opset <= version)
+
+
+def _symbol(sym: Symbol | StrPath) -> Symbol:
+    if isinstance(sym, Symbol):
+        return sym
+    if isinstance(sym, str | os.PathLike):
+        return load(os.fspath(sym))
+    raise NotAModelError(
+        "export_model takes a symbol, or the path of its file, as sym",
+        got=type(sym).__name__,
+        fix="A block that is hybridised and was called writes both files: net.export('net'); "
+        "export_model('net-symbol.json', 'net-0000.params', ...)."
+        if isinstance(sym, Block)
+        else None,
+    )
 
 
 def _arrays(params: Params | Sequence[Params] | StrPath) -> Params:
     if isinstance(params, str | os.PathLike):
         return named_arrays(params)
     parts = [params] if isinstance(params, Mapping) else params
+    if not isinstance(parts, Sequence) or not all(isinstance(part, Mapping) for part in parts):
+        raise NotAModelError(
+            "export_model takes arrays by their names, or the path of their file, as params",
+            expected="a dict, or a list of two: arg_params and aux_params",
+            got=type(params).__name__,
+        )
     return {name: array for part in parts for name, array in part.items()}
+
+
+def _numbers(name: str, array: Any) -> np.ndarray:
+    numbers = np.asarray(array)
+    if numbers.dtype.name not in DTYPE_CODES:
+        raise NotAModelError(f"params has no array of numbers under {name!r}", got=type(array).__name__)
+    return numbers
+
+
+def _dtype(name: str, dtype: Any) -> np.dtype:
+    try:
+        return np.dtype(dtype_name(np.float32 if dtype is None else dtype))
+    except (TypeError, ValueError) as error:
+        expected = "a dtype, such as in_types=np.float32"
+        raise NotAModelError(f"in_types: no dtype for {name!r}", expected=expected, got=repr(dtype)) from error
 
 
 def _by_name(parameter: str, values: Sequence[Any] | None, names: Sequence[str]) -> dict[str, Any]:
     """Return values by the names of the inputs. Raises CallError for more and for fewer of them."""
-    if values is None or len(values) != len(names):
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != len(names):
         raise CallError(
             f"export_model takes one value in {parameter} for each input",
             expected=f"{len(names)}, for {plain_list(names)}: variables without an array in params",
-            got=values,
+            got=f"{parameter}={values!r:.80}",
         )
     return dict(zip(names, values, strict=True))
 

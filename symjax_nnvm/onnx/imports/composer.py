@@ -180,7 +180,8 @@ class Composer:
         return value.symbol
 
     def _store(self, value: Value, array: np.ndarray, name: str) -> None:
-        """Make a constant a weight; what the file has in its graph no optimiser changes."""
+        """Make a constant a weight, whose shape an operator may broadcast; what the file has in its graph no optimiser
+        changes."""
         name = self._named(name, self._variables)
         array = array.reshape(array.shape or (1,))
         dtype = WIDER.get(array.dtype.name, array.dtype.name)
@@ -190,7 +191,7 @@ class Composer:
         share = 0.0 if value.in_graph else None
         value.held = array.dtype.name
         dtype = None if value.held == "float32" else value.held
-        value.symbol = Variable(name, dtype=dtype, lr_mult=share, wd_mult=share)
+        value.symbol = Variable(name, shape=array.shape, dtype=dtype, lr_mult=share, wd_mult=share)
         self.arrays[name] = array
 
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:

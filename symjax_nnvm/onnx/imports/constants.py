@@ -99,6 +99,11 @@ def _sizes(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> Sizes:
     return (total,)
 
 
+_IMPLEMENTED_FROM = {"DequantizeLinear": 19}
+"""Operators that the reference implementation has only of later opsets, which compute the same of what older ones
+have."""
+
+
 def is_computed(kind: str) -> bool:
     """Whether a node of known inputs is computed when the file is read."""
     return kind in _SHRINK or kind in _BROADCAST or kind in _GROW
@@ -113,20 +118,28 @@ class Evaluator:
     def __call__(self, node: Any, attrs: Mapping[str, Any], inputs: Arrays) -> list[np.ndarray]:
         """The outputs of a node of known inputs. Raises OnnxError, and what its sizes raise where it is malformed."""
         self._budget.ask(*_sizes(node.op_type, inputs, attrs))
-        return reference(node, self._opset, inputs)
+        if node.op_type == "OneHot":  # its depth may be a list of one, which the reference implementation cannot read
+            inputs = [
+                None if value is None else value.reshape(()) if i == 1 else value for i, value in enumerate(inputs)
+            ]
+        return reference(node, max(self._opset, _IMPLEMENTED_FROM.get(node.op_type, 0)), inputs)
 
 
 def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
     """The outputs of a node by onnx' reference implementation; its result must have been asked for. Raises
     OnnxError."""
-    import_onnx()
+    helper = import_onnx().helper
     from onnx.reference import ReferenceEvaluator
 
     feeds = {name: array for name, array in zip(node.input, inputs, strict=True) if name}
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            outputs: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
+            ins, outs = (
+                [helper.make_empty_tensor_value_info(name) for name in names] for names in (feeds, node.output)
+            )
+            graph = helper.make_graph([node], "one_node", ins, outs)  # a bare node is taken for one of the latest opset
+            outputs: Any = ReferenceEvaluator(graph, opsets={"": opset}).run(None, feeds)
             return [np.asarray(output) for output in outputs]
     except OF_ONNX as error:
         raise OnnxError(f"it cannot be computed: {first_line(error)}") from error

@@ -114,6 +114,31 @@ def test_shapes_and_dtypes_that_are_not_those_of_the_inputs_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"sym": mx.gluon.nn.Dense(3)}, r"takes a symbol, .* as sym; got Dense. A block .* net.export\('net'\)"),
+        ({"sym": 3}, "as sym; got int"),
+        ({"params": None}, "a dict, or a list of two: arg_params and aux_params; got NoneType"),
+        ({"params": mx.gluon.nn.Dense(3).collect_params()}, "as params; .* got ParameterDict"),
+        ({"params": [PARAMS, 3]}, "as params; .* got list"),
+        ({"params": {**ALL, **STATES, "fc_bias": "zero"}}, "no array of numbers under 'fc_bias'; got str"),
+        ({"in_types": "floaty"}, "in_types: no dtype for 'data'; .* such as in_types=np.float32; got 'floaty'"),
+        ({"in_shapes": 2}, "in_shapes=2"),
+        ({"onnx_file_path": 3}, "onnx_file_path is no path of a file; got 3"),
+    ],
+)
+def test_what_is_no_network_is_told_with_the_way_out(arguments: dict[str, Any], told: str, tmp_path: Path):
+    """MXNet raises a ValueError for another sym and params."""
+    usual = {"in_shapes": [(2, 4)], "onnx_file_path": tmp_path / "net.onnx"}
+    with pytest.raises(mx.MXNetError, match=told):
+        mx.onnx.export_model(**{"sym": network(), "params": [ALL, STATES], **usual, **arguments})
+    with pytest.raises(ValueError, match="as sym; got int"):
+        mx.onnx.export_model(3, {})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(mx.MXNetError, match="in parameter 'opset_version'"):
+        mx.onnx.get_operator_support("x")  # pyright: ignore[reportArgumentType]
+
+
 def test_the_operators_that_can_be_written_are_named():
     names = mx.onnx.get_operator_support()
     assert {"Convolution", "FullyConnected", "RNN"} <= set(names) == set(mx.onnx.mx2onnx.get_operator_support())

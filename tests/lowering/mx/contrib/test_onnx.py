@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,3 +87,62 @@ def test_sizes_that_a_file_leaves_open_may_be_given(tmp_path: Path):
     net, args, _ = onnx_mxnet.import_model(file, shapes={"x": (4,)})
     executor = net.bind(mx.cpu(), {**args, "x": mx.nd.array([4.0, 8, 0, 2])})
     assert executor.forward()[0].asnumpy().tolist() == [1, 2, 0, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul", "Pow", "PRelu", "Max"])
+def test_a_weight_that_is_broadcast_has_its_own_shape_in_a_module(kind: str, tmp_path: Path):
+    """A shape that the network alone would not infer, or infer to be another: MXNet notes it, too."""
+    for shape in ((1,), (3, 1, 1), (2,), (1, 3, 1, 1)):
+        weight = np.full(shape, 2, np.float32)
+        graph = helper.make_graph(
+            [helper.make_node(kind, ["x", "w"], ["y"])],
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3, 2, 2))],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3, 2, 2))],
+            [numpy_helper.from_array(weight, "w")],
+        )
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "net.onnx")
+        net, args, aux = onnx_mxnet.import_model(tmp_path / "net.onnx")
+        module = mx.mod.Module(net, ["x"], None)
+        module.bind([("x", (2, 3, 2, 2))], for_training=False)
+        module.set_params(args, aux)
+        data = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2)
+        module.forward(mx.io.DataBatch([mx.nd.array(data)]))
+        computed = module.get_outputs()[0].asnumpy()
+        functions: dict[str, Any] = {"Add": np.add, "Mul": np.multiply, "Pow": np.power, "Max": np.maximum}
+        expected = np.where(data < 0, 2 * data, data) if kind == "PRelu" else functions[kind](data, weight)
+        np.testing.assert_allclose(computed, expected, rtol=1e-5)
+
+
+def test_slopes_of_a_gluon_network_go_through_a_file_into_a_module(tmp_path: Path):
+    block = mx.gluon.nn.HybridSequential()
+    block.add(mx.gluon.nn.Dense(4, in_units=3), mx.gluon.nn.PReLU())
+    block.initialize()
+    block.hybridize()
+    data = mx.nd.array([[1, -2, 3], [-4, 5, -6]])
+    expected = block(data)
+    block.export(str(tmp_path / "net"))
+    symbol, params = (str(tmp_path / f"net-{part}") for part in ("symbol.json", "0000.params"))
+    onnx_mxnet.export_model(symbol, params, [(2, 3)], np.float32, tmp_path / "net.onnx")
+    net, args, aux = onnx_mxnet.import_model(tmp_path / "net.onnx")
+    module = mx.mod.Module(net, ["data"], None)
+    module.bind([("data", (2, 3))], for_training=False)
+    module.set_params(args, aux)
+    module.forward(mx.io.DataBatch([data]))
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected.asnumpy(), rtol=1e-6)
+
+
+def test_without_the_package_each_function_says_what_to_install(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    calls: list[Callable[[], object]] = [
+        lambda: onnx_mxnet.import_model(path),
+        lambda: onnx_mxnet.import_to_gluon(path, mx.cpu()),
+        lambda: onnx_mxnet.get_model_metadata(path),
+        lambda: onnx_mxnet.export_model(mx.sym.var("x") + 1, {}, [(2,)], onnx_file_path=tmp_path / "net.onnx"),
+        mx.onnx.get_operator_support,
+    ]
+    for call in calls:
+        with pytest.raises(mx.MXNetError, match=r"pip install 'symjax-nnvm\[onnx\]'"):
+            call()
