@@ -7,6 +7,7 @@ import http.client
 import os
 import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 
@@ -19,6 +20,10 @@ MOST = 4 << 30
 _PATIENCE = 30.0
 """Seconds to wait for an answer."""
 _BLOCK = 1 << 20
+_BUSY = (408, 425, 429)
+"""Answers of servers that ask to be asked again later."""
+_OF_URLS = "!#$%&'()*+,/:;=?@[]~"
+"""Characters that stay as they are in a URL; a space or a letter of another alphabet is written as a browser does."""
 
 
 class ChecksumError(FileError, UserWarning):
@@ -61,8 +66,14 @@ def _fetch_once(url: str, path: str, sha1_hash: str | None, verify_ssl: bool) ->
     context = ssl.create_default_context()
     if not verify_ssl:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with urllib.request.urlopen(url, timeout=_PATIENCE, context=context) as answer:
-        copy_bounded(answer.read, path, url, size=answer.headers.get("Content-Length"), sha1_hash=sha1_hash)
+    quoted = urllib.parse.quote(url, safe=_OF_URLS)
+    with urllib.request.urlopen(quoted, timeout=_PATIENCE, context=context) as answer:
+        copy_bounded(answer.read, path, url, size=_size(answer.headers.get("Content-Length")), sha1_hash=sha1_hash)
+
+
+def _size(length: str | None) -> int | None:
+    """Return how many bytes a header says that come, or None where it says no number."""
+    return int(length) if length and length.isdecimal() and length.isascii() else None
 
 
 def _is_final(error: Exception) -> bool:
@@ -70,9 +81,11 @@ def _is_final(error: Exception) -> bool:
     place that cannot be written to, a URL that is none."""
     match error:
         case urllib.error.HTTPError():
-            return error.code < 500
+            return error.code < 500 and error.code not in _BUSY
         case urllib.error.URLError():
-            return "Name or service" in str(error.reason)
+            return any(words in str(error.reason) for words in ("Name or service", "unknown url type"))
+        case http.client.InvalidURL():
+            return True
         case ChecksumError():
             return False
         case OSError():
@@ -85,7 +98,7 @@ def copy_bounded(
     path: StrPath,
     source: object,
     *,
-    size: str | None = None,
+    size: int | None = None,
     sha1_hash: str | None = None,
 ) -> None:
     """Write what is read to a file. size: how many bytes come. Raises FileError for more than 4 GiB, ChecksumError,
@@ -98,7 +111,7 @@ def copy_bounded(
                 raise FileError(f"{source} has more than {MOST} bytes. Unpack it by another program.")
             sha1.update(block)
             file.write(block)
-        if size is not None and count != int(size):
+        if size is not None and count != size:
             raise ConnectionError(f"{count} bytes came of {size}")
         if sha1_hash and sha1.hexdigest() != sha1_hash:
             raise ChecksumError(

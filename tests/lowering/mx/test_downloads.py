@@ -35,9 +35,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked[self.path] += 1
-        missing, busy = self.path == "/missing.txt", self.path == "/busy.txt" and self.server.asked[self.path] < 3
-        self.send_response(404 if missing else 503 if busy else 200)
-        self.send_header("Content-Length", "9" if self.path == "/short.txt" else "5")
+        first = self.server.asked[self.path] < 3
+        busy = {"/busy.txt": 503, "/many.txt": 429}.get(self.path, 200) if first else 200
+        self.send_response(404 if self.path == "/missing.txt" else busy)
+        self.send_header(
+            "Content-Length", {"/short.txt": "9", "/odd.txt": "abc", "/below.txt": "-5"}.get(self.path, "5")
+        )
         self.end_headers()
         self.wfile.write(TEXT)
 
@@ -80,11 +83,24 @@ def test_a_busy_server_is_asked_again_and_a_missing_file_is_not(server: Server, 
     assert lines[3].endswith(", retrying, 3 attempts left")
     with pytest.raises(mx.MXNetError, match=r"missing.txt cannot be downloaded: .*404.*put it at .*missing.txt"):
         download(f"{server.url}/missing.txt")
-    with pytest.raises(OSError, match="unknown url type"):
-        download("nonsense")
+    download(f"{server.url}/many.txt")
+    capsys.readouterr()
+    for url in ("nonsense", "gopher://host/file", f"{server.url}:x/file"):
+        with pytest.raises(OSError, match="unknown url type|nonnumeric port"):
+            download(url)
+    assert "retrying" not in capsys.readouterr().out
     with pytest.raises(OSError, match=r"busy.txt/x cannot be downloaded|File exists|Not a directory"):
         download(f"{server.url}/a.txt", "busy.txt/x")
-    assert server.asked == {"/busy.txt": 3, "/missing.txt": 1}
+    assert server.asked == {"/busy.txt": 3, "/many.txt": 3, "/missing.txt": 1}
+
+
+def test_names_are_quoted_and_lengths_that_are_no_numbers_are_not_checked(server: Server):
+    for name, asked in (("a b.txt", "/a%20b.txt"), ("ü.txt", "/%C3%BC.txt"), ("a%20b.txt", "/a%20b.txt")):
+        assert download(f"{server.url}/{name}") == name
+        assert server.asked[asked] >= 1
+    for name in ("odd.txt", "below.txt"):
+        assert Path(download(f"{server.url}/{name}")).read_bytes() == TEXT
+    assert sum(server.asked.values()) == 5
 
 
 def test_a_file_that_is_not_whole_or_another_leaves_what_was_there(server: Server):
