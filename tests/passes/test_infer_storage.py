@@ -39,6 +39,8 @@ MXNET: list[tuple[str, dict[str, Any], Mapping[str, str]]] = [
     *((f"_{name}_scalar", {"scalar": 0.0}, {"c": "d"}) for name in ("equal", "greater_equal", "lesser_equal")),
     *((f"_{name}_scalar", {"scalar": 2.0}, {"c": "d"}) for name in ("plus", "minus", "not_equal", "lesser")),
     *((f"_{name}_scalar", {"scalar": -1.0}, {"r": "d"}) for name in ("greater", "greater_equal", "not_equal")),
+    ("_contrib_quadratic", {"a": 1.0, "b": 2.0}, {"c": "c", "r": "d"}),
+    ("_contrib_quadratic", {"a": 1.0, "c": 1.0}, {"c": "d", "r": "d"}),
     ("clip", {"a_min": -1.0, "a_max": 0.5}, _ONE),
     ("cast_storage", {"stype": "csr"}, {"d": "c", "c": "c"}),
     ("cast_storage", {"stype": "row_sparse"}, {"d": "r", "r": "r"}),

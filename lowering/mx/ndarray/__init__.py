@@ -124,6 +124,7 @@ contrib = Wrapped(
     isinf=contributed.isinf,
     isfinite=contributed.isfinite,
     boolean_mask=contributed.boolean_mask,
+    getnnz=sparse_arrays.getnnz,
     adamw_update=contributed.adamw_update,
     mp_adamw_update=contributed.mp_adamw_update,
     multi_adamw_update=contributed.multi_adamw_update,

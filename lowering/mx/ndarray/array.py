@@ -577,8 +577,8 @@ class _Copied(recording.ByPython):
         return head.as_in_context(self._context)
 
 
-OF_STORAGE: dict[str, type[NDArray]] = {"default": NDArray}
-"""The class of arrays of each storage type; `sparse.py` adds its own."""
+OF_STORAGE: dict[str, Callable[..., NDArray]] = {"default": NDArray}
+"""What makes an array of each storage type; `sparse_arrays.py` adds its own."""
 
 
 def stored_as(array: NDArray, stype: str) -> NDArray:

@@ -15,11 +15,11 @@ from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context
 from lowering.mx.ndarray.array import OF_STORAGE, NDArray, invoke, stored_as
 from lowering.mx.ndarray.cells import HostCell, StoredCell, View, host
+from lowering.mx.ndarray.creation import CreationError, stored_array
 from lowering.mx.ndarray.creation import array as dense_array
-from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.ndarray.creation import zeros as dense_zeros
 from lowering.mx.ndarray.storage import warn_once
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, SymbolIndexError
 from symjax_nnvm.ir.attributes import FInferStorageType
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.mxnet.array_file import read_record
@@ -119,8 +119,6 @@ class CSRNDArray(BaseSparseNDArray):
 
     @staticmethod
     def _parts_of(dense: np.ndarray) -> SparseArray:
-        if dense.ndim != 2:
-            raise CallError("A csr array is a matrix", got=f"shape {dense.shape}", fix="Use stype='row_sparse'.")
         rows, columns = np.nonzero(dense)
         starts = np.searchsorted(rows, np.arange(len(dense) + 1))
         return CSRArray(dense.shape, dense[rows, columns], indptr=starts.astype(np.int64), indices=columns)
@@ -150,8 +148,10 @@ class CSRNDArray(BaseSparseNDArray):
 
     def __getitem__(self, key: Any) -> NDArray:
         """A row by its number, as a matrix of one row, or several rows by a slice without a step, as a new csr matrix;
-        for all other keys as of a dense array."""
+        for all other keys as of a dense array. Raises SymbolIndexError, an IndexError, for a row that is not there."""
         if isinstance(key, int | np.integer):
+            if not -len(self) <= key < len(self):
+                raise SymbolIndexError(f"index {key} is out of bounds", expected=f"a row of {len(self)}")
             key = slice(int(key), int(key) + 1 or None)
         if not isinstance(key, slice) or key.step is not None:
             return super().__getitem__(key)
@@ -173,12 +173,23 @@ class RowSparseNDArray(BaseSparseNDArray):
     def check_format(self, full_check: bool = True) -> None:
         """Nothing to check: the numbers of rows rise."""
 
+    def retain(self, indices: NDArray) -> NDArray:
+        """The rows of these numbers; all others are zeros."""
+        return invoke(function_named("_sparse_retain"), self, indices)
+
     def __getitem__(self, key: Any) -> NDArray:
         """The array itself for `[:]`; for other keys as of a dense array."""
         return self if isinstance(key, slice) and key == slice(None) else super().__getitem__(key)
 
 
-OF_STORAGE.update(csr=CSRNDArray, row_sparse=RowSparseNDArray)
+def _as_csr(cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None) -> CSRNDArray:
+    """Return an array as csr. Raises CreationError for what is no matrix."""
+    if len(cell.shape) != 2:
+        raise CreationError("A csr array is a matrix", got=f"shape {cell.shape}", fix="Use stype='row_sparse'.")
+    return CSRNDArray(cell, context, entry)
+
+
+OF_STORAGE.update(csr=_as_csr, row_sparse=RowSparseNDArray)
 
 
 def of_parts(parts: SparseArray, ctx: Any = None) -> Any:
@@ -188,40 +199,54 @@ def of_parts(parts: SparseArray, ctx: Any = None) -> Any:
     return stored_as(whole, "csr" if isinstance(parts, CSRArray) else "row_sparse").made_from(parts)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:
+    """How many values a csr matrix stores, int64: of all rows together (1,), of each column with axis=0, of each row
+    with axis=1. Raises CallError for another axis and for other arrays."""
+    if not isinstance(data, CSRNDArray):
+        raise CallError("getnnz counts what a csr matrix stores", got=type(data).__name__, fix="x.tostype('csr')")
+    if axis not in (None, 0, 1):
+        raise CallError(f"Unexpected value for axis({axis}). Candidates are None, 0, and 1")
+    if axis == 0:
+        counts = np.bincount(data.indices.asnumpy(), minlength=data.shape[1])
+    else:
+        starts = data.indptr.asnumpy()
+        counts = np.diff(starts) if axis == 1 else starts[-1:]
+    return stored_array(counts.astype(np.int64), data.context)
+
+
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> CSRNDArray:
     """A matrix of what MXNet's function takes.
 
-    arg1: a matrix, NumPy's or SciPy's; a shape, for zeros; (data, indices, indptr); or (data, (rows, columns)). Raises
-    CallError for numbers that do not fit.
+    arg1: a matrix, NumPy's or SciPy's; a shape, for zeros; (data, indices, indptr); or (data, (rows, columns)). shape:
+    of these parts, by default the smallest that holds them; that of arg1 if it has one. Raises CallError for numbers
+    that do not fit, CreationError, a ValueError, for shapes that do not.
     """
     warn_once()
     parts = () if _is_shape(arg1) or not isinstance(arg1, tuple) else arg1
     if len(parts) == 3:
         values, columns, starts = _numbers(parts[0], dtype), *map(_numpy, parts[1:])
-        whole = tuple(shape or _bounds(len(starts) - 1, columns))
+        whole = tuple(shape or _smallest(len(starts) - 1, columns))
         return _of(whole, lambda: CSRArray(whole, values, indptr=starts, indices=columns), ctx)
     if len(parts) == 2 and isinstance(parts[1], tuple | list):
         places = tuple(map(_numpy, parts[1]))
-        return _filled(_numbers(parts[0], dtype), places, shape or _bounds(*places), ctx, "csr")
-    whole = _stored(arg1, ctx, dtype, "csr")
-    if whole.ndim != 2:
-        raise CallError("A csr array is a matrix", got=f"shape {whole.shape}", fix="row_sparse_array takes others.")
-    return whole
+        return _filled(_numbers(parts[0], dtype), places, shape or _smallest(*places), ctx, "csr")
+    return _stored(arg1, shape, ctx, dtype, "csr")
 
 
 def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> RowSparseNDArray:
     """An array of what MXNet's function takes.
 
-    arg1: an array; a shape, for zeros; or (rows of data, their indices). Raises CallError for numbers that do not fit.
+    arg1: an array; a shape, for zeros; or (rows of data, their indices). shape: as of `csr_matrix`. Raises as it
+    does.
     """
     warn_once()
     if isinstance(arg1, tuple) and len(arg1) == 2 and not _is_shape(arg1):
         values, rows = _numbers(arg1[0], dtype), _numpy(arg1[1])
-        whole = tuple(shape or (_bounds(rows, [0])[0], *values.shape[1:]))
+        whole = tuple(shape or (_smallest(rows, [0])[0], *values.shape[1:]))
         if np.any(np.diff(rows) <= 0):
             return _filled(values, (rows,), whole, ctx, "row_sparse")
         return _of(whole, lambda: RowSparseArray(whole, values, indices=rows), ctx)
-    return _stored(arg1, ctx, dtype, "row_sparse")
+    return _stored(arg1, shape, ctx, dtype, "row_sparse")
 
 
 def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
@@ -274,8 +299,12 @@ def _is_shape(given: Any) -> bool:
     return isinstance(given, tuple) and all(isinstance(size, int | np.integer) for size in given)
 
 
-def _stored(given: Any, ctx: Any, dtype: Any, stype: str) -> Any:
-    """Return zeros of a shape, or an array's values, shown with a storage type."""
+def _stored(given: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> Any:
+    """Return zeros of a shape, or an array's values, shown with a storage type. Raises CreationError where another
+    shape is asked for, too."""
+    own = given if _is_shape(given) else np.shape(given)
+    if shape is not None and tuple(shape) != tuple(own):
+        raise CreationError(f"Shape mismatch detected. {tuple(own)} v.s. {tuple(shape)}", fix="Leave shape= out.")
     if _is_shape(given):
         return dense_zeros(given, ctx, dtype, stype)
     whole = given.toarray() if hasattr(given, "toarray") else given  # SciPy's
@@ -304,8 +333,11 @@ def _numbers(given: Any, dtype: Any) -> np.ndarray:
     return values if dtype is None else values.astype(dtype)
 
 
-def _bounds(rows: Any, columns: Any) -> tuple[int, int]:
-    """Return the smallest shape that holds these rows and columns; rows may be their number."""
+def _smallest(rows: Any, columns: Any) -> tuple[int, int]:
+    """Return the smallest shape that holds these rows and columns; rows may be their number. Raises CreationError where
+    there are none."""
+    if not (rows if isinstance(rows, int) else len(rows)) or not len(columns):
+        raise CreationError("A sparse array without values has no smallest shape: invalid shape", fix="Say shape=.")
     count = rows if isinstance(rows, int) else int(np.max(rows, initial=-1)) + 1
     return count, int(np.max(columns, initial=-1)) + 1
 

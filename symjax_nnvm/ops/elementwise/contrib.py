@@ -36,6 +36,7 @@ register_op(
     inplace=((0, 0),),
     flops=lambda p, ins, outs: Flops(2 * prod(outs[0])),
     layout="agnostic",
+    storage=lambda p, ins: ins[0] if p.c == 0 and ins[0] == "csr" else "default",
     doc="a·data² + b·data + c; of integers it is calculated in float32 and truncated.",
 )
 

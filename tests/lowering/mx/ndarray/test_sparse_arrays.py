@@ -150,11 +150,29 @@ def test_rows_of_a_csr_matrix_are_csr():
     part = array[0:1]
     part[:] = mx.nd.ones((1, 3))
     np.testing.assert_array_equal(array.asnumpy(), DENSE)  # a copy, as in MXNet
+    for row in (3, -4):
+        with pytest.raises(IndexError, match=rf"index {row} is out of bounds; expected a row of 3"):
+            array[row]
 
 
-def test_retain_keeps_some_rows():
-    kept = sparse.retain(rows(), mx.nd.array([2]))
-    assert parts_of(kept) == ([[2, 0, -3]], [2])
+@pytest.mark.parametrize("retain", [sparse.retain, RowSparseNDArray.retain])
+def test_retain_keeps_some_rows(retain: Any):
+    assert parts_of(retain(rows(), mx.nd.array([2]))) == ([[2, 0, -3]], [2])
+
+
+def test_values_that_are_stored_are_counted():
+    counts = [mx.nd.contrib.getnnz(csr(), axis=axis) for axis in (None, 0, 1)]
+    assert [(count.asnumpy().tolist(), count.dtype) for count in counts] == [
+        ([3], np.int64),
+        ([1, 1, 1], np.int64),
+        ([1, 0, 2], np.int64),
+    ]
+    zeros = sparse.csr_matrix((np.zeros(2, "f"), [0, 1], [0, 2, 2]), shape=(2, 2))
+    assert mx.nd.contrib.getnnz(zeros, axis=1).asnumpy().tolist() == [2, 0]
+    with pytest.raises(mx.MXNetError, match=r"Unexpected value for axis\(2\). Candidates are None, 0, and 1"):
+        mx.nd.contrib.getnnz(csr(), axis=2)
+    with pytest.raises(mx.MXNetError, match=r"got RowSparseNDArray. x.tostype\('csr'\)"):
+        mx.nd.contrib.getnnz(rows())
 
 
 def test_makers_of_sparse_arrays():
@@ -165,10 +183,48 @@ def test_makers_of_sparse_arrays():
     assert sparse.row_sparse_array(DENSE).stype == sparse.row_sparse_array((3, 4)).stype == "row_sparse"
     made = sparse.row_sparse_array(([[1, 2], [3, 4]], [1, 4]), shape=(6, 2), dtype="float16")
     assert (parts_of(made), made.dtype) == (([[1, 2], [3, 4]], [1, 4]), np.float16)
-    with pytest.raises(CallError, match="A csr array is a matrix"):
-        sparse.csr_matrix((2, 3, 4))
     with pytest.raises(CallError, match=r"tostype\("):
         sparse.array(mx.nd.array(DENSE))
+
+
+NO_MATRIX = {
+    "csr_matrix": lambda: sparse.csr_matrix((2, 3, 4)),
+    "csr_matrix of an array": lambda: sparse.csr_matrix(np.ones(3, "f")),
+    "sparse.zeros": lambda: sparse.zeros("csr", (2,)),
+    "nd.zeros": lambda: mx.nd.zeros(3, stype="csr"),
+    "tostype": lambda: mx.nd.ones((2, 2, 2)).tostype("csr"),
+    "cast_storage": lambda: mx.nd.cast_storage(mx.nd.ones(2), stype="csr"),
+}
+
+
+@pytest.mark.parametrize("make", NO_MATRIX.values(), ids=NO_MATRIX)
+def test_a_csr_array_is_a_matrix(make: Any):
+    with pytest.raises(ValueError, match="A csr array is a matrix; got shape"):
+        make()
+
+
+OF_TWO_SHAPES = {
+    "csr_matrix of an array": lambda: sparse.csr_matrix(DENSE, shape=(2, 3)),
+    "csr_matrix of a list": lambda: sparse.csr_matrix(DENSE.tolist(), shape=(2, 3)),
+    "csr_matrix of a csr matrix": lambda: sparse.csr_matrix(csr(), shape=(2, 3)),
+    "csr_matrix of zeros": lambda: sparse.csr_matrix((3, 3), shape=(2, 3)),
+    "row_sparse_array of an array": lambda: sparse.row_sparse_array(mx.nd.array(DENSE), shape=(2, 3)),
+    "row_sparse_array of zeros": lambda: sparse.row_sparse_array((3, 3), shape=(2, 3)),
+}
+
+
+@pytest.mark.parametrize("make", OF_TWO_SHAPES.values(), ids=OF_TWO_SHAPES)
+def test_a_shape_that_is_not_the_arrays_is_refused(make: Any):
+    with pytest.raises(ValueError, match=r"Shape mismatch detected. \(3, 3\) v.s. \(2, 3\)"):
+        make()
+
+
+def test_no_values_say_no_shape():
+    with pytest.raises(ValueError, match="invalid shape. Say shape="):
+        sparse.csr_matrix(([], [], [0, 0]))
+    with pytest.raises(ValueError, match="invalid shape"):
+        sparse.row_sparse_array((np.zeros((0, 3)), []))
+    assert sparse.csr_matrix(([], [], [0, 0]), shape=(1, 4)).shape == (1, 4)
 
 
 def test_scipy_takes_and_gives_csr():
