@@ -13,12 +13,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lowering.messages.counts import paired
 from lowering.mx import recording
 from lowering.mx.context import Context
 from lowering.mx.eager import variable_name
-from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, mark, on_backward, run_symbol
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, mark, on_backward, require_arrays, run_symbol
 from lowering.mx.recording import Call, Leaf
 from lowering.mx.recording import is_recording as is_recording
 from lowering.mx.recording import is_training as is_training
@@ -263,6 +264,11 @@ def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
     if len(given) != len(heads):
         problem = "heads and head_grads must be lists of the same length"
         raise GradientError(problem, expected=len(heads), got=len(given))
+    require_arrays([gradient for gradient in given if gradient is not None], "A head gradient")
+    for head, gradient in zip(heads, given, strict=True):
+        if gradient is not None and gradient.dtype != head.dtype:
+            dtypes = {"expected": np.dtype(head.dtype).name, "got": np.dtype(gradient.dtype).name}
+            raise GradientError("Head gradient of the wrong dtype", **dtypes)
     return [*given]
 
 

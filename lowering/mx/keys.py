@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
+from lowering.mx.context import as_context
 from symjax_nnvm.errors import ParamError
 
 
@@ -32,7 +33,9 @@ def seed(seed_state: int, ctx: object = "all") -> None:
     """
     if not isinstance(seed_state, int | np.integer):
         raise ParamError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")
-    _keys.begin(int(seed_state))
+    if ctx != "all":
+        as_context(ctx)
+    _keys.begin((int(seed_state) + 2**63) % 2**64 - 2**63)  # MXNet's seed wraps, too
 
 
 def next_key() -> jax.Array:

@@ -6,7 +6,8 @@ sum of their gradients alone, and update by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from lowering.executor.arrays import writing
 from lowering.messages.counts import paired
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays
 from lowering.mx.optimizer import Optimizer, Updater, get_updater
 from lowering.mx.store_base import KVStoreBase as KVStoreBase
 from lowering.mx.store_base import TestStore as TestStore
@@ -64,7 +65,11 @@ class KVStore(KVStoreBase):
         """Sum arrays, a list for each key, and keep the sums, or give them to the updater: an optimiser's gets all."""
         names, totals = [], []
         for name, arrays in _pairs(key, value):
-            first, *others = arrays if isinstance(arrays, list | tuple) else [arrays]
+            arrays = arrays if isinstance(arrays, list | tuple) else [arrays]
+            require_arrays(arrays, "What is pushed to a store")
+            if not arrays:
+                raise CallError(f"Nothing is pushed for key {name!r}", expected="an NDArray, or a list of them", got=[])
+            first, *others = arrays
             total = first.copy()
             for other in others:
                 if other.shape != first.shape:
@@ -102,9 +107,10 @@ class KVStore(KVStoreBase):
 
         row_ids: the numbers of the rows, for each array, or once for all arrays of a key.
         """
-        for name, arrays, numbers in _with_rows(key, out, row_ids):
+        for name, arrays, row_lists in _with_rows(key, out, row_ids):
+            require_arrays([*arrays, *row_lists], "Arrays and row_ids")
             held = self._stored(name).asnumpy()
-            for array, rows in zip(arrays, numbers, strict=True):
+            for array, rows in zip(arrays, row_lists, strict=True):
                 chosen = np.zeros_like(held)
                 rows = rows.asnumpy().astype(int).ravel()
                 chosen[rows] = held[rows]
@@ -112,7 +118,10 @@ class KVStore(KVStoreBase):
 
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Nothing to do for {"type": "none"}. Raises CallError for another type."""
-        kind = dict(compression_params).get("type", "none")
+        if not isinstance(compression_params, Mapping):
+            fix = "kv.set_gradient_compression({'type': 'none'})"
+            raise CallError("compression_params must be a dict", got=f"{compression_params!r:.80}", fix=fix)
+        kind = compression_params.get("type", "none")
         if kind != "none":
             fix = "Leave it out: gradients are summed as they are."
             raise CallError("Gradients are not compressed here", got=f"the type {kind!r}", fix=fix)
@@ -138,6 +147,8 @@ class KVStore(KVStoreBase):
 
     def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
         """The same by a function (key, pushed, held)."""
+        if not callable(updater):
+            raise CallError("An updater is a function of key, pushed and held array", got=f"{updater!r:.80}")
         self._updater = updater
 
     _set_updater = set_updater
@@ -209,7 +220,11 @@ def _devices_by_process() -> list[list[Any]]:
 
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
-    return [(key, value)] if _is_key(key) else paired(key, value, "values", "keys")
+    pairs = [(key, value)] if _is_key(key) else paired(key, value, "values", "keys")
+    for name, _ in pairs:
+        if not isinstance(name, str | numbers.Integral):
+            raise CallError("unexpected type for keys", expected="a whole number or a text", got=f"{name!r:.80}")
+    return pairs
 
 
 def _is_key(key: Any) -> bool:
@@ -221,10 +236,10 @@ def _with_rows(key: Any, out: Any, row_ids: Any) -> Iterator[tuple[Any, list[NDA
     """Yield each key with its arrays and the numbers of their rows."""
     several = not _is_key(key)
     key = list(key) if several else key
-    numbers = row_ids if several and isinstance(row_ids, list | tuple) and len(row_ids) == len(key) else None
+    rows_by_key = row_ids if several and isinstance(row_ids, list | tuple) and len(row_ids) == len(key) else None
     for i, (name, arrays) in enumerate(_pairs(key, out)):
         arrays = list(arrays) if isinstance(arrays, list | tuple) else [arrays]
-        rows = row_ids if numbers is None else numbers[i]
+        rows = row_ids if rows_by_key is None else rows_by_key[i]
         rows = list(rows) if isinstance(rows, list | tuple) else [rows]
         yield name, arrays, rows * len(arrays) if len(rows) == 1 else rows
 

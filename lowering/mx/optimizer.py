@@ -27,7 +27,7 @@ from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays
 from lowering.mx.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
@@ -100,8 +100,11 @@ class Optimizer:
     ):
         numbers = {"rescale_grad": rescale_grad, "learning_rate": learning_rate, "wd": wd}
         for name, number in {**numbers, "clip_gradient": clip_gradient}.items():
-            if number is not None:
+            if number is not None or name in ("rescale_grad", "wd"):
                 check_number(number, name)
+        for name, table in {"param_idx2name": param_idx2name, "param_dict": param_dict}.items():
+            if table is not None and not isinstance(table, Mapping):
+                raise CallError(f"{name} should be a dict of param indexes", got=f"{table!r:.80}")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if lr_scheduler is None and learning_rate is None else learning_rate
@@ -171,6 +174,7 @@ class Optimizer:
 
     def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
         rate = self.learning_rate  # a scheduler is asked once
+        check_number(rate, "learning_rate")
         return [rate * self._multiplier(index, "lr_mult") for index in indices]
 
     def _get_wds(self, indices: Sequence[Any]) -> list[float]:
@@ -371,7 +375,13 @@ class RuleOptimizer(Optimizer):
     def _update_together(
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
+        lists = (indices, weights, grads, states)
+        if not all(isinstance(several, list | tuple) and len(several) == len(indices) for several in lists):
+            got = [len(several) if isinstance(several, list | tuple) else type(several).__name__ for several in lists]
+            problem = "An update of several parameters takes lists of numbers, weights, gradients and states"
+            raise CallError(problem, expected="lists of one length", got=got)
         kept = [slots_of(state) for state in states]
+        require_arrays([*weights, *grads, *(slot for arrays in kept for slot in arrays)], "What an optimiser updates")
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
             by_one = overridden(self, Optimizer, "_get_lr")
@@ -447,7 +457,16 @@ def _update_by(
             if grad.shape != weight.shape:
                 problem = f"The gradient of parameter {names[i]!r} does not have the parameter's shape"
                 raise TrainingError(problem, expected=weight.shape, got=grad.shape)
-            if len(kept) < len(rule_slots(rule, hyper, weight, multi_precision)):
+            is_copied = multi_precision and weight.dtype == np.float16  # which a gradient in float32 updates, too
+            if grad.dtype != weight.dtype and not (is_copied and grad.dtype == np.float32):
+                problem = f"The gradient of parameter {names[i]!r} does not have the parameter's dtype"
+                raise TrainingError(problem, expected=weight.dtype, got=grad.dtype, fix="grad.astype(weight.dtype)")
+            own_slots = rule_slots(rule, hyper, weight, multi_precision)
+            for slot, own_slot in zip(kept, own_slots, strict=False):
+                if slot.shape != own_slot.shape:
+                    problem = f"The state of parameter {names[i]!r} is that of another"
+                    raise TrainingError(problem, expected=own_slot.shape, got=slot.shape)
+            if len(kept) < len(own_slots):
                 problem = f"The state of parameter {names[i]!r} was made before {kind} was changed"
                 raise TrainingError(problem, got=dict(hyper), fix="Set momentum before the first update.")
             at = Update(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from symjax_nnvm.errors import GraphError, InferenceError, NNVMError, SymbolValueError
-from symjax_nnvm.inspect.roles import data_inputs
+from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -50,7 +50,8 @@ def dtype_remedy(symbol: Symbol, dtypes: Mapping[str, str]) -> str:
         return ""
     casts = ", ".join(f'{name}.astype("{wanted}")' for name in whole)
     images = " Images are often divided by 255, too: scale them as the network was trained." if _bytes(dtypes) else ""
-    return f"The network computes in {wanted}: pass {casts}.{images}"
+    expected = "The network computes in" if learned_variables(symbol) else "All inputs have the dtype"
+    return f"{expected} {wanted}: pass {casts}.{images}"
 
 
 def _bytes(dtypes: Mapping[str, str]) -> bool:
@@ -64,7 +65,8 @@ def _axes(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[st
             yield _transposed(name, shape, "last", "first", _TO_FIRST)
         if len(shape) == 4 and shape[1] in _CHANNELS and _fit(symbol, shapes, name, tuple(shape[i] for i in _TO_LAST)):
             yield _transposed(name, shape, "first", "last", _TO_LAST)
-        if shape and not any(map(is_open, shape)) and _fit(symbol, shapes, name, (1, *shape)):
+        has_batch = bool(learned_variables(symbol))  # else it may be a call of one operator, on any array
+        if has_batch and shape and not any(map(is_open, shape)) and _fit(symbol, shapes, name, (1, *shape)):
             yield (
                 f"{name!r} has no batch axis: for one sample pass {name}[None], of shape {format_shape((1, *shape))}."
             )
@@ -111,7 +113,8 @@ def _wanted(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[
         index = graph.indexed_graph()
         known = {index.nodes[nid].source.name: graph.attrs["shape"][index.entry_rptr[nid]] for nid in index.input_nodes}
         if known[name] and any(dim is not None for dim in known[name]) and known[name] != fed[name]:
-            yield f"With these parameters {name!r} must have shape {format_shape(known[name])} (? is any size)."
+            others = "these parameters" if learned_variables(symbol) else "the other inputs as they are"
+            yield f"With {others} {name!r} must have shape {format_shape(known[name])} (? is any size)."
 
 
 def _fit(symbol: Symbol, shapes: Shapes, name: str, shape: Shape) -> bool:

@@ -27,7 +27,7 @@ def label_variables(symbol: Symbol) -> list[Node]:
     for node in post_order(symbol.outputs):
         if node.is_variable and node.name.endswith("label"):
             as_label[node] = None
-        names = [] if node.is_variable else _input_names(node)
+        names = [] if node.is_variable else input_names(node)
         for i, entry in enumerate(node.inputs):
             if entry.node.is_variable and i < len(names) and names[i] == "label":
                 as_label[entry.node] = None
@@ -49,7 +49,7 @@ def _learned(outputs: Iterable[NodeEntry]) -> set[Node]:
             if node.name.endswith(_LEARNED_ENDINGS) or not _LEARNED_ATTRS.isdisjoint(node.attrs.dict):
                 learned.add(node)
             continue
-        names = _input_names(node)
+        names = input_names(node)
         mutates = FMutateInputs.get(node.op)
         states = () if mutates is None else mutates(node.attrs)
         for i, entry in enumerate(node.inputs):
@@ -74,6 +74,7 @@ def data_inputs(symbol: Symbol, given: Iterable[str] = (), params: Iterable[str]
     return arguments & set(given) | arguments - {node.name for node in learned_variables(symbol)}
 
 
-def _input_names(node: Node) -> list[str]:
+def input_names(node: Node) -> list[str]:
+    """Return the names that a node's operator gives its inputs; none where it gives none."""
     list_names = FListInputNames.get(node.op)
     return [] if list_names is None else list(list_names(node.attrs))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
-from lowering.mx.ndarray.array import NDArray, as_jax
+from lowering.mx.ndarray.array import NDArray, as_jax, require_arrays
 from symjax_nnvm.errors import CallError, TrainingError, UnknownArrayError, listed
 
 
@@ -130,7 +131,9 @@ def arrays(given: Any) -> list[jax.Array]:
     """The jax.Arrays of an array or of several. Raises CallError for what is neither."""
     if not isinstance(given, Iterable):
         raise CallError("A metric takes labels and outputs as arrays, or lists of them", got=repr(given))
-    return [as_jax(array) for array in ([given] if isinstance(given, NDArray) else given)]
+    several = [given] if isinstance(given, NDArray) else list(given)
+    require_arrays([array for array in several if not isinstance(array, np.ndarray | jax.Array)], "Labels and outputs")
+    return [as_jax(array) for array in several]
 
 
 class MeanOfBatches(EvalMetric):

@@ -392,14 +392,20 @@ class Module(BaseModule):
             raise MODULE.refusal((data_batch,), {})
         if isinstance(data_batch, list):
             data_batch = joined(data_batch, self._data_shapes)
-        feed = dict(_fed([desc.name for desc in self._data_shapes], data_batch.data, "data"))
+        data_names = [desc.name for desc in self._data_shapes]
+        feed = dict(_fed(data_names, data_batch.data, "data"))
         bound = [desc.name for desc in self._label_shapes or ()]
         label = getattr(data_batch, "label", None)  # any object with `data` is a batch
         if label and bound:
             feed |= dict(_fed(self._fed_labels, label, "label"))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
         feed = {name: value for name, value in feed.items() if name in known}
-        if any(tuple(value.shape) != known[name] for name, value in feed.items()):
+        others = [name for name, value in feed.items() if tuple(value.shape) != known[name]]
+        if others and not set(others).intersection(data_names):
+            fix = f"Bind for it: label_shapes=[({others[0]!r}, {tuple(feed[others[0]].shape)})]."
+            problem = f"Label {others[0]!r} of a batch of the bound shape has another shape"
+            raise TrainingError(problem, expected=known[others[0]], got=tuple(feed[others[0]].shape), fix=fix)
+        if others:
             shapes = {name: tuple(value.shape) for name, value in feed.items()}
             data = [desc.of_shape(shapes[desc.name]) for desc in self._data_shapes]
             labels = [desc.of_shape(shapes[desc.name]) for desc in self._label_shapes or () if desc.name in shapes]

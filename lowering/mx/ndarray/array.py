@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NoReturn
@@ -393,7 +393,11 @@ class NDArray(Arithmetic, Fluent):
 
     def slice_assign(self, rhs: NDArray, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any]) -> NDArray:
         """Write the part of these bounds, one for each axis, and return the array itself."""
-        self[tuple(slice(*bounds) for bounds in zip(begin, end, step, strict=True))] = rhs
+        steps = step or [None] * len(begin)
+        if not len(begin) == len(end) == len(steps):
+            given = {"begin": begin, "end": end, "step": step}
+            raise CallError("A bound for each axis", expected="begin, end and step of one length", got=given)
+        self[tuple(slice(*bounds) for bounds in zip(begin, end, steps, strict=True))] = rhs
         return self
 
     def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any) -> NDArray:
@@ -806,6 +810,14 @@ def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
     return NotAnArrayError(f"{error.argument} must have NDArray type, but got {shown}", fix=fix)
 
 
+def require_arrays(values: Iterable[Any], what: str) -> None:
+    """Raise NotAnArrayError for a value that is no NDArray. what: what the values are, in words."""
+    for value in values:
+        if not isinstance(value, NDArray):
+            fix = "mx.nd.array(value) makes one."
+            raise NotAnArrayError(f"{what} must have NDArray type, but got {value!r:.80}", fix=fix)
+
+
 def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
     """Return whether a node makes numbers of a shape that parameters do not say. shape: None, where only draws do."""
     undecided = not node.inputs and getattr(node.attrs.parsed, "shape", 0) in (None, ())
@@ -839,7 +851,7 @@ def _run(
     with writing(*written):
         outputs = _evaluated(expression, arrays, context, numbered)
         if out is not None:
-            write_outputs(targets, outputs, out)
+            write_outputs(targets, outputs, out, draws=not arrays)
     return outputs
 
 
@@ -856,11 +868,14 @@ def _evaluated(
             break
     values = [array.value for array in inputs]
     refuse_without_client()
-    if numbered is not None and _takes_any_number(inputs):
-        of_any, numbers = numbered
-        (outputs, states), key = of_any.forward(values, numbers), None
-    else:
-        outputs, states, key = evaluate(expression, values)
+    try:
+        if numbered is not None and _takes_any_number(inputs):
+            of_any, numbers = numbered
+            (outputs, states), key = of_any.forward(values, numbers), None
+        else:
+            outputs, states, key = evaluate(expression, values)
+    except InferenceError as error:
+        raise expression.in_words_of_call(error, values) from None
     recorded = recording.is_recording()
     origins = [*map(recording.origin, inputs)] if recorded else []
     if states:
@@ -880,16 +895,20 @@ def _evaluated(
     return results
 
 
-def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
-    """Write results to the arrays that were given for them as out=. Raises CallError."""
-    if len(targets) > len(results) or any(not isinstance(target, NDArray) for target in targets):
+def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any, draws: bool = False) -> None:
+    """Write results to the arrays that were given for them as out=. draws: they are numbers that were made for these
+    arrays, in whose dtype they are written. Raises CallError."""
+    if len(targets) != len(results) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"
         raise CallError(problem, expected=f"{len(results)} arrays", got=f"{len(targets)} of {type(out).__name__}")
-    for target, result in zip(targets, results, strict=False):
+    for target, result in zip(targets, results, strict=True):
         if recording.is_recording():
             target._refuse_recorded_write(None)
         if target.shape != result.shape:
             raise CallError("An array given as out= has another shape", expected=result.shape, got=target.shape)
+        if target.dtype != result.dtype and not draws:
+            dtypes = {"expected": np.dtype(result.dtype).name, "got": np.dtype(target.dtype).name}
+            raise CallError("An array given as out= has another dtype", **dtypes)
         target.cell.assign(result.value, cast=True)
         if result.entry is not None:
             target.entry = result.entry

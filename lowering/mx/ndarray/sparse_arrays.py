@@ -227,7 +227,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
         values, columns, starts = _numbers(parts[0], dtype), *map(_numpy, parts[1:])
         whole = tuple(shape or _smallest(len(starts) - 1, columns))
         return _of(whole, lambda: CSRArray(whole, values, indptr=starts, indices=columns), ctx)
-    if len(parts) == 2 and isinstance(parts[1], tuple | list):
+    if len(parts) == 2 and isinstance(parts[1], tuple | list) and len(parts[1]) == 2:
         places = tuple(map(_numpy, parts[1]))
         return _filled(_numbers(parts[0], dtype), places, shape or _smallest(*places), ctx, "csr")
     return _stored(arg1, shape, ctx, dtype, "csr")

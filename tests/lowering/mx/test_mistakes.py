@@ -13,6 +13,7 @@ import pytest
 from lowering import mx
 
 nd, gluon, metric = mx.nd, mx.gluon, mx.metric
+optimizers: Any = mx.optimizer
 
 A = nd.array(np.arange(12).reshape(3, 4))
 V = nd.array([1.0, 2, 3])
@@ -111,6 +112,38 @@ def test_a_refused_dtype_says_what_to_cast():
         block(pixels)
 
 
+WORDS: dict[str, tuple[Mistake, str]] = {
+    "add": (
+        lambda: A + of(A, "int32"),
+        r'variable .rhs.. All inputs have the dtype float32: pass rhs.astype\("float32',
+    ),
+    "Concat": (lambda: nd.concat(A, V, dim=0), "variable 'arg1'"),
+    "twice the same": (lambda: nd.where(A, V, V), "variable 'x'"),
+    "FullyConnected": (
+        lambda: nd.FullyConnected(A, nd.ones((2, 3)), no_bias=True, num_hidden=2),
+        r"variable 'weight'. With these parameters 'data' must have shape \(\?, 3\)",
+    ),
+    "Dense": (lambda: made(gluon.nn.Dense(2, in_units=3))(A), "variable 'weight'.*'data' must have"),
+    "sum": (lambda: A.sum(axis=2), r"got 2; in operator 'sum', node 'sum0'; got input shapes \(3, 4\)\.$"),
+}
+
+
+@pytest.mark.parametrize("door", WORDS)
+def test_an_eager_error_has_the_names_of_the_operators_inputs(door: str):
+    mistake, words = WORDS[door]
+    with pytest.raises(mx.MXNetError, match=words) as raised:
+        mistake()
+    assert not hasattr(raised.value, "__notes__")  # in which JAX speaks of its frames
+
+
+def test_a_seed_of_any_size_draws():
+    try:
+        mx.random.seed(2**70 + 5)
+        assert nd.random.uniform(shape=(2,)).shape == (2,)
+    finally:
+        mx.random.seed(0)
+
+
 def test_64_bits_that_are_off_mix_with_32_deviation():
     with pytest.warns(UserWarning, match="is float32"):
         wide = nd.ones((3, 4), dtype="float64")
@@ -191,6 +224,25 @@ def run(data: Any, label: Any = None) -> None:
 
 DATA, LABEL = nd.ones((2, 3)), nd.zeros((2,))
 
+
+def updated(gradient: Any, state: Any = PAIR, **params: Any) -> None:
+    optimizers.SGD(**{"momentum": 0.5, **params}).update(0, nd.ones((2,)), gradient, state)
+
+
+def pushed(value: Any) -> None:
+    store = mx.kv.create()
+    store.init(0, PAIR)
+    store.push(0, value)
+
+
+def differentiated(head_gradient: Any) -> None:
+    x = nd.ones((2,))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x * 2
+    y.backward(head_gradient)
+
+
 OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "a batch of no arrays": (lambda: run([], [LABEL]), ValueError),
     "a batch of too many arrays": (lambda: run([DATA, DATA], [LABEL]), ValueError),
@@ -260,9 +312,35 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "pearsonr of other shapes": (lambda: metric.create("pearsonr").update([PAIR], [V]), ValueError),
     "a metric of None": (lambda: metric.Accuracy().update(None, None), TypeError),
     "CustomMetric(5)": (lambda: metric.CustomMetric(5), TypeError),  # pyright: ignore[reportArgumentType]
+    "a metric of numbers": (lambda: metric.Accuracy().update([5], [5]), AssertionError),  # pyright: ignore
+    "out= of another dtype": (lambda: nd.relu(A, out=of(A, "int32")), mx.MXNetError),
+    "Cast into another dtype": (lambda: nd.Cast(A, dtype="int32", out=A.copy()), mx.MXNetError),
+    "out= without arrays": (lambda: nd.relu(A, out=[]), mx.MXNetError),
+    "out= of one array for two": (lambda: nd.split(A, num_outputs=2, out=A[:, :2].copy()), mx.MXNetError),
+    "slice_assign of too few steps": (lambda: A.copy().slice_assign(A, (0, 0), (2, 2), (1,)), TypeError),
+    "a label of another shape": (lambda: run([DATA], [nd.zeros((2, 2))]), ValueError),
+    "a gradient of another dtype": (lambda: updated(of(PAIR, "float16")), mx.MXNetError),
+    "a gradient of a number": (lambda: updated(5), AssertionError),
+    "a state of another shape": (lambda: updated(PAIR, V), mx.MXNetError),
+    "updates of too few states": (lambda: optimizers.SGD().update([0], [PAIR], [PAIR], []), TypeError),
+    "rescale_grad=None": (lambda: optimizers.SGD(rescale_grad=None), mx.MXNetError),
+    "a schedule of words": (lambda: updated(PAIR, None, lr_scheduler=lambda _: "a"), mx.MXNetError),
+    "param_idx2name of a list": (lambda: optimizers.SGD(param_idx2name=["a"]), TypeError),
+    "kv.init(None)": (lambda: mx.kv.create().init(None, A), TypeError),
+    "kv.push of a number": (lambda: pushed(5), AssertionError),
+    "kv.push of nothing": (lambda: pushed([]), mx.MXNetError),
+    "row_sparse_pull without rows": (lambda: mx.kv.create().row_sparse_pull(0, A), AssertionError),
+    "set_updater(5)": (lambda: mx.kv.create().set_updater(5), TypeError),  # pyright: ignore[reportArgumentType]
+    "set_gradient_compression(5)": (lambda: mx.kv.create().set_gradient_compression(5), TypeError),
+    "a csr matrix of another shape": (lambda: nd.sparse.csr_matrix(([1], [0]), shape=(2, 2)), TypeError),
+    "seed of no device": (lambda: mx.random.seed(1, ctx="a"), mx.MXNetError),
+    "samples of unlike parts": (lambda: list(gluon.data.DataLoader([(1, 2), (3,)], 2)), ValueError),
+    "a head gradient of another dtype": (lambda: differentiated(of(PAIR, "int32")), mx.MXNetError),
+    "a head gradient of NumPy's": (lambda: differentiated(np.ones(2)), AssertionError),
 }
 
 
+@pytest.mark.filterwarnings("ignore:Arrays are dense here")
 @pytest.mark.parametrize("mistake", OTHERS)
 def test_a_mistake_is_told_by_the_library(mistake: str):
     make, kind = OTHERS[mistake]

@@ -19,7 +19,7 @@ def after(optimizer: Any, updates: int = 5, weight: Any = None) -> np.ndarray:
     weight = mx.nd.ones((3,)) if weight is None else weight
     updater = optimizers.get_updater(optimizer)
     for _ in range(updates):
-        updater(0, mx.nd.array([1.0, -2.0, 3.0]), weight)
+        updater(0, mx.nd.array([1.0, -2.0, 3.0], dtype=weight.dtype), weight)
     return weight.asnumpy()
 
 

@@ -41,6 +41,9 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
     """
     first = data[0]
     if isinstance(first, tuple):
+        if len({len(sample) for sample in data}) > 1:
+            got = [len(sample) for sample in data]
+            raise ParamError("The samples of a batch have different numbers of parts", got=got)
         return [default_batchify_fn(part) for part in zip(*data, strict=True)]
     shapes = {np.shape(sample): None for sample in data}
     if len(shapes) > 1:

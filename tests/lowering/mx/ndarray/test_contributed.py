@@ -75,7 +75,7 @@ def test_a_mask_whose_values_are_known_keeps_rows():
     assert kept.asnumpy().tolist() == [[0, 2], [8, 10]]
     assert x.grad.asnumpy().tolist() == [[0, 8], [0, 0], [32, 40], [0, 0]]
     assert mx.nd.contrib.boolean_mask(x, mx.nd.zeros(4)).shape == (0, 2)
-    out = mx.nd.zeros((2, 2))
+    out = mx.nd.zeros((2, 2), dtype="int32")
     mx.nd.contrib.boolean_mask(data=x.astype("int32"), index=mask, out=out)
     assert out.asnumpy().tolist() == [[0, 1], [4, 5]]
     for wrong, axis in ((mx.nd.ones(2), 0), (mx.nd.ones((1, 4)), 0), (mask, 1)):
