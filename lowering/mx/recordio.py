@@ -6,6 +6,7 @@ has it take its place whole.
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError
-from symjax_nnvm.io.files import GrowingFile, PositionedFile, StrPath, bounded_lines, open_regular
+from lowering.messages.counts import check_count
+from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError, listed
+from symjax_nnvm.io.files import GrowingFile, PositionedFile, StrPath, bounded_lines, open_regular, path_text
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.mxnet.images import decode_flagged, encode_image, swap_red_and_blue
 from symjax_nnvm.mxnet.recordio import IRHeader as IRHeader
@@ -32,6 +34,10 @@ class RecordModeError(NNVMError, AssertionError):
     """A record file that is written to while it is open for reading, or the other way round."""
 
 
+class RecordKeyError(NNVMError, KeyError):
+    """A key that an index lacks."""
+
+
 class RecordProcessError(NNVMError, RuntimeError):
     """A record file that is closed, or was opened by another process."""
 
@@ -47,7 +53,7 @@ class MXRecordIO:
     """
 
     def __init__(self, uri: StrPath, flag: str):
-        self.uri = os.fspath(uri)
+        self.uri = path_text(uri)
         self.flag = flag
         self.pid: int | None = None
         self.is_open = False
@@ -143,11 +149,14 @@ class MXIndexedRecordIO(MXRecordIO):
 
     idx_path: the path of the index: lines of a key, a tab and the byte at which the key's record begins. uri, flag: as
     of MXRecordIO. key_type: what makes a key of the text in the index. A process that was forked opens the file for
-    itself when it reads a record by its key. Raises as MXRecordIO does; KeyError for a key that the index lacks.
+    itself when it reads a record by its key. Raises as MXRecordIO does; RecordKeyError, a KeyError, for a key
+    that the index lacks.
     """
 
     def __init__(self, idx_path: StrPath, uri: StrPath, flag: str, key_type: Callable[[Any], Any] = int):
-        self.idx_path = os.fspath(idx_path)
+        self.idx_path = path_text(idx_path)
+        if not callable(key_type):
+            raise CallError("key_type makes a key of text", expected="int, str, or such a function", got=repr(key_type))
         self.idx: dict[Any, int] = {}
         self.keys: list[Any] = []
         self.key_type = key_type
@@ -195,7 +204,17 @@ class MXIndexedRecordIO(MXRecordIO):
         if self.writable:
             raise RecordModeError(f"{self.uri} is open for writing", fix="A record is read where it is open for 'r'.")
         self._check_process(reset=True)
-        self._at = self.idx[idx]
+        self._at = self._place(idx)
+
+    def _place(self, idx: Any) -> int:
+        """Return the byte at which a key's record begins. Raises RecordKeyError."""
+        try:
+            return self.idx[idx]
+        except (KeyError, TypeError):
+            problem = f"{self.idx_path} has no record under the key {idx!r:.100}"
+            kind = getattr(self.key_type, "__name__", repr(self.key_type))
+            expected = f"one of {listed(self.keys, 10)}, which key_type={kind} made of its text"
+            raise RecordKeyError(problem, expected=expected) from None
 
     def tell(self) -> int:
         """The byte at which the next record will be written."""
@@ -206,7 +225,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def read_idx(self, idx: Any) -> bytes | None:
         """The record of a key. Threads may read at once."""
         self.seek(idx)
-        offset = self.idx[idx]  # and not where the file is now: another thread may have gone on
+        offset = self._place(idx)  # and not where the file is now: another thread may have gone on
         if offset >= self._source.size:
             return None
         record = read_record(self._source, offset)
@@ -215,7 +234,12 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def write_idx(self, idx: Any, buf: bytes) -> None:
         """Write a record under a key."""
-        key, position = self.key_type(idx), self.tell()
+        position = self.tell()
+        try:
+            key = self.key_type(idx)
+        except (TypeError, ValueError) as error:
+            problem, fix = f"key_type makes no key of {idx!r:.100}: {error}", "key_type=str takes text as keys."
+            raise ParamError(problem, param="idx", fix=fix) from error
         self.write(buf)
         assert self.fidx is not None
         self.fidx.write(f"{key}\t{position}\n".encode("utf-8", "surrogateescape"))
@@ -229,6 +253,7 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
     iscolor: 0 for grey, 1 for 3 channels, -1 for the channels that the image has. Raises RecordFormatError for a record
     that is no image, MissingExtraError.
     """
+    check_count(iscolor, "iscolor", least=-1)
     header, data = unpack(s)
     return header, decode_flagged(data, iscolor, "The image of a record")
 
@@ -237,8 +262,13 @@ def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".j
     """A record of a header and an image, uint8 (height, width, 3) in blue, green, red, or (height, width) grey.
 
     quality: of a JPEG, 1 to 100; of a PNG, how hard it is compressed, 1 to 9. img_fmt: ".jpg" or ".png". Raises
-    RecordFormatError, MissingExtraError.
+    RecordFormatError, CallError, MissingExtraError.
     """
+    if not isinstance(quality, numbers.Integral):
+        expected = "1 to 100 of a JPEG, 1 to 9 of a PNG"
+        raise CallError("No quality of an image", param="quality", expected=expected, got=repr(quality))
+    if not isinstance(img_fmt, str):
+        raise CallError("No format of images", param="img_fmt", expected="'.jpg' or '.png'", got=repr(img_fmt))
     image = np.asarray(img)
     image = image[..., None] if image.ndim == 2 else image
     image = swap_red_and_blue(image) if image.ndim == 3 and image.shape[2] in (3, 4) else image

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError
+from symjax_nnvm.errors import CallError, FileError, MissingFolderError, ModelNotFoundError, NNVMError
 
 try:
     import fcntl
@@ -306,8 +306,12 @@ def _synchronise(descriptor: int) -> None:
 
 
 def open_regular(path: StrPath) -> BinaryIO:
-    """Open a regular file for reading. Raises FileError for any other kind, without waiting for it; OSError."""
-    status = os.stat(_without_nul(path))  # opening some devices does something
+    """Open a regular file for reading. Raises FileError for any other kind, without waiting for it, ModelNotFoundError
+    for none, CallError for no path; OSError."""
+    try:
+        status = os.stat(_without_nul(path))  # opening some devices does something
+    except FileNotFoundError as error:
+        raise ModelNotFoundError(f"No such file: {path_text(path)}.") from error
     if not stat.S_ISREG(status.st_mode):
         raise _not_regular(path, status, "read")
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
@@ -433,8 +437,15 @@ class PositionedFile:
         self.__init__(state["path"])
 
 
+def path_text(path: StrPath) -> str:
+    """Return a path as text. Raises CallError for what is none, such as None or a number."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise CallError("No path of a file", expected="text, or a pathlib.Path", got=f"{path!r:.80}")
+    return os.fsdecode(path)
+
+
 def _without_nul(path: StrPath) -> StrPath:
-    if "\0" in os.fsdecode(path):
+    if "\0" in path_text(path):
         raise FileError(f"{os.fspath(path)!r:.200} is no path: it holds a NUL character.")
     return path
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from symjax_nnvm.errors import JSONFormatError, ModelNotFoundError, closest, plain_list
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.io.formats import HEAD, format_of_bytes
 
 _DOWNLOAD = "probably of an error while downloading. Download the file again"
@@ -60,7 +61,7 @@ def require_file(path: str | os.PathLike[str]) -> None:
 
     What is no path at all, because of a NUL character, is told by who opens it.
     """
-    if "\0" not in os.fsdecode(path) and not Path(path).exists():
+    if "\0" not in path_text(path) and not Path(path).exists():
         raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {what_is_there(Path(path))}")
 
 

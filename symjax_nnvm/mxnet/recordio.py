@@ -12,11 +12,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from numbers import Number
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from symjax_nnvm.errors import RecordFormatError
+from symjax_nnvm.errors import CallError, RecordFormatError
 from symjax_nnvm.io.files import PositionedFile
 from symjax_nnvm.io.guess import guess_file_type
 
@@ -24,6 +24,7 @@ MAGIC = 0xCED7230A
 MAX_RECORD = (1 << 29) - 1
 """Bytes of a record, at most: lengths have 29 bits, and MXNet's writer takes no larger one."""
 
+_EXAMPLE = "IRHeader(flag, label, id, id2), such as IRHeader(0, 3.0, 7, 0)"
 _MAGIC = struct.pack("<I", MAGIC)
 _PART = struct.Struct("<II")
 _HEADER = struct.Struct("<IfQQ")
@@ -31,14 +32,27 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _FLAGS = {_WHOLE: "a whole record", _FIRST: "a record's first part", _MIDDLE: "a middle part", _LAST: "a last part"}
 
 
-class IRHeader(NamedTuple):
-    """Is the header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
-    label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of."""
-
+class _Fields(NamedTuple):
     flag: int
     label: float | np.ndarray
     id: int
     id2: int
+
+
+class IRHeader(_Fields):
+    """Is the header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
+    label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of.
+    Raises CallError for more and for fewer fields."""
+
+    __slots__ = ()
+
+    def __new__(cls, *fields: Any, **named: Any) -> Self:
+        """Make a header of four fields, in their order or by their names."""
+        try:
+            return super().__new__(cls, *fields, **named)
+        except TypeError:
+            got = ", ".join([*map(repr, fields), *(f"{name}={value!r}" for name, value in named.items())])
+            raise CallError("A header has four fields", expected=_EXAMPLE, got=f"IRHeader({got:.100})") from None
 
     def __repr__(self) -> str:
         fields = zip(self._fields, self, strict=True)
@@ -167,16 +181,23 @@ def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> Recor
 
 def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: bytes) -> bytes:
     """Return a record of a header and an image's bytes, as MXNet's `recordio.pack` makes it: several labels follow the
-    header as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit."""
-    flag, label, number, number2 = header
-    if not isinstance(label, Number):  # an array without axes is an array, as in MXNet
-        labels = np.asarray(label, "<f4")
-        flag, label, data = labels.size, 0.0, labels.tobytes() + data
-    else:
-        flag = 0
+    header as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit, CallError for
+    no header and for no bytes."""
     try:
+        flag, label, number, number2 = header
+    except (TypeError, ValueError):
+        raise CallError("No header of a record", param="header", expected=_EXAMPLE, got=f"{header!r:.100}") from None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        fix = "text.encode() gives bytes; pack_img packs an image."
+        raise CallError("A record is packed from bytes", param="s", got=type(data).__name__, fix=fix)
+    try:
+        if not isinstance(label, Number):  # an array without axes is an array, as in MXNet
+            labels = np.asarray(label, "<f4")
+            flag, label, data = labels.size, 0.0, labels.tobytes() + data
+        else:
+            flag = 0
         return _HEADER.pack(flag, label, number, number2) + data
-    except (struct.error, OverflowError, TypeError) as error:
+    except (struct.error, OverflowError, TypeError, ValueError) as error:
         expected = "a label of float32, and whole numbers from 0 to 2^64 - 1 as id and id2"
         raise RecordFormatError("A header that cannot be written", expected=expected, got=f"{header!r:.200}") from error
 
@@ -185,8 +206,13 @@ def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
     """Return the header and the image's bytes of a record, as MXNet's `recordio.unpack`; many labels as an array
     (flag,).
 
-    where: the record's name in errors. Raises RecordFormatError.
+    where: the record's name in errors. Raises RecordFormatError; CallError for what has no bytes.
     """
+    try:
+        memoryview(record)
+    except TypeError:
+        fix = "Give what MXRecordIO.read() returns, which is None at the end of the file." if record is None else None
+        raise CallError("A record is bytes", param="s", got=type(record).__name__, fix=fix) from None
     if len(record) < _HEADER.size:
         raise _no_image(where, f"{_HEADER.size} bytes of a header", f"{len(record)} bytes")
     flag, label, number, number2 = _HEADER.unpack_from(record)

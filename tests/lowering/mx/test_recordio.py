@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,126 @@ def test_images_are_blue_green_red(decoder: str, monkeypatch: pytest.MonkeyPatch
         mx.recordio.unpack_img(mx.recordio.pack(header, b"no image"))
     with pytest.raises(RecordFormatError, match="Unknown format"):
         mx.recordio.pack_img(header, IMAGE, img_fmt=".bmp")
+
+
+recordio: Any = mx.recordio
+HEADER = recordio.IRHeader(0, 1.0, 0, 0)
+GREY = np.zeros((4, 4), np.uint8)
+NOTHING: Any = None
+NUMBER: Any = 3
+FOUR = r"expected IRHeader\(flag, label, id, id2\), such as IRHeader\(0, 3.0, 7, 0\)"
+
+WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
+    "pack(3)": (lambda _: recordio.pack(3, b"x"), TypeError, f"in parameter 'header'; {FOUR}; got 3"),
+    "pack of a short header": (lambda _: recordio.pack((0, 1.0), b"x"), TypeError, FOUR),
+    "pack of text": (lambda _: recordio.pack(HEADER, "x"), TypeError, "in parameter 's'; got str. text.encode"),
+    "pack of text and labels": (lambda _: recordio.pack(HEADER._replace(label=[1, 2]), "x"), TypeError, "got str"),
+    "pack of nothing": (lambda _: recordio.pack(HEADER, None), TypeError, "got NoneType"),
+    "a label that is a word": (
+        lambda _: recordio.pack(HEADER._replace(label="a"), b""),
+        ValueError,
+        "a label of float32",
+    ),
+    "labels in rows": (
+        lambda _: recordio.pack(HEADER._replace(label=[[1], [2, 3]]), b""),
+        ValueError,
+        "a label of float32",
+    ),
+    "unpack(None)": (
+        lambda _: recordio.unpack(None),
+        TypeError,
+        r"got NoneType. Give what MXRecordIO.read\(\) returns",
+    ),
+    "unpack of text": (lambda _: recordio.unpack("text"), TypeError, "A record is bytes; in parameter 's'; got str"),
+    "unpack of short bytes": (lambda _: recordio.unpack(b"abc"), ValueError, "expected 24 bytes of a header; got 3"),
+    "IRHeader of three": (lambda _: recordio.IRHeader(1, 2, 3), TypeError, rf"{FOUR}; got IRHeader\(1, 2, 3\)"),
+    "IRHeader of other names": (lambda _: recordio.IRHeader(a=1), TypeError, rf"{FOUR}; got IRHeader\(a=1\)"),
+    "pack_img of text": (lambda _: recordio.pack_img(HEADER, "x"), mx.MXNetError, "expected uint8"),
+    "pack_img(3)": (lambda _: recordio.pack_img(3, GREY), TypeError, FOUR),
+    "a quality that is a word": (
+        lambda _: recordio.pack_img(HEADER, GREY, "a"),
+        TypeError,
+        "'quality'; expected 1 to 100",
+    ),
+    "a format that is none": (
+        lambda _: recordio.pack_img(HEADER, GREY, 95, None),
+        TypeError,
+        "'img_fmt'; expected '.jpg'",
+    ),
+    "iscolor of a word": (lambda _: recordio.unpack_img(b"", "a"), TypeError, "'iscolor'"),
+    "read_idx(99)": (
+        lambda file: file.read_idx(99),
+        KeyError,
+        r"under the key 99; expected one of \[0, 1\].*key_type=int",
+    ),
+    "seek of a list": (lambda file: file.seek([1]), KeyError, r"under the key \[1\]"),
+    "MXRecordIO(3)": (lambda _: recordio.MXRecordIO(3, "r"), TypeError, "No path of a file; expected text.*; got 3"),
+    "a key_type that is none": (
+        lambda file: recordio.MXIndexedRecordIO(file.idx_path, file.uri, "r", 5),
+        TypeError,
+        "key_type makes a key of text; expected int, str, or such a function; got 5",
+    ),
+    "an index that is not there": (
+        lambda file: recordio.MXIndexedRecordIO(f"{file.idx_path}x", file.uri, "r"),
+        FileNotFoundError,
+        "No such file: .*idxx",
+    ),
+    "ImageRecordIter of no file": (
+        lambda file: mx.io.ImageRecordIter(path_imgrec=f"{file.uri}x", data_shape=(3, 4, 4), batch_size=1),
+        FileNotFoundError,
+        "No such file: .*recx. Did you mean",
+    ),
+    "ImageRecordIter of None": (
+        lambda _: mx.io.ImageRecordIter(path_imgrec=NOTHING, data_shape=(3, 4, 4), batch_size=1),
+        TypeError,
+        "No path of a file; .*got None",
+    ),
+    "ImageRecordIter of no list": (
+        lambda file: mx.io.ImageRecordIter(
+            path_imgrec=file.uri, data_shape=(3, 4, 4), batch_size=1, path_imglist="nowhere.lst"
+        ),
+        FileNotFoundError,
+        "No such file: nowhere.lst",
+    ),
+    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "No path of a file"),
+    "ImageFolderDataset of no folder": (
+        lambda _: mx.gluon.data.vision.ImageFolderDataset("nowhere"),
+        FileNotFoundError,
+        "There is no folder nowhere",
+    ),
+    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "No path of a file"),
+}
+
+
+@pytest.fixture(scope="module")
+def two_records(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("records")
+    paths = str(folder / "a.idx"), str(folder / "a.rec")
+    writer = recordio.MXIndexedRecordIO(*paths, "w")
+    for key in range(2):
+        writer.write_idx(key, recordio.pack(HEADER, b"abcd"))
+    writer.close()
+    return recordio.MXIndexedRecordIO(*paths, "r")
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_mistake_names_the_argument_and_what_to_give(mistake: str, two_records: Any):
+    make, kind, told = WRONG[mistake]
+    with pytest.raises(kind, match=told) as raised:
+        make(two_records)
+    assert isinstance(raised.value, mx.MXNetError)
+
+
+def test_a_key_that_key_type_cannot_make_is_told_and_nothing_is_written(tmp_path: Path):
+    writer = recordio.MXIndexedRecordIO(str(tmp_path / "a.idx"), str(tmp_path / "a.rec"), "w")
+    for key in ("a", None):
+        with pytest.raises(mx.MXNetError, match="in parameter 'idx'. key_type=str takes text as keys"):
+            writer.write_idx(key, b"x")
+    writer.close()
+    assert (tmp_path / "a.rec").read_bytes() == (tmp_path / "a.idx").read_bytes() == b""
+
+
+def test_a_header_is_copied_replaced_and_pickled():
+    header = pickle.loads(pickle.dumps(HEADER._replace(id=7)))
+    assert type(header) is recordio.IRHeader
+    assert (header, recordio.IRHeader(*header)) == ((0, 1.0, 7, 0), header)

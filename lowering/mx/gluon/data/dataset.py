@@ -12,7 +12,7 @@ from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.recordio import MXIndexedRecordIO
 from symjax_nnvm.errors import RecordFormatError, SymbolTypeError
-from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.io.files import StrPath, path_text
 
 __all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
 
@@ -139,8 +139,8 @@ class RecordFileDataset(Dataset):
     """
 
     def __init__(self, filename: StrPath):
-        self.filename = str(filename)
-        self.idx_file = str(Path(filename).with_suffix(".idx"))
+        self.filename = path_text(filename)
+        self.idx_file = str(Path(self.filename).with_suffix(".idx"))
         self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
     def __getitem__(self, idx: int) -> Any:
@@ -163,7 +163,7 @@ class DownloadedDataset(Dataset):
         self._transform = transform
         self._data: Any = None
         self._label: Any = None
-        folder = Path(root).expanduser()
+        folder = Path(path_text(root)).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         self._root = str(folder)
         self._get_data()

@@ -17,7 +17,7 @@ from lowering.mx.base import data_dir
 from lowering.mx.gluon.data.dataset import Dataset, DownloadedDataset, RecordFileDataset
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import ModelNotFoundError, TrainingError
-from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.io.files import StrPath, path_text
 
 __all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset", "ImageRecordDataset"]
 
@@ -150,7 +150,9 @@ class ImageFolderDataset(Dataset):
     """
 
     def __init__(self, root: StrPath, flag: int = 1, transform: Transform = None):
-        self._root = os.path.expanduser(root)
+        self._root = os.path.expanduser(path_text(root))
+        if not os.path.isdir(self._root):
+            raise ModelNotFoundError(f"There is no folder {self._root}.")
         self._flag, self._transform = flag, transform
         self.synsets: list[str] = []
         self.items: list[tuple[str, int]] = []
