@@ -137,7 +137,7 @@ class _Operator:
         self.outputs = self._asked("list_outputs", lambda: list(prop.list_outputs()))
         self.number = next(_numbers)
         _known[self.number] = self
-        self._made: Recent[Any, dict[Any, CustomOp]] = Recent(_KEPT)  # by shapes and dtypes, then by step
+        self._made: Recent[Any, dict[Any, CustomOp]] = Recent(_KEPT)  # by device, shapes and dtypes, then by step
         self._steps: dict[tuple[int, ...], tuple[list[np.ndarray], list[Any]]] = {}
 
     @classmethod
@@ -209,16 +209,18 @@ class _Operator:
         ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
         return ins_, outs, aux
 
-    def computes(self, inputs: Sequence[Any]) -> CustomOp:
-        """Return the CustomOp for inputs of these shapes and dtypes; made once, so that it may keep something, and for
-        each step of a loop."""
-        shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
-        dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
-        custom_op, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
+    def computes(self, arrays: Sequence[NDArray]) -> CustomOp:
+        """Return the CustomOp for inputs of these shapes and dtypes on their device; made once, so that it may keep
+        something, and for each step of a loop. Backward may be called under another context of the same device."""
+        context = arrays[0].context if arrays else current_context()
+        shapes = tuple(array.shape for array in arrays[: len(self.arguments)])
+        dtypes = tuple(np.dtype(array.dtype).type for array in arrays[: len(self.arguments)])
+        inputs = context.device, shapes, dtypes
+        custom_op, (step, _) = self._made.get(inputs), step_of_loops()
         if custom_op is None:
-            custom_op = self._made.setdefault((shapes, dtypes), {})
+            custom_op = self._made.setdefault(inputs, {})
         if step not in custom_op:
-            new = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
+            new = self.prop.create_operator(context, [list(shape) for shape in shapes], list(dtypes))
             custom_op.setdefault(step, new)
         return custom_op[step]
 
@@ -344,7 +346,7 @@ def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs)
         data, aux = arrays[:count], arrays[count:]
 
         def forward() -> None:
-            custom = p.computes(values)
+            custom = p.computes(arrays)
             custom.forward(is_train=is_train, req=["write"] * len(out), in_data=data, out_data=out, aux=aux)
 
         _run(p, "forward", attrs, is_train, forward)
@@ -376,7 +378,7 @@ def _backward(
         given = arrays[heads : heads + arguments]
 
         def backward() -> None:
-            custom = p.computes(values[heads : heads + arguments])
+            custom = p.computes(given)
             custom.backward(req=[*asked], out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
 
         _run(p, "backward", attrs, is_train, backward)

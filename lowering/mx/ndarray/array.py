@@ -659,13 +659,13 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     """Compute a function of symbols on arrays in the place of symbols.
 
     out: arrays to write the result to; numbers that are made without a shape get that of the array. ctx: of functions
-    without arrays, the context of the result. Raises what the function raises, CallError for arrays that are missing,
-    and what inference and lowering raise.
+    without arrays, the context of the result; else it is that of the first array, as in MXNet. Raises what the function
+    raises, CallError for arrays that are missing, and what inference and lowering raise.
     """
     arrays: list[NDArray] = []
     kwargs.pop("name", None)
     described = [_described(arg, arrays) for arg in (*args, *kwargs.values())]
-    context = arrays[0].context if arrays and ctx is None else as_context(ctx)
+    context = arrays[0].context if arrays else as_context(ctx)
     shape = out.shape if isinstance(out, NDArray) and not arrays else None
     key = None if None in described else (function, *_surroundings(context), shape, *kwargs, *described)
     prepared = None if key is None else _prepared.get(key)

@@ -10,6 +10,10 @@ from symjax_nnvm.errors import CallError
 STORAGE = ("default", "row_sparse", "csr")
 
 
+class StorageError(CallError, ValueError):
+    """What is no storage type was given for one. MXNet raises a ValueError."""
+
+
 class DenseWarning(UserWarning):
     """A sparse array was asked for, and a dense one was made."""
 
@@ -22,8 +26,8 @@ def warn_once() -> None:
 
 
 def check_storage(stype: str | None) -> None:
-    """Raise CallError for what is no storage type; warn of those that are not here."""
+    """Raise StorageError for what is no storage type; warn of those that are not here."""
     if stype not in (None, *STORAGE):
-        raise CallError("No such storage type", expected=f"one of {STORAGE}", got=repr(stype))
+        raise StorageError("No such storage type", expected=f"one of {STORAGE}", got=repr(stype))
     if stype not in (None, "default"):
         warn_once()

@@ -88,6 +88,32 @@ def trained() -> Any:
     return dense.weight.data(mx.gpu(1))
 
 
+@mx.operator.register("shifted")
+class Shifted(mx.operator.CustomOpProp):
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+        """Keep an array where the data are."""
+        one = mx.nd.ones((1,), ctx=ctx)
+
+        class Op(mx.operator.CustomOp):
+            def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+                self.assign(out_data[0], req[0], mx.nd.broadcast_add(in_data[0], one))
+
+        return Op()
+
+
+def custom() -> Any:
+    return mx.nd.Custom(A, op_type="shifted") + mx.nd.Custom(A * 2, op_type="shifted")
+
+
+def hybridised_there() -> Any:
+    dense = gluon.nn.Dense(1, in_units=2, use_bias=False)
+    dense.initialize(mx.init.One(), ctx=[THERE, mx.gpu(1)])
+    dense.hybridize()
+    for _ in range(3):
+        dense(A)
+    return dense(mx.nd.ones((2, 2), ctx=mx.gpu(1)))
+
+
 def bound() -> Any:
     return SUM.bind(THERE, {"x": A, "y": A}).forward()[0]
 
@@ -121,6 +147,10 @@ CALLS = {
     "trained": trained,
     "bound there": bound,
     "a module": module,
+    "a CustomOp": custom,
+    "hybridised there": hybridised_there,
+    "copied between GPUs": lambda: A.copyto(mx.nd.zeros((2, 2), ctx=mx.gpu(1))),
+    "drawn there": lambda: mx.nd.random.uniform(A, A, ctx=HERE),
 }
 
 

@@ -220,8 +220,9 @@ def test_sparse_arrays_are_dense_with_one_warning():
     assert csr.asnumpy().tolist() == [[0, 7, 0], [8, 0, 9]]
     assert mx.nd.sparse.csr_matrix(([1.0, 1], ([0, 1], [1, 2]))).asnumpy().tolist() == [[0, 1, 0], [0, 0, 1]]
     assert mx.nd.sparse.zeros("csr", (2, 2)).tostype("row_sparse").shape == (2, 2)
-    with pytest.raises(mx.MXNetError, match="No such storage type"):
-        csr.tostype("dense")
+    for call in (lambda: csr.tostype("dense"), lambda: mx.nd.sparse.zeros("dense", (2, 2))):
+        with pytest.raises(ValueError, match="No such storage type"):
+            call()
     with pytest.raises(mx.MXNetError, match="do not fit a sparse array"):
         mx.nd.sparse.csr_matrix(([1], [5], [0, 1]), shape=(1, 2))
 

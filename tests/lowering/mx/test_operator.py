@@ -721,7 +721,8 @@ def test_it_is_not_exported(tmp_path: Path):
 def test_what_computes_is_kept_for_the_shapes_used_last():
     node = mx.sym.Custom(mx.sym.Variable("data"), op_type="_test_counted").outputs[0].node
     operator = node.attrs.parsed
-    made = [operator.computes([jax.ShapeDtypeStruct((length,), np.float32)]) for length in range(100)]
+    made = [operator.computes([mx.nd.zeros(length)]) for length in range(100)]
     assert len(operator._made) == 64
-    assert operator.computes([jax.ShapeDtypeStruct((99,), np.float32)]) is made[99]
-    assert operator.computes([jax.ShapeDtypeStruct((0,), np.float32)]) is not made[0]
+    assert operator.computes([mx.nd.zeros(99, ctx=mx.cpu(1))]) is made[99]  # backward, under another context
+    assert operator.computes([mx.nd.zeros(99, dtype="int32")]) is not made[99]
+    assert operator.computes([mx.nd.zeros(0)]) is not made[0]

@@ -270,3 +270,11 @@ def test_the_text_of_a_network_has_the_casts_of_amp_where_it_is_asked_to():
     for same in (pickle.loads(pickle.dumps(half)), copy.deepcopy(half)):
         assert same.tojson(False) == half.tojson(False)
     assert net.tojson(False) == net.tojson()
+
+
+def test_arrays_of_another_context_than_the_executors_are_refused():
+    """Two contexts of the CPU are one device here, and yet told apart, as in MXNet."""
+    x, here, there = mx.sym.var("x"), mx.nd.ones(2), mx.nd.ones(2, ctx=mx.cpu(1))
+    for args, args_grad in (({"x": there}, None), ([here], [there])):
+        with pytest.raises(mx.MXNetError, match=r"Input array is in cpu\(1\) while binding with ctx=cpu\(0\)"):
+            x.bind(mx.cpu(), args, args_grad)

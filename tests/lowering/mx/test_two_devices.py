@@ -45,6 +45,10 @@ COMPUTED = {  # numbers, context, devices
     "a store": [[[4.0, 4.0], [4.0, 4.0]], "gpu(0)", [1]],
     "trained": [[[0.5, 0.5]], "gpu(1)", [2]],
     "bound there": [[[2.0, 2.0], [2.0, 2.0]], "gpu(0)", [1]],
+    "a CustomOp": [[[5.0, 5.0], [5.0, 5.0]], "gpu(0)", [1]],
+    "hybridised there": [[[2.0], [2.0]], "gpu(1)", [2]],
+    "copied between GPUs": [[[1.0, 1.0], [1.0, 1.0]], "gpu(1)", [2]],
+    "drawn there": [[[1.0, 1.0], [1.0, 1.0]], "gpu(0)", [1]],
 }
 
 

@@ -53,6 +53,14 @@ def test_a_value_broadcasts_as_numpys_does_or_is_refused(way: str, kind: Callabl
         assert isinstance(raised.value, mx.MXNetError), shape
 
 
+@pytest.mark.parametrize("way", WHOLE)
+@pytest.mark.parametrize("dtype", ["float16", "int32", "uint8"])
+def test_an_array_keeps_its_dtype_whatever_is_written(way: str, dtype: str):
+    written = WHOLE[way](mx.nd.ones(SHAPE, dtype=dtype))
+    assert written.dtype == written.asnumpy().dtype == np.float32
+    np.testing.assert_array_equal(written.asnumpy(), np.ones(SHAPE))
+
+
 def test_a_weight_that_was_not_transposed_is_told_so():
     with pytest.raises(ValueError, match=r"value\.T has that shape"):
         mx.nd.zeros(SHAPE)[:] = numbers((4, 3))
