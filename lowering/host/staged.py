@@ -20,7 +20,7 @@ from jax.core import Tracer
 
 from lowering.host.evaluator import Evaluator, as_numpy, evaluator_of, needs_words
 from lowering.host.table import NotEvaluated
-from symjax_nnvm.errors import CallError, refuse_unknown
+from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 from symjax_nnvm.recent import Recent
 
 _OF_A_CALL = 20.0
@@ -78,6 +78,13 @@ class Staged:
 
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
+        try:
+            return self._called(args)
+        except NNVMError as error:  # it says all; JAX notes that frames of its own were left out
+            error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
+            raise
+
+    def _called(self, args: Sequence[Any]) -> Any:
         leaves, tree = _flattened(args)
         try:
             key = (jax.config.jax_enable_x64, tree, *[leaf.aval for leaf in leaves])  # pyright: ignore

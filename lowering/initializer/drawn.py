@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.initializer.base import Initializer, Shape, counts_elements, draw, register
+from lowering.messages.counts import check_number
 from symjax_nnvm.errors import InitializerError
 
 _SIZES = tuple(4**k for k in range(6, 13))
@@ -25,6 +26,14 @@ def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> An
 def _normal(desc: str, key: jax.Array | None, shape: Shape, sigma: float) -> Any:
     """Return numbers of mean 0 and standard deviation sigma."""
     return _first(jax.random.normal, desc, key, shape, np.float32) * np.float32(sigma)
+
+
+def _from_0_on(number: Any, param: str) -> Any:
+    """Return a number. Raises CountError for what is none, InitializerError for one below 0."""
+    check_number(number, param)
+    if not float(number) >= 0:
+        raise InitializerError(f"Wrong {param}", param=param, expected="a number ≥ 0", got=repr(number))
+    return number
 
 
 def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, shape: Shape, *args: Any) -> Any:
@@ -45,7 +54,7 @@ class Uniform(Initializer):
 
     def __init__(self, scale: float = 0.07):
         super().__init__(scale=scale)
-        self.scale = scale
+        self.scale = _from_0_on(scale, "scale")
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return _uniform(desc, key, shape, self.scale)
@@ -57,7 +66,7 @@ class Normal(Initializer):
 
     def __init__(self, sigma: float = 0.01):
         super().__init__(sigma=sigma)
-        self.sigma = sigma
+        self.sigma = _from_0_on(sigma, "sigma")
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return _normal(desc, key, shape, self.sigma)
@@ -76,6 +85,7 @@ class Orthogonal(Initializer):
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
         super().__init__(scale=scale, rand_type=rand_type)
+        check_number(scale, "scale")
         self.scale = scale
         self.rand_type = rand_type
         _choose("rand_type", rand_type, _SAMPLERS)
@@ -107,9 +117,7 @@ class Xavier(Initializer):
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
-        if not magnitude >= 0:
-            raise InitializerError("Wrong magnitude", param="magnitude", expected="a number ≥ 0", got=repr(magnitude))
-        self.magnitude = float(magnitude)
+        self.magnitude = float(_from_0_on(magnitude, "magnitude"))
         self.rnd_type, self.factor_type = rnd_type, factor_type
         _choose("rnd_type", rnd_type, _XAVIER_SAMPLERS)
         _choose("factor_type", factor_type, _FACTORS)

@@ -182,6 +182,9 @@ def require_symbol(symbol: Any, where: str) -> Symbol:
 def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
     """Return the arrays by name. Raises CallError for a list, or for one array: which is which is told by names."""
     if isinstance(given, Mapping):
+        others = [name for name in given if not isinstance(name, str)]
+        if others:
+            raise CallError(f"The names in {what} must be texts, got {cut(repr(others), 80)}. Call it so: {example}.")
         return given
     several = isinstance(given, list | tuple)
     got = f"a {type(given).__name__} of {len(given)}" if several else f"one {type(given).__name__}"

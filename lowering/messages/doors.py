@@ -19,11 +19,12 @@ R = TypeVar("R")
 @dataclass(frozen=True)
 class Door:
     """Represents a function as messages have it. called: its name in them. takes: what it takes, in words. call: a call
-    that works."""
+    that works. unpacks: one that works for a dict of arrays, where the function takes them by keyword."""
 
     called: str
     takes: str
     call: str
+    unpacks: str = ""
 
     def refusal(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError:
         """Return the error for a call that Python does not bind to the function's parameters."""
@@ -31,7 +32,8 @@ class Door:
         typed = [f"{count} {kind} by position" for kind, count in kinds.items()]
         typed += [f"{listed(kwargs)} by name"] if kwargs else []
         got = " and ".join(typed) or "nothing"
-        return CallError(f"{self.called} takes {self.takes}, got {got}. Call it so: {self.call}.")
+        unpacks = self.unpacks if any(isinstance(arg, Mapping) for arg in args) else ""
+        return CallError(f"{self.called} takes {self.takes}, got {got}. Call it so: {unpacks or self.call}.")
 
     def misnamed(self, inputs: Sequence[str], given: Collection[str]) -> LoweringError:
         """Return the error for arrays by keyword whose names are not exactly those of the inputs."""
@@ -90,7 +92,17 @@ GRADIENT = Door(
 )
 """What `grad_fn` returns."""
 
-PREDICT = Door("predict", "inputs by name, after a PRNG key where the network draws numbers", "predict(data=x)")
-FORWARD = Door("executor.forward", "is_train, and arrays by name", "executor.forward(is_train=False, data=x)")
+PREDICT = Door(
+    "predict",
+    "inputs by name, after a PRNG key where the network draws numbers",
+    "predict(data=x)",
+    unpacks="predict(**arrays)",
+)
+FORWARD = Door(
+    "executor.forward",
+    "is_train, and arrays by name",
+    "executor.forward(is_train=False, data=x)",
+    unpacks="executor.forward(is_train=False, **arrays)",
+)
 MODULE = Door("module.forward", "a DataBatch", "module.forward(mx.io.DataBatch([x], [label]))")
 STEP = Door("trainer.step", "a dict of arrays by name", "trainer.step({'data': x, 'softmax_label': y})")

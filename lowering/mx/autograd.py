@@ -43,6 +43,10 @@ class AssertedError(GradientError, AssertionError):
     """A gradient that was asked for, or a Function that was called, as it cannot be. MXNet asserts."""
 
 
+class UndefinedMethodError(GradientError, NotImplementedError):
+    """A Function without a method that is called. MXNet raises a NotImplementedError."""
+
+
 class _Scope:
     """Records and trains so inside the block; None: as before."""
 
@@ -419,6 +423,15 @@ def _again(value: jax.Array, entry: Any, context: Context) -> NDArray:
     return array
 
 
+def _undefined(name: str) -> Callable[..., Any]:
+    """Return what is called where a subclass does not define a method."""
+
+    def method(self: object, *arrays: NDArray) -> None:
+        raise UndefinedMethodError(f"{type(self).__name__} does not define {name}(self, *arrays)")
+
+    return method
+
+
 class Function(recording.ByPython):
     """A function of one's own for the tape: a subclass says `forward(self, *arrays)` and `backward(self, *heads)`.
 
@@ -432,7 +445,8 @@ class Function(recording.ByPython):
         """Keep arrays for `backward`."""
         self.saved_tensors = arrays
 
-    forward: Callable[..., Any]
+    forward: Callable[..., Any] = _undefined("forward")
+    backward: Callable[..., Any] = _undefined("backward")
 
     def __call__(self, *inputs: NDArray) -> Any:
         """Return what `forward` returns, recorded with `backward` as its gradient.

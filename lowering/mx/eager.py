@@ -213,6 +213,8 @@ class Expression:
 
     def in_words_of_call(self, error: InferenceError, values: Sequence[jax.Array]) -> InferenceError:
         """Return the error of shapes or dtypes of these values with the names that the operator's inputs have."""
+        if self.calls_python:  # which is asked once
+            return error
         names = _input_names_of_variables(self.symbol)
         variables: dict[str, Any] = {name: Symbol.create_variable(names[name]) for name in self.names}
         renamed = self.symbol(**variables)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import check_count
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import CallError, MissingExtraError, ParamError, RecordFormatError
@@ -82,14 +83,15 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = No
     interp: 0 takes the nearest pixel, 1 is linear, 2 cubic, 3 the mean of areas, 4 Lanczos'. out: an array that is
     written. Raises ParamError, CallError.
     """
-    if w < 1 or h < 1:
-        raise ParamError("An image has a pixel at least", param="w, h", expected="numbers from 1 on", got=(w, h))
+    width, height = check_count(w, "w"), check_count(h, "h")
+    if width * height >= 2**31:
+        raise ParamError("An image of too many pixels", param="w, h", expected="less than 2³¹ of them", got=(w, h))
     if interp not in range(5):
         raise ParamError("Unknown interp method", param="interp", expected="0 to 4", got=interp)
     image = pixels(src)
     if 0 in image.shape:
         raise CallError("An image without pixels is not resized", got=f"shape {image.shape}")
-    return as_image(_resized(image, int(w), int(h), interp), src, out)
+    return as_image(_resized(image, width, height, interp), src, out)
 
 
 def _resized(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray:

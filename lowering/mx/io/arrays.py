@@ -14,7 +14,7 @@ from lowering.messages.counts import check_count, check_counts
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, listed
 
 _HANDLES = ("pad", "discard", "roll_over")
 
@@ -189,6 +189,9 @@ def _named(given: Any, name: str) -> list[tuple[str, NDArray]]:
     if not isinstance(given, Mapping):
         raise CallError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
     values = {key: value if isinstance(value, NDArray) else array(value) for key, value in given.items()}
+    flat = [key for key, value in values.items() if not value.shape]
+    if flat:
+        raise CallError(f"{listed(flat)} of an iterator has no axis of samples", expected="arrays of samples")
     return [(key, values[key]) for key in sorted(values)]
 
 

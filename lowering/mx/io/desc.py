@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +26,8 @@ class DataDesc(_NameAndShape):
 
     def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str = "NCHW") -> Self:
         """The description. layout: a letter for each axis; N is the batch."""
+        if not isinstance(shape, Iterable):
+            raise CallError(f"The shape of {name!r} must be a tuple of sizes", got=f"{shape!r:.80}")
         self = super().__new__(cls, name, tuple(shape))
         self.dtype, self.layout = dtype, layout
         return self

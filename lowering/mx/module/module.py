@@ -218,6 +218,13 @@ class Module(BaseModule):
             return
         if self.binded and self.params_initialized:
             self._params = self.get_params()
+        if inputs_need_grad and not for_training:
+            problem = "A module that is bound for inference has no gradients of its inputs"
+            raise NotReadyError(problem, fix="module.bind(..., for_training=True, inputs_need_grad=True)")
+        if not isinstance(grad_req, str | list | tuple | Mapping):
+            raise CallError("grad_req must be one of str, list, tuple, or dict", got=f"{grad_req!r:.80}")
+        if shared_module is not None and not isinstance(shared_module, Module):
+            raise CallError("shared_module must be a Module that is bound", got=f"{shared_module!r:.80}")
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         label_shapes = list(label_shapes or ())
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lowering.mx.ndarray.array import NDArray, invoke
+from lowering.mx.ndarray.array import NDArray, invoke, require_arrays
 from lowering.mx.ndarray.creation import zeros
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.symbol import function_named
@@ -34,6 +34,7 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
     Each of data, states and outputs is an NDArray or a list of them.
     """
     states, steps, alone = init_states, [], True
+    require_arrays(data if isinstance(data, list | tuple) else [data], "data of foreach, or each of a list,")
     for i in range(len(_listed(data)[0])):
         row = data[i] if isinstance(data, NDArray) else [array[i] for array in data]
         output, states = body(row, states)

@@ -137,6 +137,9 @@ def normalized(
     length: int | None, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None
 ) -> tuple[Any, int]:
     """(a symbol of all steps, or a list with one for each, the axis of steps). merge: which; None: as it comes."""
+    if not isinstance(inputs, Symbol | list | tuple):
+        problem = "unroll takes a symbol of all steps, or a list with one for each"
+        raise ComposeError(problem, got=type(inputs).__name__, fix="Create input variables outside unroll.")
     axis = layout.find("T")
     in_axis = axis if in_layout is None else in_layout.find("T")
     if isinstance(inputs, Symbol):

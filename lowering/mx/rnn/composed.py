@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lowering.messages.counts import check_number
 from lowering.mx import symbol as sym
 from lowering.mx.ndarray import NDArray
 from lowering.mx.rnn.cells import BaseRNNCell, Params, RNNParams, States, normalized
@@ -152,6 +153,7 @@ class DropoutCell(BaseRNNCell):
 
     def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None):
         super().__init__(prefix, params)
+        check_number(dropout, "dropout")
         self.dropout = dropout
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:

@@ -90,6 +90,7 @@ def of_function(name: str, call: str) -> dict[str, tuple[Callable[[Any], Any], t
             of(lambda f: f(ALL | {"data": None})),
             ("input 'data'; expected an array of numbers; got None",),
         ),
+        f"{name}: a number as a name": (of(lambda f: f(ALL | {5: X})), ("names in args must be texts, got [5]", call)),
         f"{name}: wrong size": (of(lambda f: f(ALL | {"data": WIDE})), (NEEDS,)),
         f"{name}: no batch": (of(lambda f: f(ALL | {"data": X[0]})), ("pass data[None], of shape (1, 3)",)),
     }
@@ -98,7 +99,7 @@ def of_function(name: str, call: str) -> dict[str, tuple[Callable[[Any], Any], t
 MISTAKES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "predict: an array": (lambda d: d.predict(X), ("takes inputs by name", "got 1 ndarray by position", PREDICT_CALL)),
     "predict: two arrays": (lambda d: d.predict(X, X), ("got 2 ndarray by position", PREDICT_CALL)),
-    "predict: a dict": (lambda d: d.predict({"data": X}), ("got 1 dict by position", PREDICT_CALL)),
+    "predict: a dict": (lambda d: d.predict({"data": X}), ("got 1 dict by position", "so: predict(**arrays)")),
     "predict: a seed": (lambda d: d.predict(3, data=X), ("1 int by position and ['data'] by name", "a PRNG key")),
     "predict: wrong name": (
         lambda d: d.predict(dat=X),
@@ -124,7 +125,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "executor: a dict": (lambda d: d.executor.forward({"data": X}), ("got dict", FORWARD_CALL)),
     "executor: a dict behind": (
         lambda d: d.executor.forward(False, {"data": X}),
-        ("got 1 bool by position and 1 dict by position", FORWARD_CALL),
+        ("got 1 bool by position and 1 dict by position", "forward(is_train=False, **arrays)"),
     ),
     "executor: wrong name": (lambda d: d.executor.forward(dat=X), ("Unknown argument dat", "Did you mean 'data'?")),
     "executor: too many": (lambda d: d.executor.forward(data=X, more=X), ("Unknown argument more", "'data'")),

@@ -131,9 +131,8 @@ WORDS: dict[str, tuple[Mistake, str]] = {
 @pytest.mark.parametrize("door", WORDS)
 def test_an_eager_error_has_the_names_of_the_operators_inputs(door: str):
     mistake, words = WORDS[door]
-    with pytest.raises(mx.MXNetError, match=words) as raised:
+    with pytest.raises(mx.MXNetError, match=words):
         mistake()
-    assert not hasattr(raised.value, "__notes__")  # in which JAX speaks of its frames
 
 
 def test_a_seed_of_any_size_draws():
@@ -335,6 +334,29 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "a csr matrix of another shape": (lambda: nd.sparse.csr_matrix(([1], [0]), shape=(2, 2)), TypeError),
     "seed of no device": (lambda: mx.random.seed(1, ctx="a"), mx.MXNetError),
     "samples of unlike parts": (lambda: list(gluon.data.DataLoader([(1, 2), (3,)], 2)), ValueError),
+    "initial values of a negative scale": (lambda: mx.init.Uniform(-1), ValueError),
+    "initial values of no scale": (lambda: mx.init.Normal(None), TypeError),  # pyright: ignore[reportArgumentType]
+    "an orthogonal scale of a word": (lambda: mx.init.Orthogonal(scale="a"), TypeError),  # pyright: ignore
+    "DropoutCell('a')": (lambda: mx.rnn.DropoutCell("a"), TypeError),  # pyright: ignore[reportArgumentType]
+    "unroll without inputs": (lambda: mx.rnn.LSTMCell(2).unroll(2, None), mx.MXNetError),
+    "unroll of an empty list": (lambda: made(gluon.rnn.LSTMCell(2)).unroll(2, []), ValueError),
+    "a cell with a state too many": (lambda: made(gluon.rnn.LSTMCell(2))(DATA, [PAIR] * 3), ValueError),
+    "a width that is not whole": (lambda: mx.image.imresize(nd.ones((4, 4, 3)), 1.5, 2), TypeError),  # pyright: ignore
+    "a width that is a word": (lambda: mx.image.imresize(nd.ones((4, 4, 3)), "a", 2), TypeError),  # pyright: ignore
+    "an image of 10¹⁸ pixels": (lambda: mx.image.imresize(nd.ones((4, 4, 3)), 10**9, 10**9), ValueError),
+    "DataDesc of no shape": (lambda: mx.io.DataDesc("a", None), TypeError),  # pyright: ignore[reportArgumentType]
+    "an iterator of a number": (lambda: mx.io.NDArrayIter({"a": np.ones(())}), TypeError),
+    "foreach of a number": (lambda: nd.contrib.foreach(lambda row, s: (row, s), 5, []), AssertionError),
+    "a Function without forward": (lambda: mx.autograd.Function()(A), NotImplementedError),
+    "gradients of a module's inputs in inference": (
+        lambda: module().bind([("data", (2, 3))], None, False, True, force_rebind=True),
+        AssertionError,
+    ),
+    "grad_req=5": (lambda: module().bind([("data", (2, 3))], force_rebind=True, grad_req=5), TypeError),
+    "shared_module=5": (
+        lambda: module().bind([("data", (2, 3))], force_rebind=True, shared_module=5),  # pyright: ignore
+        TypeError,
+    ),
     "a head gradient of another dtype": (lambda: differentiated(of(PAIR, "int32")), mx.MXNetError),
     "a head gradient of NumPy's": (lambda: differentiated(np.ones(2)), AssertionError),
 }

@@ -50,10 +50,11 @@ def _cells_begin_state(cells: Iterable[Any], **kwargs: Any) -> States:
 
 
 def check_states(cell: Any, states: Any) -> None:
-    """Raise BlockValueError where a call of a cell or a layer has fewer states than it keeps."""
+    """Raise BlockValueError where a call of a cell or a layer has other states than it keeps, in number."""
     wanted = len(cell.state_info())
-    if isinstance(states, list | tuple) and len(states) < wanted:
-        problem = f"{type(cell).__name__} {cell.name} needs more states than were given"
+    if isinstance(states, list | tuple) and len(states) != wanted:
+        needs = "needs more states" if len(states) < wanted else "has fewer states"
+        problem = f"{type(cell).__name__} {cell.name} {needs} than were given"
         raise BlockValueError(problem, expected=wanted, got=len(states), fix="states = cell.begin_state(batch_size=…)")
 
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from lowering.mx import ndarray, symbol
+from lowering.mx.gluon.errors import BlockValueError
 from lowering.mx.ndarray.array import NDArray, invoke
 from symjax_nnvm.symbol import function_named
 from symjax_nnvm.symbol.symbol import Symbol
@@ -16,6 +17,9 @@ TENSORS = (Symbol, NDArray)
 
 def namespace_of(given: Any) -> Any:
     """`mx.sym` for symbols, `mx.nd` for arrays: of one, or of a list."""
+    if not isinstance(given, TENSORS) and not (isinstance(given, list | tuple) and given):
+        problem = "A sequence is an array or a symbol of all steps, or a list with one for each"
+        raise BlockValueError(problem, got=f"{given!r:.80}")
     first = given if isinstance(given, TENSORS) else given[0]
     return symbol if isinstance(first, Symbol) else ndarray
 
