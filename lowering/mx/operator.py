@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import sys
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
@@ -283,15 +284,26 @@ class CustomOpError(NNVMError):
     """Python of an operator raised an error, which is the cause, or a CustomOp wrote an array that does not fit."""
 
 
+def _forget_handled(error: BaseException, handled: BaseException | None) -> None:
+    """Have an error not tell of one that was handled before its Python was called."""
+    while error.__context__ is not None:
+        if error.__context__ is handled:
+            error.__context__ = None
+            return
+        error = error.__context__
+
+
 def _by_user(where: str, call: Callable[[], R]) -> R:
     """Return what a user's Python returns. Raises CustomOpError with the traceback of an error, as MXNet does; an
     MXNetError passes as it is."""
+    handled = sys.exception()  # where the library asks while it handles an error of its own
     with telling(where):
         try:
             return call()
         except NNVMError:
             raise
         except Exception as error:
+            _forget_handled(error, handled)
             own = error.__traceback__ and error.__traceback__.tb_next
             lines = traceback.format_exception(type(error), error, own)
             raise CustomOpError(f"Error in {where}\n{''.join(lines)}") from error
