@@ -1,12 +1,15 @@
 """Names that NumPy 2 dropped, given back to a process that runs old scripts: `np.float`, `np.product`, `np.fromstring`.
 
-Only names with one meaning: what NumPy still has, under any version from 2.0 on, stays as it is. A name is made when it
-is first asked for, and the first one is told in one line on the standard error.
+Only names with one meaning: what NumPy still has, under any version from 2.0 on, stays as it is; what belonged to
+NumPy's own making (its C constants, errors as objects, docstrings) is not given back. A name is made when it is first
+asked for, and the first one is told in one line on the standard error.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import math
 import os
 import pickle
@@ -21,10 +24,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.ma.mrecords import MaskedRecords
 
 _LINE = (
-    "{name} was dropped; this process has it again, as all names that NumPy 2 dropped (without them: python -m "
-    "lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
+    "{name} was dropped; this process has it again, one of {count} names that it gives back of those that NumPy 2 "
+    "dropped (without them: python -m lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
 )
 _told: list[str] = []
 """The names that were asked for."""
@@ -76,7 +80,7 @@ def _of_lib(asked: Callable[[str], object]) -> Callable[[str], object]:
 def _tell(name: str) -> None:
     """Print the first name, and that it was dropped."""
     if not _told:
-        print(_LINE.format(name=name), file=sys.stderr)
+        print(_LINE.format(name=name, count=len(_NAMES)), file=sys.stderr)
     _told.append(name)
 
 
@@ -123,6 +127,54 @@ def _find_common_type(array_types: Sequence[Any], scalar_types: Sequence[Any]) -
         return arrays or scalars
     kinds = "buifcSUVOMm"
     return np.promote_types(scalars, arrays) if kinds.index(scalars.kind) > kinds.index(arrays.kind) else arrays
+
+
+def _maximum_sctype(t: Any) -> type:
+    """Return the widest type of a type's kind."""
+    scalar = np.dtype(t).type
+    kind = {"i": "int", "u": "uint", "f": "float", "c": "complex"}.get(np.dtype(t).kind)
+    return _sctypes(np)[kind][-1] if kind else scalar
+
+
+def _is_sctype(rep: Any) -> bool:
+    if not isinstance(rep, type | np.dtype):
+        return False
+    try:
+        return np.dtype(rep).kind != "O"
+    except TypeError:
+        return False
+
+
+def _records_from_text(fname: Any, **kwargs: Any) -> np.ndarray:
+    """Return the lines of a text as records, whose fields are attributes."""
+    array = np.genfromtxt(fname, **{"dtype": None, **kwargs})
+    return array.view(MaskedRecords if kwargs.get("usemask") else np.recarray)
+
+
+def _records_from_csv(fname: Any, **kwargs: Any) -> np.ndarray:
+    return _records_from_text(fname, **{"case_sensitive": "lower", "names": True, "delimiter": ",", **kwargs})
+
+
+def _source(object: Any, output: Any = None) -> None:
+    """Print the source of a function, a class or a module."""
+    try:
+        print(f"In file: {inspect.getsourcefile(object)}\n\n{inspect.getsource(object)}", file=output)
+    except (TypeError, OSError):
+        print("Not available for this object.", file=output)
+
+
+def _deprecate(func: Any = None, old_name: str | None = None, new_name: str | None = None, message: str = "") -> Any:
+    """Return a function that warns that it is deprecated; without one, what makes such functions."""
+    if func is None:
+        return lambda func: _deprecate(func, old_name, new_name, message)
+    told = f"`{old_name or func.__name__}` is deprecated" + (f", use `{new_name}` instead!" if new_name else "!")
+
+    @functools.wraps(func)
+    def warned(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(f"{told}\n{message}" if message else told, DeprecationWarning, stacklevel=2)
+        return func(*args, **kwargs)
+
+    return warned
 
 
 class _ByDtype:
@@ -196,20 +248,28 @@ _NAMES: dict[str, Callable[[Any], object]] = {
     "byte_bounds": lambda numpy: numpy.lib.array_utils.byte_bounds,
     "cast": lambda _: _ByDtype(lambda dtype: lambda values: np.asarray(values).astype(dtype)),
     "compare_chararrays": lambda numpy: numpy.char.compare_chararrays,
+    "deprecate": lambda _: _deprecate,
+    "deprecate_with_doc": lambda _: lambda msg: _deprecate(message=msg),
     "disp": lambda _: lambda mesg, device=None, linefeed=True: print(mesg, file=device, end="\n" if linefeed else ""),
     "fastCopyAndTranspose": lambda _: lambda a: np.array(a).T.copy(),
     "find_common_type": lambda _: _find_common_type,
     "format_parser": lambda numpy: numpy.rec.format_parser,
     "in1d": lambda _: _in1d,
+    "issctype": lambda _: _is_sctype,
     "issubclass_": lambda _: lambda arg1, arg2: isinstance(arg1, type) and issubclass(arg1, arg2),
     "issubsctype": lambda _: np.issubdtype,
     "loads": lambda _: pickle.loads,
+    "maximum_sctype": lambda _: _maximum_sctype,
     "msort": lambda _: lambda a: np.sort(a, axis=0),
     "nbytes": lambda _: _ByDtype(lambda dtype: dtype.itemsize),
     "obj2sctype": lambda _: lambda rep: np.dtype(rep).type,
+    "recfromcsv": lambda _: _records_from_csv,
+    "recfromtxt": lambda _: _records_from_text,
     "safe_eval": lambda _: ast.literal_eval,
     "sctype2char": lambda _: lambda sctype: np.dtype(sctype).char,
     "sctypes": _sctypes,
+    "source": lambda _: _source,
+    "typeDict": lambda numpy: numpy.sctypeDict,
 }
 """Name → what makes its value, of NumPy."""
 
