@@ -42,12 +42,12 @@ OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 class Wrapped:
     """A group of operator functions, such as `contrib`, each of them wrapped.
 
-    owner: the module that has the group, `mx.nd`. functions: those that are other ones here. What is registered later
-    is wrapped when it is first asked for.
+    owner: the module that has the group, `mx.nd`. home: that module's own name. functions: those that are other ones
+    here. What is registered later is wrapped when it is first asked for.
     """
 
-    def __init__(self, owner: str, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
-        self.__name__, self._owner = group.__name__, owner
+    def __init__(self, owner: str, home: str, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
+        self.__name__, self._owner = f"{home}.{group.__name__}", owner
         self._group, self._wrap = group, wrap
         self.__dict__.update(functions)
         for name in {*dir(group)} - functions.keys():
@@ -58,6 +58,7 @@ class Wrapped:
             function = self._wrap(getattr(self._group, name))
         except AttributeError as error:
             raise AttributeError(str(error).replace("symbol.", f"{self._owner}."), name=name) from None
+        function.__module__ = self.__name__
         setattr(self, name, function)
         return function
 
@@ -65,14 +66,14 @@ class Wrapped:
         return sorted({*dir(self._group), *(name for name in self.__dict__ if name[:1] != "_")})
 
     def __repr__(self) -> str:
-        return f"<operator functions {self.__name__}>"
+        return f"<operator functions {self._group.__name__}>"
 
 
 class Internal:
-    """MXNet's `_internal`: operator functions by the operators' own names, wrapped likewise."""
+    """MXNet's `_internal`: operator functions by the operators' own names, wrapped likewise. home: as of Wrapped."""
 
-    def __init__(self, wrap: Wrap):
-        self._wrap = wrap
+    def __init__(self, home: str, wrap: Wrap):
+        self.__name__, self._wrap = f"{home}._internal", wrap
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
@@ -86,9 +87,18 @@ class Internal:
         return "<operator functions _internal>"
 
 
+def rename_group(group: Wrapped | Internal, name: str) -> None:
+    """Give another name to a group, and to its operators' functions as their module."""
+    for function in vars(group).values():
+        if getattr(function, "__module__", None) == group.__name__:
+            function.__module__ = name
+    group.__name__ = name
+
+
 def like(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper, under the name and with the documentation of a function."""
-    return functools.update_wrapper(wrapper, function)
+    """The wrapper, under the name and with the documentation of a function; it belongs to the module that made it."""
+    assigned = [attribute for attribute in functools.WRAPPER_ASSIGNMENTS if attribute != "__module__"]
+    return functools.update_wrapper(wrapper, function, assigned)
 
 
 def overridden(instance: object, cls: type, *methods: str) -> bool:

@@ -115,6 +115,7 @@ def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype
 
 contrib = Wrapped(
     "mx.nd",
+    __name__,
     symbols.contrib,
     _eager,
     foreach=control_flow.foreach,
@@ -132,11 +133,12 @@ contrib = Wrapped(
     multi_lamb_update=contributed.multi_lamb_update,
     multi_mp_lamb_update=contributed.multi_mp_lamb_update,
 )
-linalg = Wrapped("mx.nd", symbols.linalg, _eager)
-_internal = op = Internal(_eager)
-random = Wrapped("mx.nd", symbols.random, _eager, multinomial=_multinomial, seed=seed)
+linalg = Wrapped("mx.nd", __name__, symbols.linalg, _eager)
+_internal = op = Internal(__name__, _eager)
+random = Wrapped("mx.nd", __name__, symbols.random, _eager, multinomial=_multinomial, seed=seed)
 sparse = Wrapped(
     "mx.nd",
+    __name__,
     symbols.sparse,
     _eager,
     csr_matrix=sparse_arrays.csr_matrix,
@@ -154,7 +156,7 @@ sparse = Wrapped(
     multiply=_arithmetic("multiply", "elemwise_mul"),
     divide=_arithmetic("divide", "elemwise_div"),
 )
-image = Wrapped("mx.nd", symbols.image, _eager)
+image = Wrapped("mx.nd", __name__, symbols.image, _eager)
 
 
 def waitall() -> None:

@@ -138,12 +138,12 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
     return _made("eye", dtype, {"N": N, "M": M, "k": k}, kwargs)
 
 
-contrib = Wrapped("mx.sym", symbols.contrib, _bindable)
-linalg = Wrapped("mx.sym", symbols.linalg, _bindable)
-_internal = op = Internal(_bindable)
-random = Wrapped("mx.sym", symbols.random, _bindable)
-sparse = Wrapped("mx.sym", symbols.sparse, _bindable)
-image = Wrapped("mx.sym", symbols.image, _bindable)
+contrib = Wrapped("mx.sym", __name__, symbols.contrib, _bindable)
+linalg = Wrapped("mx.sym", __name__, symbols.linalg, _bindable)
+_internal = op = Internal(__name__, _bindable)
+random = Wrapped("mx.sym", __name__, symbols.random, _bindable)
+sparse = Wrapped("mx.sym", __name__, symbols.sparse, _bindable)
+image = Wrapped("mx.sym", __name__, symbols.image, _bindable)
 
 
 def _or_of_numbers(name: str) -> Callable[..., Any]:

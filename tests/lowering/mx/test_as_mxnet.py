@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from lowering import mx
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,6 +113,61 @@ def test_modules_and_classes_say_mxnets_names_and_can_be_pickled(tmp_path: Path)
         "mxnet.name.Prefix",
         "mxnet.gluon.model_zoo.vision.alexnet",
     ]
+
+
+FUNCTIONS = """
+import pickle
+from lowering import mx
+mx.install()
+from mxnet import test_utils
+groups = [mx.nd.random, mx.nd.contrib, mx.nd.sparse, mx.nd.linalg, mx.nd.image, mx.sym.random, mx.sym.contrib,
+          mx.sym.linalg, mx.sym.sparse, mx.sym.image, mx.nd._internal, mx.sym._internal]
+print(*(group.__name__ for group in groups))
+functions = [mx.nd.relu, mx.sym.relu, mx.nd.random.uniform, mx.nd.contrib.box_nms, mx.sym.linalg.gemm2,
+             mx.nd.sparse.dot, mx.nd.zeros, mx.nd.save, mx.image.imread, mx.gluon.utils.split_and_load,
+             mx.io.ImageRecordIter, mx.model.save_checkpoint, test_utils.assert_almost_equal, mx.nd.waitall,
+             mx.recordio.pack, mx.recordio.IRHeader, mx.base.MXNetError]
+print(*(f"{each.__module__}.{each.__name__}" for each in functions))
+assert all(pickle.loads(pickle.dumps(each)) is each for each in functions)
+assert pickle.loads(pickle.dumps(mx.recordio.IRHeader(0, 1.0, 2, 0))).id == 2
+"""
+
+
+def test_functions_and_their_groups_say_mxnets_names_and_can_be_pickled(tmp_path: Path):
+    """The names are MXNet 1.9.1's, which says "ndarray" and "symbol" of operators' functions."""
+    (tmp_path / "script.py").write_text(FUNCTIONS)
+    ended = run(tmp_path, "script.py")
+    assert ended.returncode == 0, ended.stderr
+    groups, functions = ended.stdout.splitlines()
+    kinds = ["random", "contrib", "sparse", "linalg", "image"]
+    expected = [f"mxnet.{home}.{kind}" for home in ("ndarray", "symbol") for kind in kinds]
+    assert sorted(groups.split()) == sorted([*expected, "mxnet.ndarray._internal", "mxnet.symbol._internal"])
+    assert functions.split() == [
+        "mxnet.ndarray.relu",
+        "mxnet.symbol.relu",
+        "mxnet.ndarray.random.uniform",
+        "mxnet.ndarray.contrib.box_nms",
+        "mxnet.symbol.linalg.gemm2",
+        "mxnet.ndarray.sparse.dot",
+        "mxnet.ndarray.ndarray.zeros",
+        "mxnet.ndarray.utils.save",
+        "mxnet.image.image.imread",
+        "mxnet.gluon.utils.split_and_load",
+        "mxnet.io.io.ImageRecordIter",
+        "mxnet.model.save_checkpoint",
+        "mxnet.test_utils.assert_almost_equal",
+        "mxnet.ndarray.waitall",
+        "mxnet.recordio.pack",
+        "mxnet.recordio.IRHeader",
+        "mxnet.base.MXNetError",
+    ]
+
+
+def test_without_install_a_function_says_where_it_is():
+    assert mx.nd.relu.__module__ == "lowering.mx.ndarray"
+    assert mx.nd.random.uniform.__module__ == mx.nd.random.__name__ == "lowering.mx.ndarray.random"
+    assert pickle.loads(pickle.dumps(mx.nd.relu)) is mx.nd.relu
+    assert mx.MXNetError.__name__ == "NNVMError"
 
 
 def test_jax_tells_of_no_compilation_where_a_script_logs_everything(tmp_path: Path):
