@@ -94,7 +94,7 @@ class Inference:
         except InferenceError as error:
             known_shapes = self._of_inputs(lambda eid: shapes[eid])
             error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=known_shapes))
-            raise with_remedy(error, shape_remedy(Symbol(self._network.outputs), known_shapes)) from error
+            raise with_remedy(error, shape_remedy(Symbol(self._network.outputs), known_shapes)) from None
         shapes = graph.attrs["shape"]
         if not self._mixes_dtypes:
             refuse_mixed(self._network, self._of_inputs(lambda eid: dtypes[eid]))
@@ -117,7 +117,7 @@ class Inference:
         except InferenceError as error:
             known = self._of_inputs(lambda eid: dtypes[eid])
             error = self._in_its_terms(error, lambda: infer_type(self._network, dtypes=known))
-            raise with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known)) from error
+            raise with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known)) from None
 
     def _in_its_terms(self, error: InferenceError, infer: Callable[[], Any]) -> InferenceError:
         """Return the error that the network has itself, of which the graph was made."""

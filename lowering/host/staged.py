@@ -80,8 +80,8 @@ class Staged:
         """The function's results."""
         try:
             return self._called(args)
-        except NNVMError as error:  # it says all; JAX notes that frames of its own were left out
-            error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
+        except NNVMError as error:
+            _forget_note_of_jax(error)
             raise
 
     def _called(self, args: Sequence[Any]) -> Any:
@@ -89,8 +89,8 @@ class Staged:
         try:
             key = (jax.config.jax_enable_x64, tree, *[leaf.aval for leaf in leaves])  # pyright: ignore
         except AttributeError:  # no array of JAX's
-            return self.jitted(*args)
-        if key in self._compiled:
+            key = None
+        if key is None or key in self._compiled:
             return self.jitted(*args)
         way = self._way(leaves, key, args)
         return self.jitted(*args) if way is None else way(leaves)
@@ -122,13 +122,22 @@ class Staged:
 
     def _traced(self, key: Any, args: Sequence[Any]) -> _Evaluated | None:
         """Return the evaluated program of a new signature; None where it is to be compiled at once."""
-        closed, shapes = jax.make_jaxpr(lambda *given: self._function(*given), return_shape=True)(*args)
+        try:
+            closed, shapes = jax.make_jaxpr(lambda *given: self._function(*given), return_shape=True)(*args)
+        except NNVMError as error:
+            _forget_note_of_jax(error)
+            raise
         try:
             evaluated = _Evaluated(evaluator_of(closed), shapes)
         except NotEvaluated:
             return None
         self._evaluated[key] = evaluated
         return evaluated
+
+
+def _forget_note_of_jax(error: NNVMError) -> None:
+    """Take off an error, which says all in the library's words, JAX's note that frames of its own were left out."""
+    error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
 
 class _Evaluated:

@@ -31,6 +31,8 @@ def plot_network(
     dtype, node_attrs, save_format: MXNet's; the drawing has its own style, and the file's name says the format. Warns
     where nodes have one name.
     """
+    if not isinstance(symbol, Symbol):
+        raise SymbolTypeError("symbol must be a Symbol", got=type(symbol).__name__)
     repeated = [name for name, count in Counter(node.name for node in post_order(symbol.outputs)).items() if count > 1]
     if repeated:
         message = "There are multiple variables with the same name in your graph, this may result in cyclic graph."

@@ -74,7 +74,7 @@ class NDArray(Arithmetic, Fluent):
     Made by `mx.nd.array` and its kin; further methods are the operators' (`x.sum(axis=1)`).
     """
 
-    __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
+    __slots__ = ("__weakref__", "_context", "cell", "entry", "gradient")
 
     _elsewhere = _OF_SPARSE_ARRAYS
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
@@ -83,11 +83,16 @@ class NDArray(Arithmetic, Fluent):
     def __init__(self, cell: ArrayCell | View | HostCell, context: Context = CPU, entry: recording.Entry | None = None):
         """Wrap a cell. cell: the holder of the value. entry: the value's origin on the tape of `mx.autograd`."""
         self.cell = cell
-        self.context = context
+        self._context = context
         self.entry = entry
         self.gradient: NDArray | None = None
 
     # -- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> Context:
+        """The device that holds it; `as_in_context` gives an array on another."""
+        return self._context
 
     @property
     def value(self) -> jax.Array:

@@ -131,3 +131,15 @@ def test_a_new_batch_size_of_a_block_compiles_nothing():
         for n in (3, 4, 5):
             step(n)
     assert not seen
+
+
+@pytest.mark.parametrize("array", [ONES, np.ones((3, 4), np.float32)])
+def test_an_error_of_the_library_says_nothing_of_jax(array: Any):
+    def refused(x: Any) -> None:
+        raise CallError("no such array", got=x.shape)
+
+    for call in (Staged(refused), Staged(refused).evaluated) if array is ONES else (Staged(refused),):
+        with pytest.raises(CallError) as raised:
+            call(array)
+        assert raised.value.__context__ is None
+        assert not getattr(raised.value, "__notes__", [])

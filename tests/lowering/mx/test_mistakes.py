@@ -135,6 +135,12 @@ def test_an_eager_error_has_the_names_of_the_operators_inputs(door: str):
         mistake()
 
 
+def test_an_array_stays_where_it_is():
+    with pytest.raises(AttributeError):
+        A.context = mx.cpu(1)  # pyright: ignore[reportAttributeAccessIssue]
+    assert A.context == mx.cpu()
+
+
 def test_a_seed_of_any_size_draws():
     try:
         mx.random.seed(2**70 + 5)
@@ -357,6 +363,7 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
         lambda: module().bind([("data", (2, 3))], force_rebind=True, shared_module=5),  # pyright: ignore
         TypeError,
     ),
+    "a drawing of a number": (lambda: mx.viz.plot_network(5), TypeError),  # pyright: ignore[reportArgumentType]
     "a head gradient of another dtype": (lambda: differentiated(of(PAIR, "int32")), mx.MXNetError),
     "a head gradient of NumPy's": (lambda: differentiated(np.ones(2)), AssertionError),
 }
