@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 
@@ -155,3 +156,15 @@ def test_slopes_are_right_in_half_precision(function: sym.Symbol, slope: Callabl
 def test_norms_of_integers_do_not_wrap(numbers: list[int], dtype: str, norm: int):
     result = mx.nd.norm(mx.nd.array(numbers, dtype=dtype))
     assert (result.asscalar(), result.dtype) == (norm, np.dtype(dtype).type)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_polygamma_far_from_0_is_no_0(n: int):
+    """Against ψₙ(x) = (-1)ⁿ⁺¹ ((n - 1)! / xⁿ + n! / 2xⁿ⁺¹ + (n + 1)! / 12xⁿ⁺²) in float64."""
+    x = np.array([3e2, 5e3, 9e3, 1e5, 1e9, 1e12, 1e21, 1e30], np.float32)
+    x = x[x.astype(np.float64) ** n < 1e37]  # below, the result is no normal number of float32
+    wide, sign = x.astype(np.float64), (-1) ** (n + 1)
+    terms = math.factorial(n - 1) / wide**n, math.factorial(n) / 2 / wide ** (n + 1)
+    expected = sign * (sum(terms) + math.factorial(n + 1) / 12 / wide ** (n + 2))
+    computed = mx.nd._internal._polygamma(mx.nd.array(x), n=n).asnumpy()
+    np.testing.assert_allclose(computed, expected, rtol=2e-6)

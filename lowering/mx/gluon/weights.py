@@ -25,6 +25,8 @@ from lowering.mx.ndarray.array import NDArray, stored_as, zero_gradient
 from lowering.mx.ndarray.cells import StoredCell
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
+from symjax_nnvm.ir.casts import cast
+from symjax_nnvm.ir.types import dtype_name
 
 _REQUESTS = ("write", "add", "null")
 _STORAGE = ("default", "row_sparse", "csr")
@@ -280,7 +282,7 @@ class Parameter:
         if self._data is None:
             return
         with autograd.pause():
-            self._data = [each.astype(dtype) for each in self._data]
+            self._data = [_in_dtype(each, dtype) for each in self._data]
             if self._grad is not None:
                 self._grad = [each.astype(dtype) for each in self._grad]
                 autograd.mark_variables(self._data, self._grad, self.grad_req)
@@ -419,6 +421,14 @@ class Constant(Parameter):
 def _as_ndarray(value: Any) -> NDArray:
     """Return an NDArray of an array of any library, in its dtype."""
     return value if isinstance(value, NDArray) else array(value, dtype=value.dtype)
+
+
+def _in_dtype(array: NDArray, dtype: Any) -> NDArray:
+    """Return an array in a dtype; one of 64 bits that JAX narrows holds its own 64, as one of a file does."""
+    wide = np.dtype(dtype_name(dtype))
+    if is_narrowed(wide):
+        return stored_array(cast(array.asnumpy(), wide), array.context)
+    return array.astype(dtype)
 
 
 def _contexts(ctx: Any) -> list[Context]:

@@ -431,7 +431,14 @@ class NDArray(Arithmetic, Fluent):
             self._refuse_recorded_write(None if is_whole else entry)
             if is_whole and entry is not None:
                 self.entry = self._recorded_copy(value).entry
-        if is_whole:
+        stored = self.cell.stored if isinstance(self.cell, StoredCell) else None
+        if stored is not None and isinstance(self.cell, StoredCell):  # a file's array keeps its 64 bits
+            if not is_whole:
+                indexing.part_shape(full, self.shape)
+            changed = stored.copy()
+            changed[... if is_whole else full] = written(np.asarray(array), stored.dtype)
+            self.cell.store(changed)
+        elif is_whole:
             self.cell.assign(array, cast=True)
         else:
             with writing(self.cell):

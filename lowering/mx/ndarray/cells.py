@@ -59,8 +59,8 @@ class LateCell(ArrayCell):
 
 
 class StoredCell(ArrayCell):
-    """Holds an array of a file in its own 64 bits, which JAX's mode narrows where it is computed with, until it is
-    written.
+    """Holds an array of a file in its own 64 bits, which JAX's mode narrows where it is computed with, until a result
+    is written there; `x[i] = y` writes to the 64 bits.
 
     stored: the file's array; None once another was written.
     """

@@ -111,7 +111,7 @@ def _polygamma(p: ops.PolygammaParams, x: Array) -> Array:
         pole = (x <= 0) & (lax.floor(x) == x)
         return lax.select(pole, lax.full_like(x, np.inf), lax.digamma(x))
     positive = x > 0
-    of_positive = lax.polygamma(lax.full_like(x, p.n), lax.select(positive, x, 1 - x))
+    of_positive = _polygamma_above_0(p.n, lax.select(positive, x, 1 - x))
     cotangent = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(p.n):
         cotangent = cotangent.deriv() * np.polynomial.Polynomial([-np.pi, 0.0, -np.pi])
@@ -119,6 +119,14 @@ def _polygamma(p: ops.PolygammaParams, x: Array) -> Array:
         cotangent.coef[::-1].astype(x.dtype), 1 / lax.tan(np.pi * x)
     )
     return lax.select(positive, of_positive, reflected)
+
+
+def _polygamma_above_0(n: int, x: Array) -> Array:
+    """lax.polygamma is 0 far from 0; there ψₙ(x) = (-1)ⁿ⁺¹ (n - 1)! / xⁿ (1 + n / 2x), to the digits of the dtype."""
+    far = (-1) ** (n + 1) * (1 + n / 2 / x) / x
+    for factor in range(1, n):
+        far *= factor / x
+    return lax.select(x > (n + 1) / np.sqrt(jnp.finfo(x.dtype).eps), far, lax.polygamma(lax.full_like(x, n), x))
 
 
 @lowers("clip")

@@ -155,9 +155,9 @@ def test_a_loaded_array_is_narrowed_where_it_is_computed_with(tmp_path: Path):
     y.backward()
     assert np.asarray(x.grad).tolist() == [2, 2]
     ids[0] = 9
-    assert (ids.dtype, ids.asnumpy().tolist()) == (np.int32, [9, 5])
+    assert (ids.dtype, ids.asnumpy().tolist()) == (np.int64, [9, 5])
     x[:] = 3
-    assert (x.dtype, x.asnumpy().tolist()) == (np.float32, [3, 3])
+    assert (x.dtype, x.asnumpy().tolist()) == (np.float64, [3, 3])
 
 
 class Scaled(mx.gluon.HybridBlock):
@@ -217,3 +217,44 @@ def test_a_parameter_of_64_bits_that_was_computed_in_32_is_saved_in_64(tmp_path:
     arrays = nn.load_arrays(tmp_path / "file")
     assert isinstance(arrays, dict)
     assert {name: array.dtype.name for name, array in arrays.items()} == {"w": "float64", "ids": "int64"}
+
+
+@pytest.mark.filterwarnings("ignore::symjax_nnvm.errors.NarrowedDtypeWarning")
+@pytest.mark.parametrize("how", ["cast", "saved"])
+def test_a_parameter_whose_arrays_exist_takes_64_bits_and_saves_them(how: str, tmp_path: Path):
+    """The values are MXNet 1.9.1's."""
+    weight = np.array([[1.0, 1 / 3]])
+    nn.save_arrays(tmp_path / "a.params", {"weight": weight})
+    net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize()
+    if how == "cast":
+        net.cast("float64")
+        net.load_parameters(str(tmp_path / "a.params"))
+    else:
+        net.load_parameters(str(tmp_path / "a.params"), cast_dtype=True, dtype_source="saved")
+    net.save_parameters(str(tmp_path / "b.params"))
+    for array in (net.weight.data(), mx.nd.load(str(tmp_path / "b.params"))["weight"]):
+        assert array.dtype == np.float64
+        assert array.asnumpy().tolist() == weight.tolist()
+    assert net(mx.nd.array([[1, 3]], dtype="float64")).asnumpy().item() == 2
+
+
+def test_a_loaded_array_that_needs_64_bits_is_written(tmp_path: Path):
+    """The values are MXNet 1.9.1's."""
+    nn.save_arrays(tmp_path / "a", [np.array([2**40 + 3, 2**41])])
+    wide = np.array([2**40 + 5, 7], np.int64)
+    writes: list[tuple[Any, Any, list[int]]] = [
+        (slice(None), 5, [5, 5]),
+        (..., 5, [5, 5]),
+        (0, 5, [5, 2**41]),
+        (slice(1, 2), 2.5, [2**40 + 3, 2]),
+        (slice(None), np.array([1, 2]), [1, 2]),
+        (slice(None), wide, wide.tolist()),
+        (slice(None), mx.nd.array([1, 2]), [1, 2]),
+    ]
+    for key, value, expected in writes:
+        (array,) = mx.nd.load(str(tmp_path / "a"))
+        assert isinstance(array, mx.nd.NDArray)
+        array[key] = value
+        assert array.dtype == np.int64
+        assert array.asnumpy().tolist() == expected
