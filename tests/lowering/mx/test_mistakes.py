@@ -430,3 +430,24 @@ def test_products_of_whole_numbers_are_computed_deviation():
 
 def test_pad_takes_any_axes_deviation():
     assert nd.pad(A, mode="constant", pad_width=(0, 0, 1, 1)).shape == (3, 6)
+
+
+def test_what_numpy_and_python_take_is_taken_deviation():
+    for dtype in ("int16", "uint32", "bool"):
+        assert nd.zeros((2,), dtype=dtype).dtype == np.dtype(dtype)
+    assert nd.zeros((2,), ctx="cpu").context == mx.cpu()  # pyright: ignore[reportArgumentType]
+    computed = metric.Accuracy()
+    computed.update([np.array([1, 0])], [np.array([[0.1, 0.9], [0.8, 0.2]])])  # pyright: ignore[reportArgumentType]
+    assert computed.get()[1] == 1.0
+    gluon.Trainer({}, "sgd").step(1)
+    assert mx.optimizer.Adam(beta1=1.0).beta1 == 1.0
+
+
+def test_whole_numbers_are_computed_in_single_precision_and_a_half_start_stays_deviation():
+    assert nd.arange(1.5, 4, dtype="float16").asnumpy().tolist() == [1.5, 2.5, 3.5]
+    assert nd.exp(nd.array([1, 2], dtype="int32")).asnumpy().tolist() == [2, 7]
+
+
+def test_a_bias_of_two_axes_is_refused_deviation():
+    with pytest.raises(mx.MXNetError, match="Shape inconsistent"):
+        nd.FullyConnected(nd.ones((1, 2)), nd.ones((3, 2)), nd.ones((3, 1)), num_hidden=3)
