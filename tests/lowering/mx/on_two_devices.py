@@ -16,8 +16,9 @@ from lowering import mx
 from lowering.mx import autograd, gluon
 from lowering.mx import context as contexts
 
-_real = contexts._devices
-contexts._devices = lambda platform: jax.devices("cpu")[1:] if platform == "gpu" else _real(platform)
+_real = contexts._devices, contexts.kind_of
+contexts._devices = lambda platform: jax.devices("cpu")[1:] if platform == "gpu" else _real[0](platform)
+contexts.kind_of = lambda device: "gpu" if device in jax.devices("cpu")[1:] else _real[1](device)
 
 HERE, THERE = mx.cpu(), mx.gpu(0)
 A, B = mx.nd.ones((2, 2), ctx=THERE), mx.nd.ones((2, 2), ctx=HERE)
@@ -149,6 +150,7 @@ CALLS = {
     "a module": module,
     "a CustomOp": custom,
     "hybridised there": hybridised_there,
+    "moved between GPUs": lambda: A.as_in_context(mx.gpu(1)) * 2,
     "copied between GPUs": lambda: A.copyto(mx.nd.zeros((2, 2), ctx=mx.gpu(1))),
     "drawn there": lambda: mx.nd.random.uniform(A, A, ctx=HERE),
 }

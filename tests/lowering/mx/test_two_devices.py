@@ -47,6 +47,7 @@ COMPUTED = {  # numbers, context, devices
     "bound there": [[[2.0, 2.0], [2.0, 2.0]], "gpu(0)", [1]],
     "a CustomOp": [[[5.0, 5.0], [5.0, 5.0]], "gpu(0)", [1]],
     "hybridised there": [[[2.0], [2.0]], "gpu(1)", [2]],
+    "moved between GPUs": [[[2.0, 2.0], [2.0, 2.0]], "gpu(1)", [2]],
     "copied between GPUs": [[[1.0, 1.0], [1.0, 1.0]], "gpu(1)", [2]],
     "drawn there": [[[1.0, 1.0], [1.0, 1.0]], "gpu(0)", [1]],
 }
