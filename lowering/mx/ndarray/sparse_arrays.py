@@ -19,6 +19,7 @@ from lowering.mx.ndarray.creation import CreationError, stored_array
 from lowering.mx.ndarray.creation import array as dense_array
 from lowering.mx.ndarray.creation import zeros as dense_zeros
 from lowering.mx.ndarray.storage import warn_once
+from symjax_nnvm import symbol as symbols
 from symjax_nnvm.errors import CallError, SymbolIndexError
 from symjax_nnvm.ir.attributes import FInferStorageType
 from symjax_nnvm.ir.op import Op
@@ -175,7 +176,7 @@ class RowSparseNDArray(BaseSparseNDArray):
 
     def retain(self, indices: NDArray) -> NDArray:
         """The rows of these numbers; all others are zeros."""
-        return invoke(function_named("_sparse_retain"), self, indices)
+        return invoke(symbols.sparse.retain, self, indices)
 
     def __getitem__(self, key: Any) -> NDArray:
         """The array itself for `[:]`; for other keys as of a dense array."""
