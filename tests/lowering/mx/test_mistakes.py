@@ -440,7 +440,7 @@ def test_what_numpy_and_python_take_is_taken_deviation():
     computed.update([np.array([1, 0])], [np.array([[0.1, 0.9], [0.8, 0.2]])])  # pyright: ignore[reportArgumentType]
     assert computed.get()[1] == 1.0
     gluon.Trainer({}, "sgd").step(1)
-    assert mx.optimizer.Adam(beta1=1.0).beta1 == 1.0
+    assert mx.optimizer.create("adam", beta1=1.0).beta1 == 1.0
 
 
 def test_whole_numbers_are_computed_in_single_precision_and_a_half_start_stays_deviation():

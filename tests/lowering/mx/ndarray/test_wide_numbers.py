@@ -233,7 +233,8 @@ def test_a_parameter_whose_arrays_exist_takes_64_bits_and_saves_them(how: str, t
     else:
         net.load_parameters(str(tmp_path / "a.params"), cast_dtype=True, dtype_source="saved")
     net.save_parameters(str(tmp_path / "b.params"))
-    for array in (net.weight.data(), mx.nd.load(str(tmp_path / "b.params"))["weight"]):
+    saved: Any = mx.nd.load(str(tmp_path / "b.params"))
+    for array in (net.weight.data(), saved["weight"]):
         assert array.dtype == np.float64
         assert array.asnumpy().tolist() == weight.tolist()
     assert net(mx.nd.array([[1, 3]], dtype="float64")).asnumpy().item() == 2
