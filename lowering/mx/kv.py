@@ -17,7 +17,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from lowering.executor.arrays import writing
 from lowering.messages.counts import paired
-from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays
+from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.optimizer import Optimizer, Updater, get_updater
 from lowering.mx.store_base import KVStoreBase as KVStoreBase
 from lowering.mx.store_base import TestStore as TestStore
@@ -208,7 +208,9 @@ class WorkersStore(KVStore):
             for array in arrays
         ]
         totals = [total.addressable_data(0) for total in self._add(stacked)]
-        return [like_jax(total, array.context) for total, array in zip(totals, arrays, strict=True)]
+        return [
+            stored_as(like_jax(total, array.context), array.stype) for total, array in zip(totals, arrays, strict=True)
+        ]
 
     def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
         """The arrays of the worker of rank 0, in all."""

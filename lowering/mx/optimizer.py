@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import is_called_back
-from lowering.executor.arrays import ArrayCell, Cell, writing
+from lowering.executor.arrays import ArrayCell, writing
 from lowering.host.staged import Staged
 from lowering.initializer.base import named_key
 from lowering.messages.counts import check_number
@@ -27,10 +27,11 @@ from lowering.messages.mxnet_words import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
-from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays
+from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
+from lowering.optim.updates import Array
 from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
@@ -268,13 +269,15 @@ class RuleOptimizer(Optimizer):
     attributes, which may be written at any time. Raises ParamError.
 
     single: what it keeps is one array or None, no tuple. draws: it takes random numbers. fused:
-    MXNet's state of half precision ends with the copy.
+    MXNet's state of half precision ends with the copy. lazy: (optimiser, weight, whether it has a copy) → whether the
+    rows that a row_sparse gradient lacks stay as they are, with their states.
     """
 
     rule: Rule
     single: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     fused: ClassVar[bool] = False
+    lazy: ClassVar[Callable[[Any, NDArray, bool], bool]] = staticmethod(lambda optimizer, weight, copied: False)
     _attributes: ClassVar[Mapping[str, str]] = {}
     """The attributes of parameters that MXNet keeps under another name."""
 
@@ -386,13 +389,18 @@ class RuleOptimizer(Optimizer):
             self._update_count(list(indices))
             by_one = overridden(self, Optimizer, "_get_lr")
             lrs = [self._get_lr(index) for index in indices] if by_one else self._get_lrs(indices)
-            self._run(indices, weights, [grad.cell for grad in grads], kept, lrs)
+            self._run(indices, weights, grads, kept, lrs)
+
+    def _is_lazy(self, weight: NDArray, grad: NDArray) -> bool:
+        """Return whether the rows that a gradient lacks stay as they are."""
+        copied = self.multi_precision and weight.dtype == np.float16
+        return grad.stype == "row_sparse" and type(self).lazy(self, weight, copied)
 
     def _run(
         self,
         indices: Sequence[Any],
         weights: Sequence[NDArray],
-        grads: Sequence[Cell],
+        grads: Sequence[NDArray],
         kept: list[list[NDArray]],
         lrs: Sequence[float],
     ) -> None:
@@ -408,27 +416,32 @@ class RuleOptimizer(Optimizer):
         cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in kept]
         donate = _may_donate([cell for row in cells for cell in row])
         slots = [[cell.value if donate else cell.show() for cell in row] for row in cells]
-        update, jitted = self._update_of(indices, [wd != 0 for wd in wds], donate)
+        lazy = [*map(self._is_lazy, weights, grads)]
+        update, jitted = self._update_of(indices, [wd != 0 for wd in wds], lazy, donate)
         arrays = (values, numbers, next_key() if self.draws else None), slots
-        waiting = None if is_called_back() else gradients_of(grads)
-        made = None if waiting is None else waiting.run_with(update, grads, donate, arrays)
+        gradients = [grad.cell for grad in grads]
+        waiting = None if is_called_back() else gradients_of(gradients)
+        made = None if waiting is None else waiting.run_with(update, gradients, donate, arrays)
         if made is None:
-            made = jitted([grad.show() for grad in grads], *arrays)
+            made = jitted([grad.show() for grad in gradients], *arrays)
         for weight, row, new_values in zip(weights, cells, made, strict=True):
             for cell, new in zip((weight.cell, *row), new_values, strict=True):
                 cell.keep(new)
 
-    def _update_of(self, indices: Sequence[Any], decay: Sequence[bool], donate: bool) -> _Updating:
+    def _update_of(
+        self, indices: Sequence[Any], decay: Sequence[bool], lazy: Sequence[bool], donate: bool
+    ) -> _Updating:
         """Return the update of these parameters, as it is and jitted: the same for all optimisers of the same kind and
-        hyper-parameters. decay: those whose weight decay is not 0. donate: whether the slots are written in place."""
+        hyper-parameters. decay: those whose weight decay is not 0. lazy: those whose rows without a gradient stay.
+        donate: whether the slots are written in place."""
         names = tuple(str(self.idx2name.get(index, index)) for index in indices)
         drawn_by = tuple(self.by_rank.get(name, name) for name in names) if self.draws else names
         kind = type(self).__name__, self.rule, self.multi_precision, float(self.clip_gradient or -1.0)
         hyper = self._hyper
-        key = (*kind, names, drawn_by, tuple(decay), donate, *hyper.items())
+        key = (*kind, names, drawn_by, tuple(decay), tuple(lazy), donate, *hyper.items())
         known = _updates.get(key)
         if known is None:
-            update = _update_by(*kind, names, drawn_by, decay, hyper)
+            update = _update_by(*kind, names, drawn_by, decay, lazy, hyper)
             known = _updates[key] = update, Staged(update, jax.jit(update, donate_argnums=2 if donate else ()))
         return known
 
@@ -444,10 +457,11 @@ def _update_by(
     names: Sequence[str],
     drawn_by: Sequence[str],
     decay: Sequence[bool],
+    lazy: Sequence[bool],
     hyper: Mapping[str, Any],
 ) -> Callable[..., Any]:
     """Return the update of parameters with these names. kind: the optimiser's. drawn_by: the names by which random
-    numbers are drawn. decay: those whose weight decay is not 0."""
+    numbers are drawn. decay: those whose weight decay is not 0. lazy: those whose rows without a gradient stay."""
 
     def update(grads: Any, arrays: Any, slots: Any) -> Any:
         weights, numbers, key = arrays
@@ -480,10 +494,17 @@ def _update_by(
                 key=partial(named_key, key, drawn_by[i]),
             )
             new_values = apply_rule(rule, hyper, weight, grad, tuple(kept), at, multi_precision)
-            results.append([new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)])
+            made = [new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)]
+            results.append(_in_rows_of(grad, made, (weight, *kept)) if lazy[i] else made)
         return results
 
     return update
+
+
+def _in_rows_of(grad: Array, new_values: Sequence[Array], old_values: Sequence[Array]) -> list[Array]:
+    """Return arrays of which the rows where the gradient is not zero are new."""
+    has_gradient = jnp.any(grad != 0, axis=tuple(range(1, grad.ndim)), keepdims=True)
+    return [jnp.where(has_gradient, new, old) for new, old in zip(new_values, old_values, strict=True)]
 
 
 _NAMES = (
@@ -495,9 +516,25 @@ _SINGLE = ("SGD", "NAG", "ccSGD", "Signum", "LARS", "AdaGrad", "GroupAdaGrad", "
 _DRAWING = ("SGLD",)
 _FUSED = ("SGD", "NAG", "ccSGD", "LARS")
 
+
+def _lazy_if_asked(optimizer: Any, weight: NDArray, copied: bool) -> bool:
+    """Return whether SGD is lazy: not where it updates a copy, too."""
+    return optimizer.lazy_update and not copied
+
+
+_LAZY: dict[str, Callable[[Any, NDArray, bool], bool]] = {
+    **dict.fromkeys(("SGD", "ccSGD", "LARS"), _lazy_if_asked),
+    "Adam": lambda optimizer, weight, copied: optimizer.lazy_update,
+    "NAG": lambda optimizer, weight, copied: not (optimizer.momentum or copied),
+    "Ftrl": lambda optimizer, weight, copied: weight.stype == "row_sparse",
+}
+"""The optimisers whose operators in MXNet update only the rows of a row_sparse gradient, and when."""
+
 for _name in _NAMES:
     _facts = {"rule": RULES[_name.lower()], "draws": _name in _DRAWING}
     _facts |= {"single": _name in _SINGLE, "fused": _name in _FUSED}
+    if _name in _LAZY:
+        _facts["lazy"] = staticmethod(_LAZY[_name])
     if "eps" in RULES[_name.lower()].defaults and _name != "LARS":
         _facts["_attributes"] = {"eps": "float_stable_eps"}
     _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
@@ -515,6 +552,7 @@ class LBSGD(RuleOptimizer):
 
     rule = RULES["sgd"]
     single = True
+    lazy = staticmethod(lambda optimizer, weight, copied: True)
 
     def __init__(
         self,
@@ -551,7 +589,7 @@ class LBSGD(RuleOptimizer):
                 mean, total = total / self.batch_scale, 0
                 lr *= _lars(wide.value, mean, wd) if self.warmup_strategy == "lars" else self._warm(number)
                 with writing(*(array.cell for array in (weight, *kept))):
-                    self._run([index], [weight], [like_jax(mean).cell], [kept], [lr])
+                    self._run([index], [weight], [stored_as(like_jax(mean), grad.stype)], [kept], [lr])
             self._sums[self._device, index] = number, total
 
     def _warm(self, number: int) -> float:

@@ -123,6 +123,10 @@ FInferStorageType: OpMap[Callable[[NodeAttrs, Sequence[str]], str]] = Op.get_att
 """(attrs, storage types of the inputs) → that of the first output in MXNet: "row_sparse", "csr" or, by default and of
 further outputs, "default". Arrays are dense here and bear the name (`ir/rules/storage.py`)."""
 
+FSparseGradient: OpMap[Callable[[NodeAttrs, Sequence[str]], int | None]] = Op.get_attr("FSparseGradient")
+"""(attrs, storage types of the inputs) → the number of the input whose gradient MXNet stores as row_sparse; by default,
+and of other inputs, it is "default"."""
+
 FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDerivative")
 """attrs → why FGradient is, on purpose, not the derivative of the outputs everywhere; default: it is."""
 

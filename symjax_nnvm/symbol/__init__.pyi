@@ -166,7 +166,7 @@ def Embedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, out
     - input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
     - output_dim: int ≥ 1, required. length of each row.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
-    - sparse_grad: boolean, optional, default=False. accepted for MXNet's sake: the gradient is always dense."""
+    - sparse_grad: boolean, optional, default=False. the gradient of weight is shown as row_sparse: lazy optimisers update its rows alone."""
 _npx_embedding = Embedding
 _sparse_Embedding = Embedding
 def Flatten(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1507,7 +1507,7 @@ def adam_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None 
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
 _sparse_adam_update = adam_update
 def add_n(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of all inputs.
@@ -1888,7 +1888,7 @@ def mp_sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | 
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
 def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent. Of the float32 copy of a half-precision weight.
 
@@ -1896,7 +1896,7 @@ def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol |
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
 def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
 
@@ -2113,7 +2113,7 @@ def sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | Non
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
 _sparse_sgd_mom_update = sgd_mom_update
 def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent.
@@ -2122,7 +2122,7 @@ def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: flo
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
 _sparse_sgd_update = sgd_update
 def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The shape of data."""

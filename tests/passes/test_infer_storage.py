@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from symjax_nnvm.ir.attributes import FInferStorageType
-from symjax_nnvm.ir.node import apply
+from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.op import Op, list_unique_ops
-from symjax_nnvm.passes.infer.storage import infer_storage
+from symjax_nnvm.passes.infer.storage import infer_storage, sparse_gradients
 from symjax_nnvm.symbol.symbol import Symbol
 
 _OF = {"d": "default", "r": "row_sparse", "c": "csr"}
@@ -88,3 +88,19 @@ def test_storage_goes_through_a_graph():
     x, y = (Symbol.create_variable(name).outputs[0] for name in "xy")
     squares = apply("square", apply("elemwise_mul", x, y))
     assert infer_storage([squares, apply("exp", squares)], {"x": "csr"}) == ["csr", "default"]
+
+
+def _words(table: NodeEntry, sparse: bool) -> NodeEntry:
+    data = Symbol.create_variable("data").outputs[0]
+    return apply("Embedding", data, table, input_dim=5, output_dim=2, sparse_grad=sparse)
+
+
+def test_a_gradient_is_sparse_where_every_reader_gives_a_sparse_one():
+    table, x = (Symbol.create_variable(name).outputs[0] for name in ("table", "x"))
+    assert sparse_gradients([_words(table, True)], {}) == ["table"]
+    assert sparse_gradients([_words(table, True), _words(table, True)], {}) == ["table"]
+    assert sparse_gradients([_words(table, True), _words(table, False)], {}) == []
+    assert sparse_gradients([_words(table, True), apply("exp", table)], {}) == []
+    assert sparse_gradients([apply("dot", x, table)], {"x": "csr"}) == ["table"]
+    assert sparse_gradients([apply("dot", x, table)], {}) == []
+    assert sparse_gradients([apply("dot", x, table, transpose_a=True)], {"x": "csr"}) == []

@@ -13,7 +13,7 @@ import numpy as np
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataDesc
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, like_jax, stored_as
 from lowering.mx.ndarray.cells import item
 from symjax_nnvm.errors import CallError, TrainingError
 
@@ -166,8 +166,9 @@ class ExecutorGroup:
         return [DataDesc.get_batch_axis(head.attr("__layout__")) for head in symbol]
 
     def _sum(self, array_of: Callable[[Executor], Any]) -> NDArray:
-        first, *others = [self._on_first_context(array_of(executor)) for executor in self.executors]
-        return like_jax(sum(others, first), self._contexts[0])
+        arrays = [array_of(executor) for executor in self.executors]
+        first, *others = map(self._on_first_context, arrays)
+        return stored_as(like_jax(sum(others, first), self._contexts[0]), arrays[0].stype)
 
     def _joined(self, arrays: Sequence[Any], axis: int) -> NDArray:
         if axis < 0:

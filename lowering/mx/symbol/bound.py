@@ -21,6 +21,7 @@ from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import BindError, CallError
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import shape_from_legacy, shape_from_numpy, shape_to_legacy, shape_to_numpy
+from symjax_nnvm.passes.infer.storage import sparse_gradients
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
@@ -81,7 +82,8 @@ class Symbol(GraphSymbol):
             shared_arg_names=shared_arg_names,
         )
         storage = {**self._declared_storage(), **(stype_dict or {})}
-        return Executor(held, self, context, storage, storage)
+        gradients = {**storage, **dict.fromkeys(sparse_gradients(self.outputs, storage), "row_sparse")}
+        return Executor(held, self, context, storage, gradients)
 
     def bind(
         self,

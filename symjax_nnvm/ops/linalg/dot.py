@@ -93,6 +93,7 @@ register_op(
     inputs=("lhs", "rhs"),
     infer_shape=_dot_shapes,
     storage=_dot_storage,
+    FSparseGradient=lambda attrs, ins: 1 if ins[0] == "csr" and not attrs.parsed.transpose_a else None,
     FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
     flops=_dot_flops,
     precision="half",

@@ -13,7 +13,9 @@ class EmbeddingParams(Params):
     input_dim: int = param(ge=1, doc="number of rows of weight: the size of the vocabulary")
     output_dim: int = param(ge=1, doc="length of each row")
     dtype: NumberType = param("float32", doc="dtype of weight, where nothing else says it")
-    sparse_grad: bool = param(False, doc="accepted for MXNet's sake: the gradient is always dense")
+    sparse_grad: bool = param(
+        False, doc="the gradient of weight is shown as row_sparse: lazy optimisers update its rows alone"
+    )
 
 
 def _embedding_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
@@ -43,6 +45,7 @@ register_op(
     infer_shape=_embedding_shapes,
     infer_type=_embedding_type,
     FInferDefaultType=_embedding_default_type,
+    FSparseGradient=lambda attrs, ins: 1 if attrs.parsed.sparse_grad else None,
     FAsksSparse=lambda attrs: attrs.parsed.sparse_grad,
     flops=0,
     numbers=(0, lambda p, shapes: p.input_dim),

@@ -148,6 +148,7 @@ register_op(
     FInferShape=FInferShape[_embedding],
     FInferType=FInferType[_embedding],
     FInferDefaultType=FInferDefaultType[_embedding],
+    FSparseGradient=lambda attrs, ins: 1,
     FAsksSparse=lambda attrs: True,
     flops=0,
     doc="As `Embedding`.",

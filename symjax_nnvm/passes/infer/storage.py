@@ -1,10 +1,10 @@
-"""The storage types that MXNet 1.9.1 would give the outputs of a graph."""
+"""The storage types that MXNet 1.9.1 would give the outputs of a graph, and the gradients of its variables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symjax_nnvm.ir.attributes import FInferStorageType
+from symjax_nnvm.ir.attributes import FInferStorageType, FSparseGradient
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rules.storage import DENSE
 from symjax_nnvm.ir.traverse import post_order
@@ -13,6 +13,27 @@ from symjax_nnvm.ir.traverse import post_order
 def infer_storage(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) -> list[str]:
     """Return the storage type of each output: "default", "row_sparse" or "csr". variables: those of variables by name,
     where they are not "default"."""
+    first = _storage_of_nodes(outputs, variables)
+    return [_storage_of(entry, first) for entry in outputs]
+
+
+def sparse_gradients(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) -> list[str]:
+    """Return the names of variables to which every reader gives a row_sparse gradient. variables: as above."""
+    first = _storage_of_nodes(outputs, variables)
+    sparse: dict[str, bool] = {}
+    for node in first:
+        if node.is_variable:
+            continue
+        rule = FSparseGradient.get(node.op)
+        number = None if rule is None else rule(node.attrs, [_storage_of(entry, first) for entry in node.inputs])
+        for i, entry in enumerate(node.inputs):
+            if entry.node.is_variable:
+                sparse[entry.node.name] = sparse.get(entry.node.name, True) and i == number
+    return [name for name, always in sparse.items() if always]
+
+
+def _storage_of_nodes(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) -> dict[Node, str]:
+    """Return the storage type of each node's first output, in the order of the graph."""
     first: dict[Node, str] = {}
     for node in post_order(outputs):
         if node.is_variable:
@@ -21,7 +42,7 @@ def infer_storage(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) ->
         ins = [_storage_of(entry, first) for entry in node.inputs]
         rule = FInferStorageType.get(node.op)
         first[node] = DENSE if rule is None else rule(node.attrs, ins)
-    return [_storage_of(entry, first) for entry in outputs]
+    return first
 
 
 def _storage_of(entry: NodeEntry, first: Mapping[Node, str]) -> str:
