@@ -1,11 +1,13 @@
-"""Processor time of work whose shapes change in each call, in milliseconds a call: `python benchmarks/new_shapes.py`,
-and `mxnet-env/bin/python benchmarks/new_shapes.py` for MXNet's.
+"""Processor time of work whose shapes change in each call, in milliseconds: `python benchmarks/new_shapes.py`, and
+`mxnet-env/bin/python benchmarks/new_shapes.py` for MXNet's.
 
-The first two calls, which make what does not depend on shapes, are left out. `again`: the same shapes once more.
+first: the first call, which makes what does not depend on shapes, too. new: a call of a shape that was not there
+before. again: a call when all shapes were there.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
@@ -66,6 +68,69 @@ def unrolled_cell():
     return step
 
 
+def residual_network(hybridised):
+    net = mx.gluon.model_zoo.vision.resnet18_v2(classes=10)
+    net.initialize()
+    if hybridised:
+        net.hybridize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01})
+    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def step(n):
+        with mx.autograd.record():
+            losses = loss(net(nd.ones((n, 3, 64, 64))), nd.zeros((n,)))
+        losses.backward()
+        trainer.step(n)
+        losses.mean().asscalar()
+
+    return step
+
+
+def lenet(data):
+    for filters in (20, 50):
+        data = mx.sym.Convolution(data, kernel=(5, 5), num_filter=filters)
+        data = mx.sym.Activation(data, act_type="tanh")
+        data = mx.sym.Pooling(data, pool_type="max", kernel=(2, 2), stride=(2, 2))
+    data = mx.sym.Activation(mx.sym.FullyConnected(mx.sym.flatten(data), num_hidden=500), act_type="tanh")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(data, num_hidden=10), name="softmax")
+
+
+def fitted_module():
+    symbol = lenet(mx.sym.var("data"))
+
+    def fit(n):
+        digits = mx.io.NDArrayIter(np.ones((n, 1, 28, 28), "f"), np.zeros(n, "f"), n)
+        mx.mod.Module(symbol).fit(digits, num_epoch=1)
+
+    return fit
+
+
+def buckets():
+    def network(length):
+        data = mx.sym.Embedding(mx.sym.var("data"), input_dim=100, output_dim=16)
+        cell = mx.rnn.LSTMCell(32)
+        outputs, _ = cell.unroll(length, data, merge_outputs=True)
+        outputs = mx.sym.FullyConnected(mx.sym.reshape(outputs, (-1, 32)), num_hidden=100)
+        labels = mx.sym.reshape(mx.sym.var("softmax_label"), (-1,))
+        return mx.sym.SoftmaxOutput(outputs, labels, name="softmax"), ("data",), ("softmax_label",)
+
+    module = mx.mod.BucketingModule(network, 40)
+    shapes = lambda n: ([("data", (4, n))], [("softmax_label", (4, n))])  # noqa: E731
+    module.bind(*shapes(40))
+    module.init_params()
+    module.init_optimizer()
+
+    def step(n):
+        data, labels = shapes(n)
+        ones = [nd.ones((4, n))]
+        batch = mx.io.DataBatch(ones, ones, bucket_key=n, provide_data=data, provide_label=labels)
+        module.forward_backward(batch)
+        module.update()
+        module.get_outputs()[0].asnumpy()
+
+    return step
+
+
 WORK = {
     "three operators, rows": (lambda: three_operators, 20),
     "the sum of a slice, its end": (lambda: slices, 40),
@@ -73,24 +138,31 @@ WORK = {
     "a hybridised perceptron, batch": (hybridised_block, 20),
     "LSTM(32) with gradients, length": (recurrent_layer, 8),
     "LSTMCell.unroll with gradients, length": (unrolled_cell, 8),
+    "ResNet-18, hybridised, a step, batch": (lambda: residual_network(True), 3),
+    "ResNet-18, eager, a step, batch": (lambda: residual_network(False), 3),
+    "Module.fit of LeNet, a batch, its size": (fitted_module, 3),
+    "BucketingModule, LSTM, length": (buckets, 6),
 }
 """What runs, and what changes → what makes a function of a size, and how many sizes."""
 
 
 def main() -> None:
     """Print a row for each."""
-    print(f"{'':40} {'new':>8} {'again':>8}")
+    print(f"{'':40} {'first':>8} {'new':>8} {'again':>8}")
     for name, (make, count) in WORK.items():
-        call = make()
-        for size in (3, 4):
-            call(size)
-        times = []
+        if not any(word in name for word in sys.argv[1:] or [""]):
+            continue
+        call, times = make(), []
+        began = time.process_time()
+        call(3)
+        times.append((time.process_time() - began) * 1e3)
+        call(4)
         for _ in range(2):
             began = time.process_time()
             for size in range(5, 5 + count):
                 call(size)
             times.append((time.process_time() - began) * 1e3 / count)
-        print(f"{name:40} {times[0]:8.1f} {times[1]:8.1f}", flush=True)
+        print(f"{name:40} {times[0]:8.1f} {times[1]:8.1f} {times[2]:8.1f}", flush=True)
 
 
 if __name__ == "__main__":

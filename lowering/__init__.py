@@ -23,6 +23,7 @@ from lowering.initializer import init_params as init_params
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.serving.predictor import Predictor as Predictor
 from lowering.xla.host_memory import keep_memory as keep_memory
+from lowering.xla.kept_programs import keep_programs as keep_programs
 
 if _TYPE_CHECKING:  # what is loaded when it is asked for
     import lowering.data as data
@@ -76,6 +77,7 @@ __all__ = [
     "init_params",
     "initializer",
     "keep_memory",
+    "keep_programs",
     "lowers",
     "lowers_custom",
     "ops",

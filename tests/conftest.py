@@ -63,6 +63,7 @@ if (_cache := _cache_without_tables()) is not None:
 import jax
 import pytest
 
+from lowering.host.staged import effort
 from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.cases import Case
 from tests.support import expensive
@@ -108,6 +109,13 @@ _since_clearing = 0
 def sound_graphs() -> Iterator[None]:
     """Whatever pass runs in a test, what must hold of any graph holds of its result."""
     with checking_passes():
+        yield
+
+
+@pytest.fixture
+def compiled_fully() -> Iterator[None]:
+    """Every program of a test is compiled at its first call, for this platform."""
+    with effort("full"):
         yield
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.api.function import ForwardFunction, to_jax
-from lowering.core.options import DATA_AXIS
+from lowering.core.options import DATA_AXIS, chosen_options, first_options
 from lowering.core.python_calls import calls_python, refuse_export
+from lowering.host.staged import Staged, chosen_effort
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
@@ -24,6 +25,7 @@ from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError, tell
 from symjax_nnvm.inspect.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -44,13 +46,16 @@ def compile(
     data_axis: str | Sequence[str] = DATA_AXIS,
     donate_aux: bool = False,
     max_memory: int | str | None = None,
+    effort: str | None = None,
 ) -> CompiledFunction:
     """Return the symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
     consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
-    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. platform,
+    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. effort: how programs
+    come to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says in which a call is made.
+    `lower`, `hlo` and the like speak of what is compiled fully. platform,
     compute_dtype, mesh, data_axis: as in `to_jax`; arrays that are on several devices stay there, and `hlo` shows what
     each of them does. Raises what `to_jax` raises; SymbolValueError for text that is no size.
     """
@@ -62,7 +67,12 @@ def compile(
         mesh=mesh,
         data_axis=data_axis,
     )
-    return CompiledFunction(symbol, function, platform=platform, donate_aux=donate_aux, max_memory=limit)
+    effort = effort and chosen_effort(effort)
+    compiled = CompiledFunction(symbol, function, platform=platform, donate_aux=donate_aux, max_memory=limit)
+    options = chosen_options(Options(platform=platform), compute_dtype, mesh, data_axis)
+    if first_options(options) and not (donate_aux or calls_python(symbol)):
+        compiled.stage(effort)
+    return compiled
 
 
 class CompiledFunction:
@@ -90,8 +100,18 @@ class CompiledFunction:
         self._jitted = jit(
             to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
         )
+        self._run: Callable[..., Any] = self._jitted
         self._latest: tuple[Any, ...] | None = None
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
+
+    def stage(self, effort: str | None) -> None:
+        """Have first calls be evaluated, or compiled quickly. effort: as `compile` takes it."""
+        for_any = cache(partial(self._to_jax, platform=ANY))
+        self._run = Staged(lambda *call: for_any()(*call), self._jitted, effort=effort, network=True)
+
+    def ways(self) -> list[str]:
+        """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
+        return self._run.ways() if isinstance(self._run, Staged) else ["all calls: compiled"]
 
     @says_how_to_call(FUNCTION)
     def __call__(
@@ -105,7 +125,7 @@ class CompiledFunction:
         if self._max_memory is not None:
             self._check_memory(*call[:2])
         self._latest = call
-        return self._jitted(*call)
+        return self._run(*call)
 
     @tells_new_names
     def lower(

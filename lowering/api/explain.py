@@ -38,13 +38,14 @@ class Explanation:
     """Tells what becomes of a network before XLA compiles it; prints as a table.
 
     plan: the graph and what each stage changed. forward, backward: operators that run. footprint: of the shapes given;
-    None without.
+    None without. ways: how the calls of what was given run, and when they move up; none of a symbol.
     """
 
     plan: Plan
     forward: int
     backward: int
     footprint: Footprint | None = field(repr=False)
+    ways: Sequence[str] = ()
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
@@ -96,7 +97,7 @@ class Explanation:
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
         noun = "step" if (self.forward, self.backward) == (1, 0) else "steps"
         steps = f"lowered to {self.forward:,}{backward} {noun} of one JAX function"
-        return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs]
+        return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs, *self.ways]
 
     def __str__(self) -> str:
         return "\n".join([str(self.plan), *self._notes()])
@@ -121,7 +122,7 @@ def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
 
 @takes_our_words("explain", _CALL)
 def explain(
-    symbol: Symbol,
+    symbol: Symbol | Any,
     *,
     is_train: bool = False,
     wrt: Sequence[str] | None = None,
@@ -142,8 +143,13 @@ def explain(
     constants: names of arguments and states that do not change between calls. without: names of stages that do not run,
     as in `symjax_nnvm.pipeline.without`. shapes: of data, `data=(1, 3, 224, 224)`; with them memory and arithmetic of
     the network are estimated, too; what does not follow from shapes of a part of the data is listed.
+    symbol: or what `compile`, `Predictor`, `Trainer` or `bind` made of one, whose calls are told of, too: which are
+    evaluated, or compiled quickly, and until when.
     Raises what these functions raise, SymbolValueError for constants that the network does not have.
     """
+    ways: Sequence[str] = ()
+    if not isinstance(symbol, Symbol) and hasattr(symbol, "ways"):
+        ways, symbol = symbol.ways(), symbol.symbol
     require_symbol(symbol, "explain")
     if constants is not None:
         constants = [constants] if isinstance(constants, str) else list(constants)
@@ -173,4 +179,4 @@ def explain(
         if isinstance(program, Program)
         else (len(program.forward_steps), len(program.backward_steps))
     )
-    return Explanation(programs.plan(options), forward, backward, estimate(symbol, known) if known else None)
+    return Explanation(programs.plan(options), forward, backward, estimate(symbol, known) if known else None, ways)

@@ -9,7 +9,7 @@ import jax
 from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
-from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
+from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
@@ -29,6 +29,7 @@ def to_jax(
     compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
+    effort: str | None = None,
 ) -> ForwardFunction:
     """Return the symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
 
@@ -45,14 +46,17 @@ def to_jax(
     has set when the function is traced; without any the attribute means nothing. data_axis: the axis, or axes, of the
     mesh that samples are split over, so that rules that compute sample by sample do so on each device's own. Arrays
     stay where they are, on one device or many. Of arguments on explicit axes outputs are on such, too, split along the
-    first axis like the first argument of as many samples, unless `__sharding__` says otherwise.
+    first axis like the first argument of as many samples, unless `__sharding__` says otherwise. effort: "quick": as
+    platform="any", which is traced and compiled sooner, and is slower; None, "auto" and "full": as for its platform.
     Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
     CallError (arguments that are no dicts of arrays of numbers), SymbolValueError (no such platform), PassError (no
     such half precision), TrainingError (axes that the mesh lacks).
     """
     symbol = require_symbol(symbol, "to_jax")
     programs = Programs(symbol)
-    options = chosen_options(Options(is_train=is_train, platform=platform), compute_dtype, mesh, data_axis)
+    options = chosen_options(
+        Options(is_train=is_train, platform=platform_by(effort, platform)), compute_dtype, mesh, data_axis
+    )
     programs.forward(options)  # errors at once, not at the first call
 
     @under_auto_axes

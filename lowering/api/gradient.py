@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
-from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
+from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.messages.arguments import arrays_by_name, head_gradients, misfit, require_symbol
 from lowering.messages.doors import GRADIENT, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
@@ -95,6 +95,7 @@ def grad_fn(
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
     zeros_if_unreachable: bool = False,
+    effort: str | None = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
     """Return a pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by
     MXGradient.
@@ -111,12 +112,12 @@ def grad_fn(
 
     zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
 
-    platform, compute_dtype, mesh, data_axis: as in `to_jax`; gradients are float32 where arguments are. What carries
-    `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes are split as these are.
+    platform, compute_dtype, mesh, data_axis, effort: as in `to_jax`; gradients are float32 where arguments are. What
+    carries `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes are split as these are.
 
     Raises GradientError, and what `to_jax` raises.
     """
-    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    options = Options(is_train=is_train, platform=platform_by(effort, platform), mirror=mirror)
     options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
@@ -154,6 +155,7 @@ def differentiable(
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
     zeros_if_unreachable: bool = False,
+    effort: str | None = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
     """Return a JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is*
     MXGradient.
@@ -162,7 +164,7 @@ def differentiable(
     the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
     function itself is not differentiable again by JAX in a meaningful way for loss heads. Options are `grad_fn`'s.
     """
-    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    options = Options(is_train=is_train, platform=platform_by(effort, platform), mirror=mirror)
     options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, None, options, zeros_if_unreachable)
 

@@ -9,10 +9,12 @@ from typing import Any
 import jax
 from numpy.typing import DTypeLike
 
+from lowering.host.staged import chosen_effort
 from lowering.messages.arguments import compute_dtype_of
 from lowering.sharding.explicit_axes import chosen_mesh
 from lowering.sharding.placement import check_axes
-from symjax_nnvm.pipeline import Options
+from lowering.xla.platforms import current_platform
+from symjax_nnvm.pipeline import ANY, Options
 
 DATA_AXIS = "data"
 """The axis over which samples are split where a caller names none; a mesh need not have it."""
@@ -38,6 +40,23 @@ def chosen_options(
     if axes != (DATA_AXIS,):
         check_axes(mesh, axes, "data_axis")
     return on_mesh(options, mesh)
+
+
+def platform_by(effort: str | None, platform: str | None) -> str | None:
+    """Return the platform that a function is made for: any, where little effort is to be spent. Raises CallError."""
+    return ANY if effort is not None and chosen_effort(effort) == "quick" else platform
+
+
+def first_options(options: Options) -> Options | None:
+    """Return the options of first calls, which are evaluated or compiled quickly: those for any platform. None where
+    all calls are compiled fully: over a mesh, for a platform without a quick way, and in half precision on a CPU, whose
+    roundings are the platform's."""
+    platform = options.platform or current_platform()
+    if options.mesh is not None or platform not in ("cpu", "gpu"):
+        return None
+    if options.compute_dtype is not None and platform == "cpu":
+        return None
+    return replace(options, platform=ANY, backend=None, constants=None)
 
 
 def on_mesh(options: Options, mesh: Any) -> Options:

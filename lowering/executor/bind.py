@@ -16,7 +16,7 @@ from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
 from lowering.executor.arrays import Alias, ArrayCell, Cell, Place, array_like
 from lowering.executor.executor import Executor
-from lowering.executor.functions import ExecutorFunctions
+from lowering.executor.ways import Ways
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words
 from lowering.sharding.ctx_groups import layouts_of_groups
@@ -116,6 +116,7 @@ def simple_bind(
     compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
+    effort: str | None = None,
     **shapes: Sequence[int],
 ) -> Executor:
     """Return an executor with new arrays, all zeros, of the shapes that follow from those given by name.
@@ -126,8 +127,9 @@ def simple_bind(
     float32. group2ctx: see `bind`. shared_exec: its auxiliary states, and of the arguments those in shared_arg_names,
     with their gradients, are shared: both executors see every write. seed: of random operators, a number or a PRNG
     key; every forward pass draws new numbers. mirror: what the backward part computes again instead of keeping it, as
-    in `grad_fn`. compute_dtype, mesh, data_axis: as in `to_jax`; default mesh that of the arrays. shapes: of arguments
-    or auxiliary states.
+    in `grad_fn`. compute_dtype, mesh, data_axis: as in `to_jax`; default mesh that of the arrays. effort: how programs
+    come to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says in which a pass is run.
+    shapes: of arguments or auxiliary states.
 
     Raises BindError listing the shapes given when they contradict each other or do not decide all others, and for a
     name the graph does not have; ExecutorValueError for a bad grad_req.
@@ -161,7 +163,7 @@ def simple_bind(
     if shared_exec is not None:
         _share(shared_exec, shared_arg_names or (), args, grads, aux)
     options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
-    return _executor(network, args, grads, aux, requests, seed, options)
+    return _executor(network, args, grads, aux, requests, seed, options, effort)
 
 
 @takes_our_words("bind", _BIND)
@@ -179,16 +181,17 @@ def bind(
     compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
+    effort: str | None = None,
 ) -> Executor:
     """Return an executor over arrays that the caller has, moved to ctx if one is given.
 
     args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
     args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
     gradient is not computed, whatever grad_req says. aux: every auxiliary state likewise. ctx, grad_req, seed, mirror,
-    compute_dtype, mesh, data_axis: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of which must
-    be there, a `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where the others
-    are whole on every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that are spread
-    over several devices stay so, and a value written to one by name is spread like the array before.
+    compute_dtype, mesh, data_axis, effort: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of
+    which must be there, a `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where
+    the others are whole on every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that
+    are spread over several devices stay so, and a value written to one by name is spread like the array before.
 
     Raises ExecutorValueError and ExecutorTypeError for arrays that are missing or none, BindError listing the shapes or
     dtypes when they contradict the graph.
@@ -217,7 +220,7 @@ def bind(
             raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
     arguments, states = known[: len(names)], known[len(names) :]
     options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
-    return _executor(network, arguments, grads, states, requests, seed, options)
+    return _executor(network, arguments, grads, states, requests, seed, options, effort)
 
 
 def _executor(
@@ -228,6 +231,7 @@ def _executor(
     requests: Sequence[str],
     seed: int | jax.Array,
     options: Options,
+    effort: str | None,
 ) -> Executor:
     cells = (*args, *aux)
     place = next((cell.place for cell in cells), None)
@@ -243,10 +247,8 @@ def _executor(
     if options.mesh is None:
         mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)
         options = on_mesh(options, chosen_mesh(mesh))
-    functions = ExecutorFunctions(network.programs, options)
-    functions.knows({cell.name: (cell.shape, cell.dtype.name) for cell in cells})
-    key = prng_key(seed)
-    return Executor(functions, args, grads, aux, requests, key)
+    ways = Ways(network.programs, options, effort)
+    return Executor(ways, args, grads, aux, requests, prng_key(seed))
 
 
 # -- arguments of the caller -----------------------------------------------------------------------------------------

@@ -25,9 +25,10 @@ from lowering.executor.arrays import (
     writing,
     zeros,
 )
-from lowering.executor.functions import ExecutorFunctions, Randomness
+from lowering.executor.functions import Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
+from lowering.executor.ways import Ways
 from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.messages.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
@@ -53,7 +54,7 @@ class Executor:
 
     def __init__(
         self,
-        functions: ExecutorFunctions,
+        ways: Ways,
         args: Sequence[ArrayCell],
         grads: Sequence[ArrayCell | None] | None,
         aux: Sequence[ArrayCell],
@@ -63,12 +64,16 @@ class Executor:
         """Make an executor; `bind` and `simple_bind` call it. grads: one cell or None per argument, or None when no
         array was given at all.
         grad_req: one of write, add and null per argument; null wherever there is no gradient cell."""
-        self._functions = functions
+        self._ways = ways
         self._args, self._grads, self._aux = list(args), None if grads is None else list(grads), list(aux)
         self._grad_req = list(grad_req)
         self._written = [cell for cell, req in zip(grads or (), grad_req, strict=False) if cell and req != "null"]
         self._adds, self._again = self._sums()
         self._summed = [cell for cell in self._adds if cell is not None]
+        self._kinds = {cell.name: (cell.shape, cell.dtype.name) for cell in (*self._args, *self._aux)}
+        self._signature = tuple(self._kinds.values())
+        self._functions = ways.functions(self._signature)
+        self._functions.knows(self._kinds)
         self._key = key
         self._forwards = 0
         self._source: Callable[[], Randomness] | None = None
@@ -317,6 +322,10 @@ class Executor:
         for i, number in self._functions.fixed:
             fill(self._args[i], number)
         self._residuals = self._new_aux = None
+        functions = self._ways.functions(self._signature)
+        if functions is not self._functions:
+            functions.knows(self._kinds)
+            self._functions = functions
         self._forwards += 1
         if self._source is not None and self._functions.draws(is_train):
             self._drawn = self._source()
@@ -383,7 +392,7 @@ class Executor:
         args, grads, aux = reshaped_arrays(
             self.symbol, (self._args, self._grads, self._aux), shapes, partial_shaping, allow_up_sizing
         )
-        new = Executor(self._functions, args, grads, aux, self._grad_req, self._key)
+        new = Executor(self._ways, args, grads, aux, self._grad_req, self._key)
         new._monitor, new._source = self._monitor, self._source
         return new
 
@@ -419,18 +428,24 @@ class Executor:
                 for name in call.names:
                     callback(name, value)
 
+    def ways(self) -> list[str]:
+        """Return a line of text: how passes run, and when they move up."""
+        functions = self._functions
+        if functions.account is not None:
+            return [f"evaluated by NumPy; {functions.account}"]
+        return ["compiled quickly" if functions.quick else "compiled"]
+
     def debug_str(self) -> str:
         """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is
         between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`, and
         no operator asks for space of its own: MXNet's last line, which scripts count from, says 0."""
-        graph = Symbol(self._functions.program(True).program.graph.outputs)
-        arrays = {cell.name: (cell.shape, cell.dtype.name) for cell in (*self._args, *self._aux)}
-        planned = f"Total {self._functions.planned_bytes(arrays) >> 20} MB allocated\n"
+        graph = Symbol(self._ways.full.program(True).program.graph.outputs)
+        planned = f"Total {self._ways.full.planned_bytes(self._kinds) >> 20} MB allocated\n"
         return f"{graph.debug_str()}{planned}Total 0 TempSpace resource requested\n"
 
     def get_optimized_symbol(self) -> Symbol:
         """Return a copy of the forward part as it runs: equal nodes merged."""
-        return self._functions.program(True).symbol.copy()
+        return self._ways.full.program(True).symbol.copy()
 
     if not TYPE_CHECKING:  # so that checkers still know which attributes there are
 

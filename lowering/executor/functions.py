@@ -19,7 +19,7 @@ from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
-from lowering.host.staged import Staged
+from lowering.host.staged import Account, Staged
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
@@ -38,14 +38,14 @@ class ExecutorFunctions:
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. staged: first calls are evaluated where that costs less than compiling. Raises the errors of
-    the pipeline.
+    executable for each. quick: it is compiled quickly. account: of calls that are evaluated, where that can be. Raises
+    the errors of the pipeline.
     """
 
-    def __init__(self, programs: Programs, options: Options, staged: bool = False):
+    def __init__(self, programs: Programs, options: Options, quick: bool = False, account: Account | None = None):
         self.symbol = programs.symbol
         self.wrt = list(options.wrt or ())
-        self._programs, self._options, self._staged = programs, options, staged
+        self._programs, self._options, self.quick, self.account = programs, options, quick, account
         self._asked: dict[tuple[bool, bool], GradientProgram] = {}
         program = self.program(True)  # errors in the graph are told here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
@@ -71,6 +71,11 @@ class ExecutorFunctions:
         """
         with suppress(InferenceError):
             self.program(True).program.inference.of_variables(arrays)
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether calls have cost so much that others, compiled fully, are to be called."""
+        return self.account is not None and self.account.price > 0 and self.account.is_due
 
     def draws(self, is_train: bool) -> bool:
         """Return whether the graph draws random numbers."""
@@ -194,9 +199,10 @@ class ExecutorFunctions:
         jitted = self._jitted.get(which)
         if jitted is None:
             options["whole"] = not self.calls_python
-            jitted = jit(function, platform=self._options.platform, **options)
-            if self._staged and options["whole"]:
-                jitted = Staged(function, jitted)
+            platform = None if self.quick else self._options.platform
+            jitted = jit(function, platform=platform, quick=self.quick, **options)
+            if self.account and options["whole"]:
+                jitted = Staged(function, jitted, [self.account])
             self._jitted[which] = jitted
         return jitted
 

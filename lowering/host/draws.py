@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.host.table import Arrays, Equation, dtype_of, evaluates, require
+from lowering.host.table import Arrays, Equation, dtype_of, evaluates, is_threefry, require
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -33,7 +33,7 @@ def _counted(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _require_threefry(equation: Equation, key: Any) -> None:
-    require(str(getattr(key.aval.dtype, "name", "")) == "key<fry>" and key.aval.ndim == 0)
+    require(is_threefry(key.aval.dtype) and key.aval.ndim == 0)
     require(bool(getattr(jax.config, "jax_threefry_partitionable", False)))
 
 

@@ -46,8 +46,7 @@ for _rows in ("arithmetic", "draws", "indexing", "reductions", "shapes"):
 class Evaluator:
     """Evaluates a jaxpr. Raises NotEvaluated where the table lacks a primitive, or one of its forms.
 
-    equations: how many it has, those of inner programs among them. microseconds: about how much longer a call takes
-    than that of a compiled program.
+    microseconds: about how much longer a call takes than that of a compiled program.
     """
 
     def __init__(self, jaxpr: Any, constants: Sequence[Any]):
@@ -56,11 +55,21 @@ class Evaluator:
         for variable, value in zip(jaxpr.constvars, constants, strict=True):
             self._slot(variable, as_numpy(value)[...])  # a part, so that no result is the constant itself
         self._inputs = [self._slot(variable) for variable in jaxpr.invars]
-        self._calls: list[tuple[Arrays, tuple[int, ...], tuple[int, ...] | int]] = []
-        self.equations, self.microseconds = 0, 0.0
+        self._dtypes = [variable.aval.dtype for variable in jaxpr.invars]
+        self._calls: list[tuple[Arrays, tuple[int, ...], tuple[int, ...] | int, tuple[int, ...]]] = []
+        self.microseconds = 0.0
         for equation in jaxpr.eqns:
             self._add(equation)
         self._outputs = [self._read(variable) for variable in jaxpr.outvars]
+        self._free_what_is_read_last()
+
+    def _free_what_is_read_last(self) -> None:
+        """Let each call free the values that no later one reads: a network's would not fit in memory together."""
+        read = {*self._outputs}
+        for i, (function, ins, outs, _) in reversed([*enumerate(self._calls)]):
+            last = {*ins, *((outs,) if type(outs) is int else outs)} - read  # pyright: ignore
+            self._calls[i] = function, ins, outs, tuple(last)
+            read |= last
 
     def _slot(self, variable: Any, value: Any = None) -> int:
         self._given.append(value)
@@ -83,38 +92,40 @@ class Evaluator:
             function = row(equation)
         except NotEvaluated as error:
             raise NotEvaluated(str(error) or name) from None
-        inner = getattr(function, "inner", ())
-        self.equations += 1 + sum(evaluator.equations for evaluator in inner)
         read_and_written = sum(prod(v.aval.shape) for v in (*equation.invars, *equation.outvars))
         elements = getattr(function, "elements", 0) + _TIMES.get(name, 1) * read_and_written
         self.microseconds += _OF_AN_EQUATION + _OF_AN_ELEMENT * elements + getattr(function, "microseconds", 0)
         ins = tuple(map(self._read, equation.invars))
         outs = tuple(self._slot(variable) for variable in equation.outvars)
-        self._calls.append((function, ins, outs if equation.primitive.multiple_results else outs[0]))
+        self._calls.append((function, ins, outs if equation.primitive.multiple_results else outs[0], ()))
+
+    def taken(self, arrays: Sequence[Any]) -> list[Any]:
+        """NumPy's arrays of what a call is given: JAX's arrays, NumPy's of any width, numbers."""
+        return [
+            as_numpy(array) if isinstance(array, jax.Array) else np.asarray(array, dtype)
+            for array, dtype in zip(arrays, self._dtypes, strict=True)
+        ]
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """The values of the outputs for NumPy's arrays."""
         values = [*self._given]
         for slot, array in zip(self._inputs, arrays, strict=True):
             values[slot] = array
-        for function, ins, outs in self._calls:
+        for function, ins, outs, last in self._calls:
             result = function(*[values[i] for i in ins])
             if type(outs) is int:
                 values[outs] = result
             else:
                 for slot, part in zip(outs, result, strict=True):  # pyright: ignore
                     values[slot] = part
+            for slot in last:
+                values[slot] = None
         return [values[slot] for slot in self._outputs]
 
 
 def evaluator_of(closed: Any) -> Evaluator:
     """The evaluator of a closed jaxpr, which has its constants. Raises NotEvaluated."""
     return Evaluator(closed.jaxpr, closed.consts)
-
-
-def needs_words(kind: Any) -> bool:
-    """Whether a result is of keys, which NumPy has as words."""
-    return is_key(kind.dtype)
 
 
 def as_numpy(value: Any) -> Any:
@@ -137,8 +148,8 @@ def _called(equation: Equation) -> Arrays:
 
 
 def _with_cost(function: Arrays, *inner: Evaluator, turns: int = 1) -> Arrays:
-    """Return a function that states the programs in it, and the time that they take in so many turns."""
-    vars(function).update(inner=inner, microseconds=turns * sum(evaluator.microseconds for evaluator in inner))
+    """Return a function that states the time that the programs in it take in so many turns."""
+    vars(function)["microseconds"] = turns * sum(evaluator.microseconds for evaluator in inner)
     return function
 
 

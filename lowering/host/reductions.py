@@ -160,28 +160,46 @@ def _dot_general(equation: Equation) -> Arrays:
     return product
 
 
+_COLUMNS = 1 << 20
+"""Elements of the columns that are multiplied at once: they stay in a core's cache."""
+
+
 @evaluates("conv_general_dilated")
 def _convolution(equation: Equation) -> Arrays:
     params = equation.params
-    numbers, groups = params["dimension_numbers"], params["feature_group_count"]
-    require(params["batch_group_count"] == 1)
+    numbers = params["dimension_numbers"]
+    of_batches = params["batch_group_count"]  # samples are in groups that have filters of their own
+    groups = params["feature_group_count"] * of_batches
     dtype = dtype_of(equation.outvars[0])
-    back = np.argsort(numbers.out_spec)
+    wide = _accumulator(dtype)
     inside, outside = params["rhs_dilation"], params["lhs_dilation"]
+    back = np.argsort(numbers.out_spec)
 
     def convolve(data: Any, weight: Any) -> Any:
         data, weight = np.transpose(data, numbers.lhs_spec), np.transpose(weight, numbers.rhs_spec)
-        rank = data.ndim - 2
         spread = _spread(data, [(0, 0), (0, 0), *params["padding"]], (1, 1, *outside), np.zeros((), data.dtype)[()])
-        windows = _windows(spread, (1, 1, *weight.shape[2:]), (1, 1, *params["window_strides"]), (1, 1, *inside))
-        places = windows.shape[2 : 2 + rank]
-        columns = np.swapaxes(windows, 0, 1)  # (channels, n, *places, 1, 1, *kernel)
-        n, filters, taps = data.shape[0], weight.shape[0], prod(weight.shape[1:])
-        columns = columns.reshape(groups, data.shape[1] // groups, n * prod(places), prod(weight.shape[2:]))
-        columns = np.transpose(columns, (0, 2, 1, 3)).reshape(groups, n * prod(places), taps)
-        kernels = np.transpose(weight.reshape(groups, filters // groups, taps), (0, 2, 1))
-        result = _multiplied(columns, kernels, dtype).reshape(groups, n, *places, filters // groups)
-        result = np.moveaxis(result, (0, -1), (1, 2)).reshape(n, filters, *places)
+        n, filters, kernel = data.shape[0] // of_batches, weight.shape[0], weight.shape[2:]
+        spread = spread.reshape(of_batches, n, groups // of_batches, weight.shape[1], *spread.shape[2:])
+        spread = spread.swapaxes(0, 1).reshape(n, groups, *spread.shape[3:])
+        taps = prod(weight.shape[1:])
+        kernels = weight.reshape(groups, filters // groups, taps).astype(wide, copy=False)
+        strides, dilation = (1, 1, 1, *params["window_strides"]), (1, 1, 1, *inside)
+        windows = _windows(spread, (1, 1, 1, *kernel), strides, dilation)
+        windows = windows.reshape(*windows.shape[: 3 + len(kernel)], *kernel)
+        places = windows.shape[3 : 3 + len(kernel)]
+        axes, last = [*range(windows.ndim)], 3 + len(kernel)
+        result = np.empty((groups, filters // groups, n, prod(places)), dtype)
+        at_once = max(1, _COLUMNS // max(1, prod(windows.shape[1:])))
+        rows_are_taps = places[-1] >= kernel[-1]
+        order = [1, 2, *axes[last:], 0, *axes[3:last]] if rows_are_taps else [1, 0, *axes[3:last], 2, *axes[last:]]
+        for first in range(0, n, at_once):
+            part = windows[first : first + at_once].transpose(order)
+            count = min(at_once, n - first) * prod(places)
+            columns = part.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
+            columns = columns.astype(wide, copy=False)
+            products = kernels @ (columns if rows_are_taps else columns.swapaxes(1, 2))
+            result[:, :, first : first + at_once] = products.reshape(result[:, :, first : first + at_once].shape)
+        result = result.reshape(filters, n, *places).swapaxes(0, 1)
         return np.transpose(result, back)
 
     weight, result = equation.invars[1].aval, equation.outvars[0].aval

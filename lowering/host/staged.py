@@ -1,45 +1,57 @@
 """Functions that are evaluated at first and compiled when that pays.
 
-Compiling a small program takes as long as some thousand of its calls, and many are called a few times only: for a last
-batch, for each length of a sequence, in a cell of a notebook. So the first calls of a signature are evaluated by NumPy.
-The program is compiled when they have cost a part of what compiling costs, by estimates of work that are counted in
-calls: the same script computes the same bits each time.
+Compiling a program takes as long as many of its calls, and many are called a few times only: for a last batch, for each
+length of a sequence, in a cell of a notebook. So the first calls of a signature are evaluated by NumPy. The program is
+compiled when they have cost a part of what compiling costs, by estimates of work that are counted in calls: the same
+script computes the same bits each time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
-from lowering.host.evaluator import Evaluator, as_numpy, evaluator_of, needs_words
-from lowering.host.table import NotEvaluated
+from lowering.host.evaluator import Evaluator, evaluator_of
+from lowering.host.table import NotEvaluated, is_key, is_threefry
+from lowering.xla.options import jit
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 from symjax_nnvm.recent import Recent
 
 _OF_A_CALL = 20.0
 """Microseconds by which an evaluated call of nothing is slower than a compiled one: results become JAX's arrays."""
 
-_TO_COMPILE, _TO_COMPILE_AN_EQUATION = 25_000.0, 600.0
-"""Microseconds of one core that compiling takes: of any program, and for each equation (jaxlib 0.10.2)."""
+_TO_COMPILE, _A_RESULT, _AN_EQUATION, _A_CONVOLUTION = 20_000.0, 8_000.0, 600.0, 130_000.0
+"""Microseconds of one core that compiling takes: of any program, for each result that nothing else is fused with, for
+each equation, and for a convolution (jaxlib 0.10.2)."""
 
-_SHARE = 1 / 16
-"""The part of the price of compiling that is spent on evaluating before: whoever calls a small program fifty times is
-likely to call it often, and waits for the slower way each time."""
+_SMALL, _SHARE_OF_SMALL, _SHARE = 50_000.0, 1 / 16, 1 / 2
+"""The part of the price of compiling that is spent on evaluating before, of the first microseconds and of those beyond:
+whoever calls a small program fifty times is likely to call it often, and waits for the slower way each time; who makes
+three steps with a large one is spared what they would cost six times over."""
+
+_QUICK_CALLS = 4
+"""So many calls of a program that is compiled quickly come before it is compiled fully: who looks at results makes few,
+who trains makes thousands."""
 
 _KEPT = 1024
 """Signatures of one function whose evaluated programs are kept, those called last."""
 
 _flattened = jax.tree_util.tree_flatten
 
-EFFORTS = ("auto", "full")
-"""auto: the first calls of a small program are evaluated. full: every program is compiled at its first call."""
+_ARRAYS = (jax.Array, np.ndarray, np.generic, int, float)
+"""What is an array to JAX, or may be one."""
+
+EFFORTS = ("auto", "quick", "full")
+"""auto: the first calls of a program are evaluated. quick: programs are those of any platform, and are compiled with
+little effort. full: every program is compiled at its first call, for its platform."""
 
 _effort: ContextVar[str] = ContextVar("effort", default="auto")
 
@@ -51,29 +63,75 @@ profiled = threading.Event()
 def effort(word: str) -> Iterator[None]:
     """Let programs of this thread come to be so inside a block: `with lowering.effort("full"):`.
 
-    word: "auto", the default: the first calls of a small program are evaluated by NumPy, which compiles nothing, and
-    it is compiled when that pays; results may then differ in their last bits. "full": every program is compiled at its
-    first call, and equal calls have equal bits. Raises CallError for another word.
+    word: "auto", the default: the first calls of a program are evaluated by NumPy, which compiles nothing, and it is
+    compiled when that pays; results may then differ in their last bits. "quick": every program is compiled with little
+    effort: it is there sooner, and slower. "full": every program is compiled at its first call. By "quick" and "full"
+    equal calls have equal bits. Raises CallError for another word.
     """
-    if word not in EFFORTS:
-        refuse_unknown(CallError, "No such effort:", [word], EFFORTS, "efforts")
-    token = _effort.set(word)
+    token = _effort.set(chosen_effort(word))
     try:
         yield
     finally:
         _effort.reset(token)
 
 
-class Staged:
-    """A jitted function of arrays whose first calls of each signature are evaluated.
+def chosen_effort(word: str | None = None) -> str:
+    """A word that was given, or the effort of the block that a call is in. Raises CallError for another word."""
+    if word is not None and word not in EFFORTS:
+        refuse_unknown(CallError, "No such effort:", [word], EFFORTS, "efforts")
+    return _effort.get() if word is None else word
 
-    jitted: `jax.jit` of the function, called where that pays.
+
+class Account:
+    """Counts what the first calls of functions cost that are compiled together when that pays.
+
+    spent: microseconds by which the calls were slower than compiled ones. price: microseconds that compiling takes.
     """
 
-    def __init__(self, function: Callable[..., Any], jitted: Callable[..., Any] | None = None):
-        self._function = function
+    def __init__(self, price: float = 0.0):
+        self.spent, self.price = 0.0, price
+
+    @property
+    def limit(self) -> float:
+        """Microseconds that are spent before compiling."""
+        return _SHARE_OF_SMALL * min(self.price, _SMALL) + _SHARE * max(0.0, self.price - _SMALL)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether compiling pays."""
+        return self.spent >= self.limit
+
+    def __str__(self) -> str:
+        share = f"{self.spent / self.limit:.0%}" if self.limit else "nothing"
+        return (
+            f"compiled when first calls have cost {self.limit / 1e6:.2g} s more than compiled ones, now {share} of it"
+        )
+
+
+class Staged:
+    """A function of arrays whose first calls of each signature are evaluated.
+
+    function: what is evaluated. jitted: `jax.jit` of it, or of what computes the same, which is called where that pays.
+    accounts: None: each signature has one, and is compiled when that is due. Else of all calls of this function and of
+    others; who holds them has other functions called when they are due. jitted is then what is compiled quickly.
+    effort: "auto", "quick" or "full"; None: that of the block that a call is in. told_by: returns those arguments whose
+    shapes and dtypes tell signatures apart; None: all. network: a network's, whose first calls on a GPU are compiled
+    quickly.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        jitted: Callable[..., Any] | None = None,
+        accounts: Sequence[Account] | None = None,
+        effort: str | None = None,
+        told_by: Callable[..., Any] | None = None,
+        network: bool = False,
+    ):
+        self._function, self._accounts, self._effort, self._told_by = function, accounts, effort, told_by
         self.jitted = jax.jit(function) if jitted is None else jitted
         self._compiled: set[Any] = set()
+        self._network, self._quick_calls = network, Recent[Any, int](_KEPT)
         self._evaluated: Recent[Any, _Evaluated] = Recent(_KEPT)
 
     def __call__(self, *args: Any) -> Any:
@@ -85,51 +143,64 @@ class Staged:
             raise
 
     def _called(self, args: Sequence[Any]) -> Any:
-        leaves, tree = _flattened(args)
+        effort = "auto" if self._accounts else chosen_effort(self._effort)
+        if effort != "auto":
+            return (self._quick if effort == "quick" else self.jitted)(*args)
+        leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
         try:
-            key = (jax.config.jax_enable_x64, tree, *[leaf.aval for leaf in leaves])  # pyright: ignore
-        except AttributeError:  # no array of JAX's
-            key = None
-        if key is None or key in self._compiled:
+            kinds = [leaf.aval for leaf in leaves]
+        except AttributeError:  # not all are JAX's arrays
+            kinds = None
+        if kinds is None:
+            if not all(isinstance(leaf, _ARRAYS) for leaf in leaves):
+                return self.jitted(*args)
+            kinds = [*map(jax.typeof, leaves)]
+        key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
+        if key in self._compiled:
+            for account in self._accounts or ():
+                account.spent += account.limit / _QUICK_CALLS
             return self.jitted(*args)
-        way = self._way(leaves, key, args)
-        return self.jitted(*args) if way is None else way(leaves)
-
-    def evaluates(self, *args: Any) -> bool:
-        """Whether a call with these arguments, arrays of JAX's, is evaluated now."""
-        return self._way_of(args)[0] is not None
-
-    def evaluated(self, *args: Any) -> Any:
-        """The results for arrays of JAX's, evaluated; None where the program is to be compiled."""
-        way, leaves = self._way_of(args)
-        return None if way is None else way(leaves)
-
-    def _way_of(self, args: Sequence[Any]) -> tuple[_Evaluated | None, list[Any]]:
-        """Return what evaluates a call, None where it is compiled, and the arrays of its arguments."""
-        leaves, tree = _flattened(args)
-        key = (jax.config.jax_enable_x64, tree, *[leaf.aval for leaf in leaves])  # pyright: ignore
-        return None if key in self._compiled else self._way(leaves, key, args), leaves
-
-    def _way(self, leaves: Sequence[Any], key: Any, args: Sequence[Any]) -> _Evaluated | None:
-        """Return what evaluates a call; None where the program is, or is to be, compiled."""
-        if not _may_evaluate(leaves):
-            return None
+        if not may_evaluate(leaves if self._told_by is None else _flattened(args)[0]):
+            return (self._quick if self._network and self._is_quick(key) else self.jitted)(*args)
         way = self._evaluated.get(key) or self._traced(key, args)
-        if way is None or way.calls >= way.patience:
+        if way is not None and (self._accounts is not None or way.is_affordable):
+            with suppress(MemoryError):  # the compiled program needs less, or tells how much
+                return way(_flattened(args)[0])
+        self._compiled.add(key)
+        return self.jitted(*args)
+
+    def _is_quick(self, key: Any) -> bool:
+        """Count a call of a network, and return whether it is one of the first on a GPU."""
+        if not may_be_quick():
+            return False
+        calls = self._quick_calls[key] = (self._quick_calls.get(key) or 0) + 1
+        if calls > _QUICK_CALLS:
             self._compiled.add(key)
-            return None
-        return way
+        return calls <= _QUICK_CALLS
+
+    def ways(self) -> list[str]:
+        """Lines of text: the signatures that were called, how each runs, and when it moves up."""
+        started = [(key, f"evaluated by NumPy; {each.account}") for key, each in self._evaluated.items()]
+        quick = [
+            (key, f"compiled quickly, {calls} of {_QUICK_CALLS} calls") for key, calls in self._quick_calls.items()
+        ]
+        known = dict([*started, *quick]) | dict.fromkeys(self._compiled, "compiled")
+        return [f"{', '.join(map(str, key[2:5]))}{', …' if len(key) > 5 else ''}: {way}" for key, way in known.items()]
+
+    @cached_property
+    def _quick(self) -> Callable[..., Any]:
+        return jit(self._function, quick=True)
 
     def _traced(self, key: Any, args: Sequence[Any]) -> _Evaluated | None:
-        """Return the evaluated program of a new signature; None where it is to be compiled at once."""
+        """Return the evaluated program of a new signature; None where NumPy lacks something."""
+        closed, shapes = jax.make_jaxpr(lambda *given: self._function(*given), return_shape=True)(*args)
+        price = _TO_COMPILE + _A_RESULT * len(closed.jaxpr.outvars) + _price_of(closed.jaxpr)
+        accounts = [Account()] if self._accounts is None else self._accounts
+        for account in accounts:
+            account.price += price
         try:
-            closed, shapes = jax.make_jaxpr(lambda *given: self._function(*given), return_shape=True)(*args)
-        except NNVMError as error:
-            _forget_note_of_jax(error)
-            raise
-        try:
-            evaluated = _Evaluated(evaluator_of(closed), shapes)
-        except NotEvaluated:
+            evaluated = _Evaluated(evaluator_of(closed), shapes, accounts)
+        except (NotEvaluated, MemoryError):
             return None
         self._evaluated[key] = evaluated
         return evaluated
@@ -140,33 +211,63 @@ def _forget_note_of_jax(error: NNVMError) -> None:
     error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
 
+def _price_of(jaxpr: Any) -> float:
+    """Return microseconds that compiling equations takes, of inner programs too."""
+    inner = [value for equation in jaxpr.eqns for value in equation.params.values()]
+    programs = [value.jaxpr for value in inner if hasattr(value, "jaxpr")]
+    convolutions = sum(equation.primitive.name == "conv_general_dilated" for equation in jaxpr.eqns)
+    own = _AN_EQUATION * len(jaxpr.eqns) + _A_CONVOLUTION * convolutions
+    return own + sum(map(_price_of, programs))
+
+
 class _Evaluated:
-    """A signature that is not compiled yet. calls: how many were evaluated. patience: how many at most."""
+    """A program of one signature, evaluated. accounts: each call is counted in."""
 
-    __slots__ = ("_evaluator", "_tree", "calls", "patience")
+    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree")
 
-    def __init__(self, evaluator: Evaluator, shapes: Any):
-        leaves, self._tree = jax.tree_util.tree_flatten(shapes)
-        if any(map(needs_words, leaves)):
+    def __init__(self, evaluator: Evaluator, shapes: Any, accounts: Sequence[Account]):
+        self._kinds, self._tree = jax.tree_util.tree_flatten(shapes)
+        if any(is_key(kind.dtype) and not is_threefry(kind.dtype) for kind in self._kinds):
             raise NotEvaluated
-        self._evaluator, self.calls = evaluator, 0
-        price = _TO_COMPILE + _TO_COMPILE_AN_EQUATION * evaluator.equations
-        self.patience = int(_SHARE * price / (_OF_A_CALL + evaluator.microseconds))
+        self._evaluator, self._accounts = evaluator, accounts
+        self._cost = _OF_A_CALL + evaluator.microseconds
+
+    @property
+    def account(self) -> Account:
+        """The account that calls are counted in, one of them."""
+        return self._accounts[0]
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether one more call costs less than is spent before compiling."""
+        return all(account.spent + self._cost <= account.limit for account in self._accounts)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        self.calls += 1
+        for account in self._accounts:
+            account.spent += self._cost
         with np.errstate(all="ignore"):
-            results = self._evaluator(*map(as_numpy, leaves))
+            results = self._evaluator(*self._evaluator.taken(leaves))
         # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
         own = {id(value): value for value in results if getattr(value, "base", None) is None}
         arrays = [value if own.pop(id(value), None) is value else np.array(value) for value in results]
-        return jax.tree_util.tree_unflatten(self._tree, jax.device_put(arrays))
+        arrays = [*map(_as_kind, jax.device_put(arrays), self._kinds)]
+        return jax.tree_util.tree_unflatten(self._tree, arrays)
 
 
-def _may_evaluate(leaves: Sequence[Any]) -> bool:
-    """Return whether arrays are there, on the one CPU where JAX computes by itself, and nothing watches it compute."""
+def _as_kind(array: jax.Array, kind: Any) -> jax.Array:
+    """Return an array, of keys where it holds the words of keys."""
+    return jax.random.wrap_key_data(array, impl="threefry2x32") if is_key(kind.dtype) else array
+
+
+def may_be_quick() -> bool:
+    """Whether compiling for the device takes so long that first calls are compiled quickly: on a GPU."""
+    return jax.default_backend() == "gpu" and not profiled.is_set()
+
+
+def may_evaluate(leaves: Sequence[Any] = ()) -> bool:
+    """Whether arrays are there, on the one CPU where JAX computes by itself, and nothing watches it compute."""
     config: Any = jax.config
-    if _effort.get() == "full" or profiled.is_set() or config.jax_default_device is not None:
+    if profiled.is_set() or config.jax_default_device is not None:
         return False
     if config.jax_debug_nans or config.jax_debug_infs or config.jax_disable_jit:
         return False

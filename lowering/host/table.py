@@ -89,6 +89,11 @@ def is_key(dtype: Any) -> bool:
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
+def is_threefry(dtype: Any) -> bool:
+    """Whether a dtype is that of the keys whose random bits NumPy computes."""
+    return str(getattr(dtype, "name", "")) == "key<fry>"
+
+
 def is_of_keys(variable: Any) -> bool:
     """Whether an equation's variable is an array of keys."""
     return is_key(getattr(variable.aval, "dtype", None))

@@ -1,7 +1,8 @@
 """`python -m lowering.mx script.py args…` runs a script that says `import mxnet` on this namespace.
 
 `-m module args…`, `-c code args…` and `-`, the standard input, are run as Python itself runs them. The process has the
-names back that NumPy 2 dropped, such as np.float; `--numpy2` before all else leaves them out.
+names back that NumPy 2 dropped, such as np.float; `--numpy2` before all else leaves them out. What is compiled is kept
+in the user's cache folder for the next run, unless `--no-cache` comes before.
 """
 
 from __future__ import annotations
@@ -9,21 +10,29 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 from lowering.mx import install
 from lowering.mx.spawned import NUMPY2, SCRIPT, wants_numpy1
+from lowering.xla.kept_programs import keep_programs
 
 
-def main(argv: list[str]) -> int | None:
-    """Run a script, a module or code as `__main__`, with its arguments. Returns 2 where none is named, or there is no
-    such script."""
+def main(argv: list[str], keeps: bool = True) -> int | None:
+    """Run a script, a module or code as `__main__`, with its arguments. keeps: what is compiled. Returns 2 where none
+    is named, or there is no such script."""
     match argv:
         case ["--numpy2", *rest]:
             os.environ[NUMPY2] = "1"
-            return main(rest)
+            return main(rest, keeps)
+        case ["--no-cache", *rest]:
+            return main(rest, False)
+        case [word, *_] if keeps and word not in ("-h", "--help"):
+            with suppress(OSError):  # no folder to write to: programs are compiled in each run
+                keep_programs()
+            return main(argv, False)
         case ["-m", module, *rest]:
             install(numpy1=wants_numpy1())
             sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())

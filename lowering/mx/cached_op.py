@@ -22,7 +22,8 @@ from lowering.core.inference import refuse_mixed
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
-from lowering.host.staged import Staged
+from lowering.executor.ways import Ways
+from lowering.host.staged import chosen_effort
 from lowering.mx import recording
 from lowering.mx.context import Context, MixedContextsError, current_context
 from lowering.mx.eager import is_wide
@@ -54,15 +55,16 @@ OpHook = tuple[Callable[[str, str, NDArray], Any], bool]
 
 class CachedProgram:
     """A symbol as a function of NDArrays, in the order of `list_inputs()`; what runs is compiled at the first call of
-    its kind. data_names: the inputs that every call gives; the others are parameters. op_hook: is told of the
-    operators of each forward pass."""
+    its kind. data_names: the inputs that every call gives; the others are parameters. effort: as `Ways` takes it.
+    op_hook: is told of the operators of each forward pass."""
 
-    def __init__(self, symbol: Symbol, data_names: Collection[str]):
+    def __init__(self, symbol: Symbol, data_names: Collection[str], effort: str | None = None):
+        self._effort = effort
         self.symbol, self.names = symbol, symbol.list_inputs()
         self._is_data = [name in data_names for name in self.names]
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
         self._programs = Programs(symbol, mixes_dtypes=False)
-        self._functions: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
+        self._ways: Recent[Any, Ways] = Recent(_KEPT)
         self._waiting: Recent[Any, _Waiting] = Recent(_KEPT)
         self._fixed = {  # by whether a call is recorded
             recorded: [
@@ -72,7 +74,6 @@ class CachedProgram:
             for recorded in (False, True)
         }
         self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
-        self._served: set[Any] = set()
         self.op_hook: OpHook | None = None
 
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
@@ -89,12 +90,11 @@ class CachedProgram:
             if waiting is not None:
                 return waiting
         wanted = self._wanted(arrays, entries)
-        if not wanted and not is_train and hook is None:
-            values = [array.value for array in arrays]
-            outputs = self._evaluated(values, context) or self._serving.outputs(values, context)
+        functions = self._functions_of(wanted, arrays, context.device)
+        if not wanted and not is_train and hook is None and not functions.quick:
+            outputs = self._serving.outputs([array.value for array in arrays], context)
             if outputs is not None:
                 return [like_jax(output, context) for output in outputs]
-        functions = self._functions_of(wanted, _platform_of(context.device))
         randomness = next_randomness() if functions.draws(is_train) else None
         written = [
             (i, arrays[self._states[name]].cell)
@@ -125,19 +125,6 @@ class CachedProgram:
                 array.entry = (call, i)
         return results
 
-    def _evaluated(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
-        """Return the outputs of an inference of a signature that is not worth a Predictor's program yet."""
-        kinds = tuple([value.aval for value, is_data in zip(values, self._is_data, strict=True) if is_data])
-        if kinds in self._served or not self._serving.may_serve:
-            return None
-        functions = self._functions_of((), _platform_of(context.device))
-        forward = functions.forward(False)
-        made = forward.evaluated(*_listed(functions, self.names, values), None) if isinstance(forward, Staged) else None
-        if made is None:
-            self._served.add(kinds)
-            return None
-        return made[0]
-
     def _waiting_outputs(
         self,
         is_train: bool,
@@ -149,12 +136,14 @@ class CachedProgram:
         where the call cannot wait."""
         device = context.device
         kinds = [(entry is None, each.cell.shape, each.cell.dtype) for entry, each in zip(entries, arrays, strict=True)]
-        asked = (is_train, is_wide(), _platform_of(device), *kinds)
+        asked = (is_train, is_wide(), chosen_effort(self._effort), _platform_of(device), *kinds)
         known = self._waiting.get(asked)
+        if known is not None and known.function.functions.is_due:
+            known = None
         randomness = next_randomness() if known is not None and known.draws else None
         if known is None:
             wanted = self._wanted(arrays, entries)
-            functions = self._functions_of(wanted, asked[2])
+            functions = self._functions_of(wanted, arrays, device)
             if not wanted or functions.calls_python:
                 return None
             draws = functions.draws(is_train)
@@ -181,12 +170,14 @@ class CachedProgram:
         """Return where the inputs came from that gradients are computed of."""
         return [entry if name in functions.wrt else None for name, entry in zip(self.names, entries, strict=True)]
 
-    def _functions_of(self, wrt: tuple[str, ...], platform: str) -> ExecutorFunctions:
-        functions = self._functions.get((wrt, platform))
-        if functions is None:
+    def _functions_of(self, wrt: tuple[str, ...], arrays: Sequence[NDArray], device: Place) -> ExecutorFunctions:
+        """Return the functions of the next call with these arrays."""
+        platform = _platform_of(device)
+        ways = self._ways.get((wrt, platform))
+        if ways is None:
             options = Options(is_train=True, wrt=wrt, platform=platform, backend=OWNED)
-            functions = self._functions[wrt, platform] = ExecutorFunctions(self._programs, options, staged=True)
-        return functions
+            ways = self._ways[wrt, platform] = Ways(self._programs, options, self._effort)
+        return ways.functions(tuple([(array.cell.shape, array.cell.dtype) for array in arrays]))
 
 
 def _platform_of(device: Place) -> str:
@@ -358,7 +349,7 @@ class _Serving:
             named = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if not data}
             args = {name: value for name, value in named.items() if name not in self._states}
             aux = {name: value for name, value in named.items() if name in self._states}
-            predictor = self._predictor = Predictor(self._symbol, args, aux)
+            predictor = self._predictor = Predictor(self._symbol, args, aux, effort="full")
         inputs = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if data}
         dtypes = tuple(value.dtype for value in inputs.values())
         if dtypes not in self._dtypes:

@@ -7,7 +7,7 @@ for all shapes. It is the program of any symbol (`lowering/core/cache.py`): oper
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from math import prod
@@ -33,7 +33,7 @@ from symjax_nnvm.ir.attributes import FDraws, FInference
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.pipeline import Options
+from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, jax.Array]
@@ -82,14 +82,19 @@ class Expression:
     @cached_property
     def forward(self) -> Any:
         """(values of the variables in their order, key) → (outputs, new states by name)."""
-        program, states = self._program, self.states
+        return self._staged(self._forward_for)
+
+    def _forward_for(self, platform: str) -> tuple[Any, Program]:
+        """Return `forward` for a platform, and the program that it runs."""
+        program = self.programs.forward(Options(is_train=self.is_train, platform=platform))
+        states = program.aux_names
 
         def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], dict[str, jax.Array]]:
             named = dict(zip(self.names, values, strict=True))
             args = {name: value for name, value in named.items() if name not in states}
             return program.evaluate(args, {name: named[name] for name in states}, key)
 
-        return self._compiled(forward, program)
+        return forward, program
 
     @cached_property
     def _longer(self) -> tuple[Expression, tuple[int, ...]] | None:
@@ -163,22 +168,23 @@ class Expression:
         """
         run = self._backwards.get(wrt)
         if run is None:
-            run = self._backwards[wrt] = self._backward(wrt)
+            run = self._backwards[wrt] = self._staged(lambda platform: self._backward_for(wrt, platform))
         return run(list(values), key, list(heads), list(outputs), dict(states), dict(onto))
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
         """The variables whose gradients Python itself can add to what there is."""
         return self._gradient_program(wrt).summed_by_python.keys() if self.calls_python else ()
 
-    def _gradient_program(self, wrt: tuple[str, ...]) -> GradientProgram:
-        return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
-
-    def _backward(self, wrt: tuple[str, ...]) -> Any:
-        return self._compiled(self.backward_of(wrt), self._gradient_program(wrt).program)
+    def _gradient_program(self, wrt: tuple[str, ...], platform: str | None = None) -> GradientProgram:
+        return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=platform or self.platform))
 
     def backward_of(self, wrt: tuple[str, ...]) -> Any:
         """The function that `gradients` compiles."""
-        program = self._gradient_program(wrt)
+        return self._backward_for(wrt, self.platform)[0]
+
+    def _backward_for(self, wrt: tuple[str, ...], platform: str) -> tuple[Any, Program]:
+        """Return it for a platform, and the program that it runs."""
+        program = self._gradient_program(wrt, platform)
         names = program.program.aux_names
 
         def backward(
@@ -197,11 +203,12 @@ class Expression:
             args = {name: value for name, value in named.items() if name not in names}
             return program(args, {name: named[name] for name in names}, key, heads, onto)[1], {}
 
-        return backward
+        return backward, program.program
 
-    def _compiled(self, function: Any, program: Program) -> Any:
-        """Return the function of a program, compiled when that pays; one in segments is not."""
-        return function if program.segments is not None else Staged(function)
+    def _staged(self, function_for: Callable[[str], tuple[Any, Program]]) -> Any:
+        """Return the function that is made for a platform, compiled when that pays; one in segments is not."""
+        function, program = function_for(self.platform)
+        return function if program.segments is not None else Staged(function_for(ANY)[0], jax.jit(function))
 
     @cached_property
     def _written(self) -> dict[tuple[str, ...], Collection[str]]:

@@ -206,8 +206,13 @@ class _TapeProgram:
 
     def __init__(self, rows: Sequence[_Row], heads: Sequence[Any], is_floating: bool):
         self.is_floating, self.calls = is_floating, 0
-        self.run = Staged(self._run, jit(self._run))
         self._rows, self._heads = rows, heads
+        functions = [getattr(row.function, "functions", None) for row in rows]
+        self._accounts = [each.account for each in functions if each is not None and each.account is not None]
+        """Of the functions whose first calls these are."""
+        jitted = jit(self._run, quick=bool(self._accounts))
+        compiled = any(functions) and not self._accounts
+        self.run = jitted if compiled else Staged(self._run, jitted, self._accounts or None)
         self._with_updates: dict[Any, Callable[..., Any]] = {}
         self._asked: Recent[Any, int] = Recent(64)
 
@@ -219,7 +224,7 @@ class _TapeProgram:
 
         update: (gradients with these numbers, arrays to keep, arrays that are given away if donate is true) → arrays.
         """
-        if self.run.evaluates(*arguments):
+        if self._accounts:
             return None
         key = update, numbers, donate
         jitted = self._with_updates.get(key)

@@ -94,7 +94,7 @@ class ConstantStore:
             with jax.enable_x64(wide):
                 values = arrays | compute()
                 self._computed.update(values)
-                return self._on_device(held) | {name: values[address] for name, address in addresses.items()}
+                return self.on_device(held) | {name: values[address] for name, address in addresses.items()}
 
         wanted = self._avals(held) | {name: avals[address] for name, address in addresses.items()}
         return Wanted(wanted, make)
@@ -149,7 +149,7 @@ class ConstantStore:
         self, once: Program, addresses: Sequence[str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
         """Return shapes and dtypes of a program's results, by addresses, and a function that computes them."""
-        lowered = jit(_computing(once), platform=self._platform, once=True).lower(self._avals(once.arg_names))
+        lowered = jit(_computing(once), platform=self._platform, quick=True).lower(self._avals(once.arg_names))
         if self.placement.mesh is None:
             compiled, where = lowered.compile, [self.placement.sharding()] * len(addresses)
         else:  # XLA says where on the mesh the results are stored
@@ -159,7 +159,7 @@ class ConstantStore:
         avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=sharding) for out, sharding in pairs]
 
         def compute() -> dict[str, jax.Array]:
-            values = jax.block_until_ready(compiled()(self._on_device(once.arg_names)))  # which frees its arguments
+            values = jax.block_until_ready(compiled()(self.on_device(once.arg_names)))  # which frees its arguments
             return dict(zip(addresses, values, strict=True))
 
         return dict(zip(addresses, avals, strict=True)), compute
@@ -169,7 +169,7 @@ class ConstantStore:
         dtypes = self.dtypes
         return {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n], sharding=self._shardings[n]) for n in names}
 
-    def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
+    def on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
         """Return constants on the device, each once while it is held; what was read of their files is dropped."""
         arrays = {}
         for name in names:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, Self, SupportsIndex
 
@@ -17,7 +19,8 @@ from numpy.typing import DTypeLike
 from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
 from lowering.core.inference import with_remedy
-from lowering.core.options import DATA_AXIS, chosen_options
+from lowering.core.options import DATA_AXIS, chosen_options, first_options
+from lowering.host.staged import Staged, chosen_effort
 from lowering.messages.arguments import (
     arrays_by_name,
     is_key,
@@ -34,7 +37,7 @@ from lowering.serving.signature import build_signature, for_inputs, serve_parts
 from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
-from lowering.xla.options import Awaited, estimated, jit
+from lowering.xla.options import Awaited, estimated, jit, tell_compiled
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
@@ -68,6 +71,15 @@ def _dtype_name(dtype: np.dtype) -> DType:
     return dtype.name
 
 
+def _kinds_of(arrays: Mapping[str, jax.Array]) -> Inputs:
+    """Return shapes and dtypes by name."""
+    return {name: (array.shape, _dtype_name(array.dtype)) for name, array in arrays.items()}
+
+
+def _signature_of(inputs: Inputs, key: jax.Array | None) -> tuple[Any, ...]:
+    return (*inputs.items(), None if key is None else (key.shape, key.dtype))
+
+
 def _aval(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
 
@@ -88,7 +100,9 @@ class Predictor:
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. compute_dtype: as in `to_jax`. keep: of how many
     signatures the programs are kept, those called last; another is compiled again when it is called again. None: of
     all. one_core: on a CPU, a call is computed by one core, in the thread that calls: calls of several threads run
-    side by side, for more requests a second, each slower than on all cores. symbol: the network as it runs; inputs:
+    side by side, for more requests a second, each slower than on all cores. effort: how programs come to be, "auto",
+    "quick" or "full", as in `lowering.effort`; None: as the block says in which a call is made. What `warm` has
+    compiled is called from then on, and `batches` compiles fully. symbol: the network as it runs; inputs:
     names of what calls give; plan: what the pipeline made.
 
     Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no array of
@@ -110,6 +124,7 @@ class Predictor:
         data_axis: str | Sequence[str] = DATA_AXIS,
         keep: int | None = 64,
         one_core: bool = False,
+        effort: str | None = None,
     ):
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
             raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
@@ -138,6 +153,12 @@ class Predictor:
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
         self._saved: Sequence[Signature] = ()
+        self._effort = effort and chosen_effort(effort)
+        self._called_first: Recent[tuple[Any, ...], bool] = Recent(keep)
+        self._constants: dict[str, jax.Array] | None = None
+        self._first: Staged | None = None
+        if first_options(self._options) and not (one_core or self._calls_python):
+            self._first = Staged(self._unprepared, self._prepared, effort=self._effort, network=True)
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
@@ -157,6 +178,7 @@ class Predictor:
         made: Any = cls
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
         predictor = made(*folder.network, **own, **options)
+        predictor._first = None  # of what is saved nothing is computed again
         predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
         if predictor._placement.mesh is None:
             predictor._kept.saved = folder.values
@@ -185,7 +207,9 @@ class Predictor:
         return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
-        kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
+        ready = dict(self._ready.items())
+        called = [*(signature for signature, _ in self._called_first.items() if signature not in ready), *ready]
+        kept = [Signature(dict(inputs), key is not None) for *inputs, key in called]
         return [*(one for one in self._saved if one not in kept), *kept][-(self._keep or 0) :]
 
     @property
@@ -197,6 +221,14 @@ class Predictor:
         """Return the plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as
         it."""
         return self._programs.plan(for_inputs(self._options, self._kept, self._warmed(shapes)[0]))
+
+    def ways(self) -> list[str]:
+        """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
+        started = [] if self._first is None else self._first.ways()
+        kept = [
+            [f"{dtype}{list(shape)}" for _, (shape, dtype) in signature[:-1]] for signature, _ in self._ready.items()
+        ]
+        return [*started, *(f"{', '.join(kinds)}: compiled" for kinds in kept)]
 
     @property
     def _platform(self) -> str:
@@ -216,22 +248,52 @@ class Predictor:
         """
         if others or not (key is None or is_key(key)):
             raise PREDICT.refusal((*(() if key is None else (key,)), *others), inputs)
-        arrays, ready = self._asked(inputs, key)
+        arrays, shapes = self._asked(inputs)
+        ready = self._ready.get(_signature_of(shapes, key))
+        if ready is not None:
+            return ready.executable(arrays, ready.held, key)
+        if self._first is None:
+            return self._prepared(arrays, {}, key)
+        with self._in_own_names(shapes):
+            return self._first(arrays, self._first_constants(shapes, key), key)
+
+    def _first_constants(self, inputs: Inputs, key: jax.Array | None) -> dict[str, jax.Array]:
+        """Return the constants on the device, for a first call of inputs like these."""
+        with self._making:
+            self._called_first[_signature_of(inputs, key)] = True
+            if self._constants is None:
+                self._constants = self._kept.on_device([*self._kept.constants])
+            return self._constants
+
+    def _prepared(self, arrays: dict[str, jax.Array], _: Any, key: jax.Array | None) -> list[jax.Array]:
+        """Return the outputs by the program that is prepared for inputs like these, made now if it is not there."""
+        ready = self._ready_for(_kinds_of(arrays), key)
+        self._constants = None  # until another signature is called first
         return ready.executable(arrays, ready.held, key)
+
+    def _unprepared(self, arrays: Arrays, constants: Arrays, key: jax.Array | None) -> list[jax.Array]:
+        """Return the outputs by a program of any platform, of which nothing is computed before."""
+        options = first_options(self._options)
+        assert options is not None
+        args = {name: array for name, array in {**arrays, **constants}.items() if name not in self._states}
+        aux = {name: constants[name] for name in self._states}
+        return self._programs.forward(options).evaluate(args, aux, key)[0]
 
     def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
         """Return a function that waits for the outputs of a call, which are computed meanwhile."""
-        arrays, ready = self._asked(inputs, None)
+        arrays, shapes = self._asked(inputs)
+        ready = self._ready_for(shapes, None)
         if isinstance(ready.executable, Streams):
             return ready.executable.start(arrays)
         outputs = ready.executable(arrays, ready.held, None)
         return lambda: outputs
 
-    def _asked(self, inputs: Arrays, key: jax.Array | None) -> tuple[dict[str, jax.Array], _Ready]:
+    def _asked(self, inputs: Arrays) -> tuple[dict[str, jax.Array], Inputs]:
+        """Return arrays of a call on their devices, and their shapes and dtypes."""
         self._check_inputs(inputs, PREDICT)
         inputs = arrays_by_name(inputs, "inputs", PREDICT.call)
         arrays = {n: put(inputs[n], self._placement.input(n, np.shape(inputs[n]))) for n in self.inputs}
-        return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
+        return arrays, _kinds_of(arrays)
 
     @takes_our_words("Predictor.batches", "predict.batches(data, batch_size=32)")
     def batches(
@@ -299,23 +361,29 @@ class Predictor:
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """Return the signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
-        signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
+        signature = _signature_of(inputs, key)
         function = self._ready.get(signature)
         if function is not None:
             return function
         with self._making:
             function = self._ready.get(signature)
             if function is None:
-                try:
+                with self._in_own_names(inputs):
                     function = self._ready[signature] = self._made_ready(inputs, key)
-                except InferenceError:  # of what the stages made: the network that was given says it by its own names
-                    shapes: Any = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
-                    try:
-                        self.symbol.infer_shape_partial(**shapes)
-                    except InferenceError as error:
-                        raise with_remedy(error, shape_remedy(self.symbol, shapes)) from None
-                    raise
         return function
+
+    @contextmanager
+    def _in_own_names(self, inputs: Inputs) -> Iterator[None]:
+        """Tell shapes that do not fit what the stages made by the names of the network that was given."""
+        try:
+            yield
+        except InferenceError:
+            shapes: Any = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+            try:
+                self.symbol.infer_shape_partial(**shapes)
+            except InferenceError as error:
+                raise with_remedy(error, shape_remedy(self.symbol, shapes)) from None
+            raise
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
@@ -329,12 +397,14 @@ class Predictor:
         stream = None if parts is None else cpu_streams.one_core()
         held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
         program_avals = self._avals(inputs, rows, stream), held, key if stream is None else None
+        began = time.perf_counter()
         lowered = jit(run, platform=self._options.platform).lower(*program_avals)
         with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
             made = making.result()
+        tell_compiled(self.symbol.name or "a predictor", began)
         if stream is None:
             return _Ready(compiled, made)
         return _Ready(Streams(compiled, made, rows, stream, self._placement.sharding()), made)

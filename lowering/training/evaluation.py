@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.cache import Programs
+from lowering.core.options import first_options
+from lowering.core.program import Program
+from lowering.host.staged import Staged
 from lowering.messages.arguments import may_be_iterated
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import Placement
@@ -39,11 +43,19 @@ class Evaluation:
         self._inputs = inputs
         self._placement = placement
         self._program = programs.forward(options)
-        self._forward = jit(under_auto_axes(self._run), whole=self._program.segments is None)
+        whole = self._program.segments is None
+        self._forward: Any = jit(under_auto_axes(partial(self._run, lambda: self._program)), whole=whole)
+        first_calls = first_options(options)
+        if whole and first_calls is not None:
+            first = partial(programs.forward, first_calls)
+            told_by = lambda params, frozen, aux, key, batch: batch  # noqa: E731
+            self._forward = Staged(partial(self._run, first), self._forward, told_by=told_by)
 
-    def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:
-        values = self._bind(params, frozen, aux, batch)
-        outputs, _ = self._program.collect(self._program.run(values, key))
+    def _run(
+        self, program: Callable[[], Program], params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any
+    ) -> tuple[list[jax.Array], jax.Array]:
+        args = {**params, **frozen, **self._inputs.prepare(batch, labels_needed=False)}
+        outputs, _ = program().evaluate(self._with_labels(args), aux, key)
         return self._placement.readable(outputs), self._placement.readable(rows_not_finite(outputs))
 
     def _bind(self, params: Any, frozen: Any, aux: Any, batch: Any) -> dict[int, jax.Array]:

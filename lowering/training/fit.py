@@ -58,6 +58,10 @@ class Driven(Protocol):
         """Make one update; return the outputs."""
         ...
 
+    def compile_fully(self) -> None:
+        """Have every step from now on compiled fully."""
+        ...
+
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
         """Return metrics of the network, at their start."""
         ...
@@ -157,6 +161,8 @@ class Run:
 
     def _train_all(self) -> History:
         self._team.check_lengths(_length(self.data))
+        if self.checkpoints is not None:
+            self.trainer.compile_fully()
         epoch, batch = self._resume()
         self._step = self._saved = self._looked = int(self.trainer.require_state().step)
         steps = _length(self.data)

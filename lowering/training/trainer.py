@@ -16,7 +16,8 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
-from lowering.core.options import DATA_AXIS, chosen_options
+from lowering.core.options import DATA_AXIS, chosen_options, first_options
+from lowering.host.staged import Staged, chosen_effort
 from lowering.initializer import init_params
 from lowering.messages.arguments import (
     as_array,
@@ -40,7 +41,7 @@ from lowering.training.inputs import Batch, find_inputs
 from lowering.training.placing import first_optimizer_state, first_value, on_host, put_batch, put_whole
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState
-from lowering.training.step import BatchStatistics, make_step
+from lowering.training.step import BatchStatistics, StepFunction, make_step
 from lowering.training.tracking import Tracker
 from lowering.xla.host_memory import kept_memory
 from lowering.xla.options import jit
@@ -90,7 +91,8 @@ class Trainer:
     split over the data axis; "zero1", what the optimiser keeps is; or rules, pairs of a pattern over parameter names
     and a PartitionSpec. The numbers are those of one device, up to rounding. batch_statistics: "global", BatchNorm
     normalises with the statistics of the whole batch, as MXNet's SyncBatchNorm; "device", with those of each device's
-    part, as MXNet's BatchNorm on several devices.
+    part, as MXNet's BatchNorm on several devices. effort: how the step comes to be, "auto", "quick" or "full", as in
+    `lowering.effort`; None: as the block says in which a step is made. With checkpoints, and over a mesh, it is "full".
 
     `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
     """
@@ -115,6 +117,7 @@ class Trainer:
         sharding: str | Rules = "replicate",
         data_axis: str | Sequence[str] = DATA_AXIS,
         batch_statistics: BatchStatistics = "global",
+        effort: str | None = None,
     ):
         self.symbol = require_symbol(symbol, "Trainer")
         self.inputs = find_inputs(symbol, data_names, label_names)
@@ -136,19 +139,30 @@ class Trainer:
         options = chosen_options(options, compute_dtype, mesh, data_axis)
         self.program = programs.gradient(options)
         _check_statistics(mesh, batch_statistics)
-        step = make_step(
-            partial(programs.gradient, options),
-            self.optimizer,
-            self.inputs,
+        step_of = partial(
+            make_step,
+            optimizer=self.optimizer,
+            inputs=self.inputs,
             accumulation=parse_accumulate(accumulate),
             clip_global_norm=clip_global_norm,
             placement=self.placement,
             batch_statistics=batch_statistics,
             fixed={name: number for name, number in fixed_inputs(computed).items() if name in self.wrt},
         )
-        self.step_fn = jit(step, whole=self.program.program.segments is None, donate_argnums=0)
-        evaluated = replace(options, is_train=False, wrt=None)
+        whole, evaluated = self.program.program.segments is None, replace(options, is_train=False, wrt=None)
+        self.step_fn = jit(step_of(partial(programs.gradient, options)), whole=whole, donate_argnums=0)
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
+        self._step: StepFunction = self.step_fn
+        effort = effort and chosen_effort(effort)
+        first = first_options(options)
+        if whole and first is not None and effort != "full":
+            self._step = Staged(
+                step_of(partial(programs.gradient, first)),
+                self.step_fn,
+                effort=effort,
+                told_by=lambda state, batch: batch,
+                network=True,
+            )
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -304,8 +318,16 @@ class Trainer:
         state = self.state
         if state is None:
             state = self.require_state()
-        self.state, outputs = self.step_fn(state, put_batch(self.placement, self.inputs.as_batch(batch)))
+        self.state, outputs = self._step(state, put_batch(self.placement, self.inputs.as_batch(batch)))
         return outputs
+
+    def ways(self) -> list[str]:
+        """Return lines of text: the batches that were trained on, how each runs, and when it moves up."""
+        return self._step.ways() if isinstance(self._step, Staged) else ["all steps: compiled"]
+
+    def compile_fully(self) -> None:
+        """Have every step from now on compiled fully: a run that is resumed computes the bits of one that is not."""
+        self._step = self.step_fn
 
     @takes_our_words("Trainer.fit", _FIT)
     def fit(

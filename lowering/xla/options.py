@@ -6,6 +6,8 @@ holds two functions: one with options, called from outside, and a plain one for 
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, wraps
@@ -41,21 +43,34 @@ compiled anew), xla_backend_optimization_level 1 (a tenth of compiling; ResNet-1
 xla_llvm_disable_expensive_passes, xla_cpu_parallel_codegen_split_count, xla_cpu_prefer_vector_width.
 """
 
-ONCE: Mapping[str, Mapping[str, str]] = {"cpu": {"xla_backend_optimization_level": "0"}}
-"""Platform → options of programs that run once, where what compiles fastest is fastest: what is made of ResNet-50's
-parameters compiles in 1.1 s instead of 1.7, and runs in 0.18 instead of 0.11."""
+QUICK: Mapping[str, Mapping[str, str]] = {
+    "cpu": {
+        "xla_backend_optimization_level": "0",
+        "xla_cpu_use_fusion_emitters": "False",
+        "xla_cpu_parallel_codegen_split_count": "1",
+    },
+    "gpu": {"xla_gpu_autotune_level": "1", "xla_gpu_enable_triton_gemm": "False"},
+}
+"""Platform → options of programs that run a few times, where what compiles fastest is fastest.
+
+cpu: what is made of ResNet-50's parameters compiles in 1.1 s instead of 1.7, and runs in 0.18 instead of 0.11. gpu:
+fewer algorithms of products are tried, and none is checked: ResNet-50's first step of 64 images takes 4.5 s instead of
+12.9, and 9 s of the processors instead of 60, on an H200; a step 21 ms either way. Of MobileNet nearly all is cuDNN's
+trying algorithms of depth-wise convolutions, 50 s of 56. With autotuning off it takes 3.5 s, but steps take 90 times as
+long, and ResNet-50's 200 times.
+"""
 
 
-def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
-    """Return the options of a platform that the installed jaxlib knows; None when there are none. once: those of
-    `ONCE`. Raises CallError for a switch that says nothing."""
-    return _known_options(platform, once, onednn_calls() == XLAS)
+def options_for(platform: str, quick: bool = False) -> dict[str, str] | None:
+    """Return the options of a platform that the installed jaxlib knows; None when there are none. quick: those of
+    `QUICK`. Raises CallError for a switch that says nothing."""
+    return _known_options(platform, quick, onednn_calls() == XLAS)
 
 
 @cache
-def _known_options(platform: str, once: bool, with_calls: bool) -> dict[str, str] | None:
+def _known_options(platform: str, quick: bool, with_calls: bool) -> dict[str, str] | None:
     """with_calls: XLA is to make calls of oneDNN itself."""
-    table = dict((ONCE if once else OPTIONS).get(platform, {}))
+    table = dict((QUICK if quick else OPTIONS).get(platform, {}))
     if with_calls and platform == "cpu":
         table |= dict.fromkeys(OURS_ALONE, "True")
     known = {name: value for name, value in table.items() if knows_option(name, value)}
@@ -77,7 +92,7 @@ class Jitted:
         self,
         function: Callable[..., Any],
         platform: str | None,
-        once: bool,
+        quick: bool,
         whole: bool,
         symbol: Symbol | None = None,
         **options: Any,
@@ -93,13 +108,13 @@ class Jitted:
             return outputs
 
         self._function = traced
-        self._platform, self._once, self._options, self._symbol = platform, once, options, symbol
+        self._platform, self._quick, self._options, self._symbol = platform, quick, options, symbol
         self._whole = whole
         self.plain: Any = jax.jit(traced, **options)
 
     @cached_property
     def _compiling(self) -> Any:
-        options = options_for(self._platform or current_platform(), self._once)
+        options = options_for(self._platform or current_platform(), self._quick)
         return self.plain if options is None else jax.jit(self._function, compiler_options=options, **self._options)
 
     def __call__(self, *args: Any) -> Any:
@@ -107,9 +122,11 @@ class Jitted:
         if not self._whole:
             return self._function(*args)
         try:
+            began = time.perf_counter()
             outputs = self._run(args)
             if self._made:  # a program
                 self._made = False
+                tell_compiled(self._function.__name__, began)
                 _wait_for_memory(outputs)
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):
@@ -141,14 +158,25 @@ def jit(
     function: Callable[..., Any],
     *,
     platform: str | None = None,
-    once: bool = False,
+    quick: bool = False,
     whole: bool = True,
     symbol: Symbol | None = None,
     **options: Any,
 ) -> Jitted:
-    """Return `jax.jit` of positional arguments, with `OPTIONS`, or `ONCE`. platform: where it runs; options:
+    """Return `jax.jit` of positional arguments, with `OPTIONS`, or `QUICK`. platform: where it runs; options:
     `jax.jit`'s. whole, symbol: see `Jitted`."""
-    return Jitted(function, platform, once, whole, symbol, **options)
+    return Jitted(function, platform, quick, whole, symbol, **options)
+
+
+_LONG = 5.0
+"""Seconds of compiling from which on a line in the log tells of it."""
+
+
+def tell_compiled(what: str, began: float) -> None:
+    """Log how long compiling took, if it took long. began: by `time.perf_counter()`."""
+    seconds = time.perf_counter() - began
+    if seconds > _LONG:
+        logging.getLogger("lowering").info("Compiling %s took %.1f s.", what, seconds)
 
 
 # -- too little memory -----------------------------------------------------------------------------------------------

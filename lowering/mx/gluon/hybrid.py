@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lowering.host.staged import chosen_effort
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
@@ -47,6 +48,7 @@ class HybridBlock(Block):
         self._in_format: Any = None
         self._active = False
         self._op_hook: OpHook | None = None
+        self._effort: str | None = None
         self._flags: list[tuple[str, Any]] = []
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -74,16 +76,20 @@ class HybridBlock(Block):
         inline_limit: int = 2,
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
+        effort: str | None = None,
         **kwargs: Any,
     ) -> None:
         """Run as one program from the next call on, or not. What was traced is dropped, unless clear is False.
+
+        effort: how the program comes to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says
+        in which a call is made.
 
         The other flags are kept and change nothing: XLA plans memory by itself, and there is no backend but XLA, which
         a warning says. kwargs: what a backend is told.
         """
         if backend is not None:
             ask_for_backend(backend)
-        self._active = active
+        self._active, self._effort = active, effort and chosen_effort(effort)
         flags = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         bulk = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
         self._flags = [*flags.items(), *((name, size) for name, size in bulk.items() if size is not None)]
@@ -95,7 +101,7 @@ class HybridBlock(Block):
                 "HybridBlock, the hooks will not take effect.",
                 stacklevel=2,
             )
-        super().hybridize(active, **flags, **bulk)
+        super().hybridize(active, **flags, **bulk, **({} if effort is None else {"effort": effort}))
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
         """Hybridise, trace for these inputs and make the program, so that `export` may follow.
@@ -192,7 +198,7 @@ class HybridBlock(Block):
         self._cached_op_args = [
             (True, positions[name]) if name in positions else (False, params[name]) for name in names
         ]
-        self._cached_op = CachedProgram(out, positions)
+        self._cached_op = CachedProgram(out, positions, self._effort)
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         """Infer the parameters' shapes. Raises BlockValueError, which says what stood in the way."""

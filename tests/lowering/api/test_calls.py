@@ -90,7 +90,8 @@ def training(net: sym.Symbol) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("way", [two_calls, one_call, compiled, predicting, training])
 def test_a_call_does_as_much_for_a_large_network_as_for_a_small_one(way: Callable[[sym.Symbol], Callable[[], Any]]):
-    small, large = python_calls(way(network(2))), python_calls(way(network(24)))
+    with lowering.effort("full"):
+        small, large = python_calls(way(network(2))), python_calls(way(network(24)))
     assert small == large
     assert large <= _MOST
 

@@ -282,6 +282,7 @@ def test_the_outputs_are_those_of_the_network(left_out: tuple[str, ...]):
         assert_close(np.asarray(a), np.asarray(b), 1e-5, str(left_out))
 
 
+@pytest.mark.usefixtures("compiled_fully")
 @needs_onednn
 def test_a_folder_of_a_machine_whose_library_wants_other_blocks_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -341,6 +342,7 @@ def test_what_a_sum_is_written_over_is_there_for_others():
     assert np.array_equal(given, x)
 
 
+@pytest.mark.usefixtures("compiled_fully")
 @needs_onednn
 def test_deviation_relu_of_nan_is_0_in_the_library_as_in_mxnet_and_nan_elsewhere():
     net = sym.relu(sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=64, name="c"))

@@ -104,6 +104,7 @@ def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same
     same(run(net.gradient(["x"]))[0], ours[1]["x"])
 
 
+@pytest.mark.usefixtures("compiled_fully")
 @BY_NAME
 def test_executor_and_pure_function_draw_the_same(name: str):
     net = NETWORKS[name]()

@@ -249,6 +249,7 @@ def test_forward_backward_is_forward_and_backward(grad_req: str) -> None:
     assert_same(states(fused), states(apart))
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_sums_of_gradients_that_nobody_has_seen_are_updated_in_place() -> None:
     executor = filled(dense, "add", x=(2, 4))
     executor.forward(is_train=True)
@@ -458,6 +459,7 @@ def test_mirrored_nodes_give_the_same_gradients() -> None:
     assert_same(gradients(mirrored), gradients(plain))
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_calls_compile_nothing_anew() -> None:
     executor = filled(mlp(), "add", data=(4, 5))
     for data in (np.ones((4, 5)), jnp.ones((4, 5)), np.ones((4, 5), "float32"), jnp.full((4, 5), 1.0)):

@@ -38,6 +38,7 @@ def test_a_slot_that_a_caller_holds_is_left_as_it_is(name: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_a_slot_that_nobody_holds_is_written_in_place() -> None:
     updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", momentum=0.9))
     weight, grad = mx.nd.ones((4,)), mx.nd.ones((4,))

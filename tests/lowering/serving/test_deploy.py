@@ -21,6 +21,8 @@ from symjax_nnvm.cli import main
 from symjax_nnvm.errors import LoweringError, SymbolValueError
 from tests.cli.conftest import net as net  # the fixture: a model that MXNet wrote
 
+pytestmark = pytest.mark.usefixtures("compiled_fully")
+
 pytest.importorskip("flatbuffers", reason="the extra `export` is not installed")
 
 OPEN = {"data": ("N", 1, 8, 8)}

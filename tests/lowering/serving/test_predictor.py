@@ -26,6 +26,8 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError, SymbolValueError
 from tests.support.comparison import assert_close
 
+pytestmark = pytest.mark.usefixtures("compiled_fully")
+
 DATA = {"data": (2, 2, 4, 4)}
 
 
@@ -71,7 +73,7 @@ def test_a_checkpoint_is_loaded(tmp_path: Path):
 
 
 def test_one_executable_for_each_signature_whoever_asks():
-    predict = lowering.Predictor(NET, ARGS, AUX).warm(**DATA)
+    predict = lowering.Predictor(NET, ARGS, AUX, effort="full").warm(**DATA)  # of threads, too
     assert len(predict._ready) == 1
     found: dict[int, np.ndarray] = {}
 

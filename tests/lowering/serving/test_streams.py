@@ -23,10 +23,13 @@ from tests.support.comparison import assert_close
 
 CALLED = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
 
-pytestmark = pytest.mark.skipif(
-    cpu_streams.one_core() is None or onednn.block_of_a_core(CALLED, Epilogue()) is None,
-    reason="there is one core, or jaxlib has no oneDNN or no second client on this platform",
-)
+pytestmark = [
+    pytest.mark.usefixtures("compiled_fully"),
+    pytest.mark.skipif(
+        cpu_streams.one_core() is None or onednn.block_of_a_core(CALLED, Epilogue()) is None,
+        reason="there is one core, or jaxlib has no oneDNN or no second client on this platform",
+    ),
+]
 
 CORES = cpu_streams.count()
 SIZE = (8, 14, 14)

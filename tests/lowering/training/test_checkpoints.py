@@ -65,6 +65,7 @@ def test_a_run_killed_twenty_times_ends_with_the_same_bits(tmp_path: Path):
     assert "exit code 0" in log[-1]
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_an_interruption_in_the_middle_of_an_epoch_leaves_no_trace(tmp_path: Path):
     expected = train(2, None, 1)
 
@@ -183,6 +184,7 @@ class Preempted:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_sigterm_saves_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     whole = trainer()
     whole.fit(batches(), 2, progress=False)

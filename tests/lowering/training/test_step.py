@@ -108,6 +108,7 @@ def test_integers_and_doubles_are_cast_to_what_the_network_takes():
     assert_close(trained(classifier(), batch), trained(classifier(), wide))
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_a_learning_rate_set_by_hand_compiles_nothing():
     trainer = trained(classifier(), points(), steps=1)
     before = values(trainer.require_state().params)
@@ -120,6 +121,7 @@ def test_a_learning_rate_set_by_hand_compiles_nothing():
     assert not np.array_equal(before["fc1_weight"], trainer.require_state().params["fc1_weight"])
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_a_schedule_compiles_once_and_shows_its_rate():
     scheduler = lowering.training.FactorScheduler(step=1, factor=0.5, base_lr=0.4)
     trainer = trained(classifier(), points(), optimizer_params={"lr_scheduler": scheduler})

@@ -1,0 +1,65 @@
+"""JAX's cache of compiled programs on the disk, for applications: a second start compiles nothing anew.
+
+JAX keeps no program that calls a library of ours, such as oneDNN's convolutions; those are compiled in each process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import jax
+
+_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
+
+_MOST = 1 << 30
+"""Bytes of programs that are kept, those that were read last."""
+
+_LEAST_SECONDS = 0.1
+"""Programs that compile faster are compiled anew: reading a file takes a hundredth of a second."""
+
+
+def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Keep what this process, and those that it starts, compile; for applications, before anything is compiled.
+
+    folder: made if it is not there, for its owner alone; None: "symjax_nnvm" in the user's cache folder. At most a GiB
+    is left in it from before. A folder that JAX was told before (JAX_COMPILATION_CACHE_DIR) stays. Returns the folder.
+    Raises OSError.
+    """
+    known = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if known and folder is None:
+        return Path(known)
+    path = Path(folder) if folder is not None else _of_user() / "symjax_nnvm"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _forget_oldest(path)
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
+    os.environ[_VARIABLE] = str(path)
+    return path
+
+
+def _of_user() -> Path:
+    """Return the folder of the user's caches, by the platform's custom."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Remove the files that were read longest ago, until what is left fits. Another process may remove them, too."""
+    files: list[tuple[float, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(OSError):
+            state = path.stat()
+            files.append((max(state.st_atime, state.st_mtime), state.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _MOST:
+            return
+        with suppress(OSError):
+            path.unlink()
+        total -= size

@@ -1,0 +1,206 @@
+"""Networks by three ways: evaluated, compiled quickly, compiled fully."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+from lowering import mx
+from lowering.core.cache import Programs
+from lowering.executor.ways import Ways
+from lowering.host import staged
+from lowering.xla import options as xla_options
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import CallError, InferenceError
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.symbol import Symbol
+from tests.support.compilations import compilations
+
+SHAPES: dict[str, Any] = {"data": (2, 3, 8, 8)}
+WAYS = ("auto", "quick", "full")
+
+
+def network() -> Symbol:
+    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=4, stride=(2, 2), pad=(1, 1), name="conv")
+    net = sym.Pooling(sym.BatchNorm(net, fix_gamma=False, name="bn"), kernel=(2, 2), pool_type="max", stride=(2, 2))
+    net = sym.RNN(
+        sym.reshape(net, shape=(2, 2, 8)), state_size=4, num_layers=1, mode="lstm", name="lstm", state_outputs=False
+    )
+    net = sym.Dropout(sym.Activation(net, act_type="tanh"), p=0.5)
+    return sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=3, name="fc"), name="softmax")
+
+
+@pytest.fixture(scope="module")
+def net() -> Symbol:
+    return network()
+
+
+@pytest.fixture(scope="module")
+def arrays(net: Symbol) -> tuple[dict[str, Any], dict[str, Any]]:
+    shapes, _, aux_shapes = net.infer_shape(**SHAPES)
+    rng = np.random.default_rng(3)
+    draw = lambda names, sizes: {n: rng.uniform(0.1, 1, s).astype("f") for n, s in zip(names, sizes, strict=True)}  # noqa: E731
+    args = draw(net.list_arguments(), shapes) | {"softmax_label": np.ones(2, "f")}
+    return args, draw(net.list_auxiliary_states(), aux_shapes)
+
+
+def by_executor(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
+    executor = lowering.simple_bind(net, effort=effort, seed=5, **SHAPES)
+    executor.copy_params_from(args, aux)
+    outputs = executor.forward(is_train=True)
+    executor.backward()
+    return [*outputs, *executor.grad_dict.values(), *executor.aux_dict.values()]
+
+
+def by_compile(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
+    outputs, states = lowering.compile(net, is_train=True, effort=effort)(args, aux, jax.random.key(3))
+    return [*outputs, *states.values()]
+
+
+def by_predictor(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
+    parameters = {name: array for name, array in args.items() if name not in ("data", "softmax_label")}
+    return lowering.Predictor(net, parameters, aux, effort=effort)(data=args["data"])
+
+
+def by_trainer(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
+    parameters = {name: array for name, array in args.items() if name not in ("data", "softmax_label")}
+    trainer = lowering.Trainer(net, "sgd", {"momentum": 0.9}, effort=effort)
+    trainer.init(0, parameters, aux, **SHAPES)
+    batch = {name: args[name] for name in ("data", "softmax_label")}
+    trainer.step(batch)
+    outputs = trainer.step(batch)
+    return [*outputs, *jax.tree.leaves(trainer.require_state().params)]
+
+
+def by_block(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
+    block = mx.gluon.SymbolBlock(net.get_internals()["bn_output"], mx.sym.var("data"))
+    block.initialize(mx.init.Constant(0.5))
+    block.hybridize(effort=effort)
+    x: Any = mx.nd.array(args["data"])
+    x.attach_grad()
+    with mx.autograd.record():
+        loss = (block(x) ** 2).sum()
+    loss.backward()
+    return [loss.asnumpy(), x.grad.asnumpy()]
+
+
+DOORS: list[Callable[..., list[Any]]] = [by_executor, by_compile, by_predictor, by_trainer, by_block]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_network_computes_the_same_by_all_ways(door: Callable[..., list[Any]], net: Symbol, arrays: Any):
+    results = {effort: door(net, *arrays, effort) for effort in WAYS}
+    for effort in ("auto", "quick"):
+        for found, expected in zip(results[effort], results["full"], strict=True):
+            scale = max(1.0, float(np.abs(expected).max()))
+            np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6 * scale)
+
+
+@pytest.mark.parametrize("door", DOORS[:4])
+def test_first_calls_compile_no_network(door: Callable[..., list[Any]], net: Symbol, arrays: Any):
+    door(net, *arrays, "auto")  # zeros, keys, and the like
+    with compilations(traces=False) as seen:
+        door(net, *arrays, "auto")
+    assert not seen
+
+
+def test_a_network_moves_up_when_its_calls_have_cost_their_part(monkeypatch: pytest.MonkeyPatch):
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc")
+    args = {"fc_weight": np.ones((3, 4), "f"), "fc_bias": np.ones(3, "f")}
+    predict, x = lowering.Predictor(net, args), np.ones((2, 4), "f")
+    for _ in range(3):
+        predict(data=x)
+    assert "evaluated by NumPy; compiled when first calls have cost" in lowering.explain(predict).ways[0]
+    monkeypatch.setattr(staged.Account, "limit", 0.0)
+    predict(data=x)
+    assert predict.ways()[-1] == "float32[2, 4]: compiled"
+    assert "compiled" in str(lowering.explain(predict))
+
+
+def test_all_parts_of_a_step_are_of_one_way(net: Symbol, arrays: Any, monkeypatch: pytest.MonkeyPatch):
+    executor = lowering.simple_bind(net, **SHAPES)
+    executor.copy_params_from(*arrays)
+    executor.forward(is_train=True)
+    assert "evaluated" in executor.ways()[0]
+    monkeypatch.setattr(staged.Account, "limit", 0.0)
+    executor.backward()  # of what the evaluated pass left
+    assert "evaluated" in executor.ways()[0]
+    executor.forward(is_train=True)
+    assert executor.ways() == ["compiled"]
+    executor.backward()
+
+
+def test_on_a_gpu_the_first_calls_are_compiled_quickly(net: Symbol, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(staged, "may_evaluate", lambda leaves=(): False)
+    run = staged.Staged(lambda x: x + 1, network=True)
+    quick = vars(run)["_quick"] = lambda x: "quick"
+    run.jitted = lambda x: "full"
+    x = jax.numpy.ones(3)
+    assert [run(x) for _ in range(6)] == ["quick"] * 4 + ["full"] * 2
+    assert quick
+    ways = Ways(Programs(net), Options(is_train=True, wrt=(), platform="gpu"))
+    assert ways.functions("kinds").quick
+    with lowering.effort("full"):
+        assert ways._may_start
+        assert ways.functions("kinds") is ways.full
+
+
+def test_errors_are_the_same_by_all_ways(net: Symbol, arrays: Any):
+    args, aux = arrays
+    parameters = {name: array for name, array in args.items() if name not in ("data", "softmax_label")}
+    messages = set()
+    for effort in WAYS:
+        predict = lowering.Predictor(net, parameters, aux, effort=effort)
+        with pytest.raises(InferenceError) as raised:
+            predict(data=np.ones((2, 5, 8, 8), "f"))
+        messages.add(str(raised.value))
+    assert len(messages) == 1
+    doors: list[Any] = [lowering.compile, lowering.to_jax, lowering.grad_fn, lowering.simple_bind]
+    for door in doors:
+        with pytest.raises(CallError, match="No such effort.*slow"):
+            door(net, effort="slow", **(SHAPES if door is lowering.simple_bind else {}))
+
+
+def test_what_memory_cannot_hold_is_left_to_the_compiler(monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: Any) -> Any:
+        raise MemoryError
+
+    run = staged.Staged(lambda x: x + 1)
+    monkeypatch.setattr(staged._Evaluated, "__call__", fails)
+    np.testing.assert_array_equal(run(jax.numpy.ones(3)), np.full(3, 2))
+
+
+def test_keys_are_results_too():
+    key, other = staged.Staged(lambda key: (key, jax.random.fold_in(key, 3)))(jax.random.key(7))
+    assert jax.random.uniform(other) == jax.random.uniform(jax.random.fold_in(jax.random.key(7), 3))
+    assert jax.random.uniform(key) == jax.random.uniform(jax.random.key(7))
+
+
+def test_long_compiling_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    net, x = sym.Variable("data") + 1, np.ones(3, "f")
+    with caplog.at_level(logging.INFO, "lowering"), lowering.effort("full"):
+        lowering.compile(net)({"data": x})
+        assert not caplog.records
+        monkeypatch.setattr(xla_options, "_LONG", 0.0)
+        run = lowering.compile(net)
+        for _ in range(2):
+            run({"data": x})
+    assert len(caplog.records) == 1
+    assert "Compiling" in caplog.text
+    assert " s." in caplog.text
+
+
+def test_a_predictor_keeps_its_arrays_and_signatures_from_the_first_call_on():
+    w = np.full(1 << 16, 2, "f")
+    predict = lowering.Predictor(sym.Variable("data") * sym.Variable("w"), {"w": w})
+    predict(data=np.ones(1 << 16, "f"))
+    w[:] = 0
+    assert np.asarray(predict(data=np.ones(1 << 16, "f"))[0]).max() == 2
+    assert [inputs["data"].shape for inputs in predict.signatures] == [(1 << 16,)]

@@ -1,0 +1,90 @@
+"""What is compiled and kept for the next start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+import lowering
+from lowering.xla import kept_programs
+
+SCRIPT = """
+import mxnet as mx, lowering
+from jax import monitoring
+hits = []
+monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
+with lowering.effort("full"):
+    net = mx.gluon.nn.HybridSequential()
+    for _ in range(4):
+        net.add(mx.gluon.nn.Dense(8), mx.gluon.nn.LayerNorm())
+    net.initialize()
+    net.hybridize()
+    with mx.autograd.record():
+        loss = net(mx.nd.ones((5, 4))).sum()
+    loss.backward()
+    loss.wait_to_read()
+print(len(hits))
+"""
+
+
+@pytest.fixture
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.mark.usefixtures("as_before")
+def test_programs_are_kept_in_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    folder = lowering.keep_programs()
+    assert folder.is_dir()
+    assert folder.is_relative_to(tmp_path)
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(folder) == jax.config.jax_compilation_cache_dir  # pyright: ignore
+    assert lowering.keep_programs() == folder
+    assert lowering.keep_programs(tmp_path / "own") == tmp_path / "own"
+
+
+@pytest.mark.usefixtures("as_before")
+@pytest.mark.parametrize("platform", ["darwin", "win32", "linux"])
+def test_each_platform_has_its_custom(platform: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    assert kept_programs._of_user().name in ("Caches", "Local", ".cache")
+
+
+@pytest.mark.usefixtures("as_before")
+def test_what_was_read_longest_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept_programs, "_MOST", 250)
+    for i in range(4):
+        (tmp_path / f"{i}").write_bytes(bytes(100))
+        os.utime(tmp_path / f"{i}", (1000 + i, 1000 + i))
+    lowering.keep_programs(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
+
+
+def test_a_second_run_of_a_script_compiles_nothing(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+    here |= dict.fromkeys(("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"), str(tmp_path)) | {"JAX_PLATFORMS": "cpu"}
+
+    def hits(*words: str) -> int:
+        command = [sys.executable, "-m", "lowering.mx", *words, str(script)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True, env=here).stdout)
+
+    assert hits() == 0
+    assert hits() > 0
+    assert hits("--no-cache") == 0
