@@ -137,37 +137,34 @@ class Staged:
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
         try:
-            return self._called(args)
+            effort = "auto" if self._accounts else chosen_effort(self._effort)
+            if effort != "auto":
+                return (self._quick if effort == "quick" else self.jitted)(*args)
+            leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
+            try:
+                kinds = [leaf.aval for leaf in leaves]
+            except AttributeError:  # not all are JAX's arrays
+                kinds = None
+            if kinds is None:
+                if not all(isinstance(leaf, _ARRAYS) for leaf in leaves):
+                    return self.jitted(*args)
+                kinds = [*map(jax.typeof, leaves)]
+            key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
+            if key in self._compiled:
+                for account in self._accounts or ():
+                    account.spent += account.limit / _QUICK_CALLS
+                return self.jitted(*args)
+            if not may_evaluate(leaves if self._told_by is None else _flattened(args)[0]):
+                return (self._quick if self._network and self._is_quick(key) else self.jitted)(*args)
+            way = self._evaluated.get(key) or self._traced(key, args)
+            if way is not None and (self._accounts is not None or way.is_affordable):
+                with suppress(MemoryError):  # the compiled program needs less, or tells how much
+                    return way(_flattened(args)[0])
+            self._compiled.add(key)
+            return self.jitted(*args)
         except NNVMError as error:
             _forget_note_of_jax(error)
             raise
-
-    def _called(self, args: Sequence[Any]) -> Any:
-        effort = "auto" if self._accounts else chosen_effort(self._effort)
-        if effort != "auto":
-            return (self._quick if effort == "quick" else self.jitted)(*args)
-        leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
-        try:
-            kinds = [leaf.aval for leaf in leaves]
-        except AttributeError:  # not all are JAX's arrays
-            kinds = None
-        if kinds is None:
-            if not all(isinstance(leaf, _ARRAYS) for leaf in leaves):
-                return self.jitted(*args)
-            kinds = [*map(jax.typeof, leaves)]
-        key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
-        if key in self._compiled:
-            for account in self._accounts or ():
-                account.spent += account.limit / _QUICK_CALLS
-            return self.jitted(*args)
-        if not may_evaluate(leaves if self._told_by is None else _flattened(args)[0]):
-            return (self._quick if self._network and self._is_quick(key) else self.jitted)(*args)
-        way = self._evaluated.get(key) or self._traced(key, args)
-        if way is not None and (self._accounts is not None or way.is_affordable):
-            with suppress(MemoryError):  # the compiled program needs less, or tells how much
-                return way(_flattened(args)[0])
-        self._compiled.add(key)
-        return self.jitted(*args)
 
     def _is_quick(self, key: Any) -> bool:
         """Count a call of a network, and return whether it is one of the first on a GPU."""

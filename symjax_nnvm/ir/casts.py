@@ -10,8 +10,9 @@ def integers_in_between(given: np.dtype, wanted: np.dtype) -> np.dtype | None:
 
     None where no float is cast to an integer, and for unsigned ones of 32 and 64 bits, which MXNet has not.
     """
-    of_floats = given.kind == "f" or given.name == "bfloat16"
-    if not of_floats or wanted.kind not in "iu" or (wanted.kind == "u" and wanted.itemsize > 2):
+    if wanted.kind not in "iu" or (wanted.kind == "u" and wanted.itemsize > 2):
+        return None
+    if given.kind != "f" and given.name != "bfloat16":
         return None
     return np.dtype(np.int64 if wanted.itemsize == 8 else np.int32)
 

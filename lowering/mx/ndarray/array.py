@@ -282,8 +282,11 @@ class NDArray(Arithmetic, Fluent):
 
     def _value_on(self, context: Context) -> jax.Array:
         """Return the value on the device of a context."""
+        own = self.context
+        if own is context or own == context:
+            return self.value
         there = context.device
-        if self.context is context or self.context.device == there:
+        if own.device == there:
             return self.value
         return jax.device_put(self.value, there or jax.devices()[0])
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -46,6 +45,9 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
 def _native(dtype: Any) -> np.dtype:
     """Return a dtype in this machine's byte order, which is the only one that JAX has. Raises CreationError for what is
     no dtype of arrays."""
+    native = _known.get(dtype) if isinstance(dtype, type | str | np.dtype) else None
+    if native is not None:
+        return native
     try:
         native = jnp.dtype(dtype).newbyteorder("=")
     except TypeError:
@@ -58,20 +60,28 @@ def _native(dtype: Any) -> np.dtype:
 
 _DTYPES = frozenset(jnp.dtype(name) for name in DTYPE_CODES)
 
+_known = {kind: dtype for dtype in _DTYPES for kind in (dtype, dtype.name, dtype.type)}
+"""Names, scalar types and dtypes → the dtype, for a fast answer."""
+
 
 def _shape(shape: Any) -> tuple[int, ...]:
     return check_counts(shape, "shape", 0)
 
 
-@contextmanager
-def _making(what: str) -> Iterator[None]:
+class _making:  # a generator's block takes three times as long
     """Raise CreationError for what NumPy cannot make, in its words."""
-    try:
-        yield
-    except NNVMError:
-        raise
-    except (ValueError, TypeError, MemoryError, OverflowError) as error:
-        raise CreationError(f"mx.nd.{what} makes no such array: {error}") from None
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str):
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if isinstance(error, ValueError | TypeError | MemoryError | OverflowError) and not isinstance(error, NNVMError):
+            raise CreationError(f"mx.nd.{self._what} makes no such array: {error}") from None
 
 
 def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
