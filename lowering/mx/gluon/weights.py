@@ -22,7 +22,7 @@ from lowering.mx.gluon.errors import (
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
 from lowering.mx.ndarray.array import NDArray, stored_as, zero_gradient
-from lowering.mx.ndarray.cells import StoredCell
+from lowering.mx.ndarray.cells import StoredCell, stored_of
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.ir.casts import cast
@@ -255,7 +255,7 @@ class Parameter:
             return
         if self._trainer is not None:
             self._trainer._forget_copy_of(self)
-        stored = data.cell.stored if isinstance(data.cell, StoredCell) else None
+        stored = stored_of(data.cell)
         for each in self._data:
             if stored is not None and isinstance(each.cell, StoredCell):
                 each.cell.store(stored)

@@ -20,7 +20,19 @@ from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
-from lowering.mx.ndarray.cells import HostCell, LateCell, StoredCell, View, host, item, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.cells import (
+    HostCell,
+    LateCell,
+    StoredCell,
+    View,
+    host,
+    item,
+    new_cell,
+    part_of,
+    put,
+    reshaped,
+    stored_of,
+)
 from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
@@ -231,7 +243,7 @@ class NDArray(Arithmetic, Fluent):
 
     def wait_to_read(self) -> None:
         """Wait until the value is there; errors of the computation are raised here."""
-        if not isinstance(self.cell, StoredCell) or self.cell.stored is None:  # a file's array is there, of any width
+        if stored_of(self.cell) is None:  # a file's array is there, of any width
             self.value.block_until_ready()
 
     wait_to_write = wait_to_read
@@ -260,7 +272,7 @@ class NDArray(Arithmetic, Fluent):
         """
         recorded = recording.is_recording() and self.entry is not None
         if isinstance(other, Context):
-            stored = self.cell.stored if isinstance(self.cell, StoredCell) else None
+            stored = stored_of(self.cell)
             if stored is not None and not recorded:
                 return NDArray(StoredCell(stored, other.device), other)
             copied = like_jax(self._value_on(other), other)
@@ -274,7 +286,7 @@ class NDArray(Arithmetic, Fluent):
             raise CallError("copyto takes an NDArray or a Context", got=type(other).__name__)
         if other.shape != self.shape:
             raise CallError("copyto needs an array of the same shape", expected=self.shape, got=other.shape)
-        if recorded:
+        if recorded or stored_of(other.cell) is not None:
             other[:] = self
         elif other is not self:
             other.cell.assign(self._value_on(other.context), cast=True)
@@ -417,7 +429,10 @@ class NDArray(Arithmetic, Fluent):
 
         Raises SymbolValueError, a ValueError, where it does not; SymbolTypeError for what is no array of numbers.
         """
-        array = value._value_on(self.context) if isinstance(value, NDArray) else value
+        stored = stored_of(self.cell)
+        array = value
+        if isinstance(value, NDArray):
+            array = value._value_on(self.context) if stored is None else host(value.cell)
         if not isinstance(array, jax.Array):
             array = _as_numbers(array, self.cell.dtype)
         is_whole = isinstance(key, slice) and key == slice(None)
@@ -434,18 +449,20 @@ class NDArray(Arithmetic, Fluent):
             self._refuse_recorded_write(None if is_whole else entry)
             if is_whole and entry is not None:
                 self.entry = self._recorded_copy(value).entry
-        stored = self.cell.stored if isinstance(self.cell, StoredCell) else None
-        if stored is not None and isinstance(self.cell, StoredCell):  # a file's array keeps its 64 bits
+        if stored is not None:  # a file's array keeps its 64 bits
             if not is_whole:
                 indexing.part_shape(full, self.shape)
-            changed = stored.copy()
-            changed[... if is_whole else full] = written(np.asarray(array), stored.dtype)
-            self.cell.store(changed)
+            self._store(put(stored, ... if is_whole else full, array))
         elif is_whole:
             self.cell.assign(array, cast=True)
         else:
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, array))
+
+    def _store(self, stored: np.ndarray) -> None:
+        """Hold another array of the same 64 bits, which are a file's."""
+        assert isinstance(self.cell, StoredCell | View)
+        self.cell.store(stored)
 
     def _refuse_recorded_write(self, entry: recording.Entry | None) -> None:
         """Raise GradientError for a write under `record` to an array that is on the tape, and for a write of a value on
@@ -484,35 +501,39 @@ class NDArray(Arithmetic, Fluent):
     def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return id(self) // 16
 
-    def _becomes(self, result: NDArray) -> NDArray:
-        if recording.is_recording():
-            self._refuse_recorded_write(result.entry)
-        self.cell.assign(result.value, cast=True)
-        return self
+    def _updated(self, operation: Callable[[Any, Any], NDArray], other: Any) -> NDArray:
+        """Write the result of an operation here, and return the array itself. A file's array keeps its 64 bits, and is
+        computed with in these."""
+        with writing(self.cell):
+            stored = stored_of(self.cell)
+            if stored is not None and not recording.is_recording():
+                with jax.enable_x64(True):
+                    array, other = (_wide(value, self.context, stored.dtype) for value in (self, other))
+                    self._store(operation(array, other).asnumpy().astype(stored.dtype))
+                return self
+            result = operation(self, other)
+            if recording.is_recording():
+                self._refuse_recorded_write(result.entry)
+            self.cell.assign(result.value, cast=True)
+            return self
 
     def __iadd__(self, other: Any) -> NDArray:
-        with writing(self.cell):
-            return self._becomes(self + other)
+        return self._updated(operator.add, other)
 
     def __isub__(self, other: Any) -> NDArray:
-        with writing(self.cell):
-            return self._becomes(self - other)
+        return self._updated(operator.sub, other)
 
     def __imul__(self, other: Any) -> NDArray:
-        with writing(self.cell):
-            return self._becomes(self * other)
+        return self._updated(operator.mul, other)
 
     def __itruediv__(self, other: Any) -> NDArray:
-        with writing(self.cell):
-            return self._becomes(self / other)
+        return self._updated(operator.truediv, other)
 
     def __imod__(self, other: Any) -> NDArray:
-        with writing(self.cell):
-            return self._becomes(self % other)
+        return self._updated(operator.mod, other)
 
     def __ipow__(self, other: Any) -> NDArray:
-        with writing(self.cell):
-            return self._becomes(self**other)
+        return self._updated(operator.pow, other)
 
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
@@ -537,6 +558,16 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "greater": operator.gt, "greater_equal": operator.ge, "absolute": abs,
 }  # fmt: skip
 """NumPy's name of each of Python's operators."""
+
+
+def _wide(value: Any, context: Context, dtype: np.dtype) -> Any:
+    """Return an array of a dtype of 64 bits, or of what JAX holds it in, in that dtype, where 64 bits are on; anything
+    else as it is."""
+    if not isinstance(value, NDArray):
+        return value
+    numbers = host(value.cell)
+    same = numbers.dtype.kind == dtype.kind and numbers.dtype.itemsize >= 4
+    return like_jax(jax.device_put(numbers.astype(dtype) if same else numbers, context.device), context)
 
 
 def _number(value: Any) -> Any:

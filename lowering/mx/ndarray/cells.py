@@ -128,22 +128,37 @@ class View(Cell):
     """A part of another array, or all of it in another shape. What is written to it is written there.
 
     take: value of the whole → value of the part, computed when it is first asked for. put: (value of the whole, value
-    of the part) → value of the whole.
+    of the part) → value of the whole. Both take arrays of JAX, and of NumPy.
     """
 
-    __slots__ = ("_put", "_seen", "_take", "_value", "base", "dtype", "shape")
+    __slots__ = ("_put", "_seen", "_take", "_value", "base", "shape")
 
     def __init__(
         self,
         base: Any,
         shape: tuple[int, ...],
-        take: Callable[[jax.Array], jax.Array],
-        put: Callable[[jax.Array, jax.Array], jax.Array],
+        take: Callable[[Any], Any],
+        put: Callable[[Any, Any], Any],
     ):
-        self.base, self.shape, self.dtype = base, shape, _held_dtype(base)
+        self.base, self.shape = base, shape
         self._take, self._put = take, put
         self._seen: Any = None
         self._value: Any = None
+
+    @property
+    def dtype(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The dtype of the whole."""
+        return self.base.dtype
+
+    @property
+    def stored(self) -> np.ndarray | None:
+        """The part of a file's array, if the whole is one."""
+        whole = stored_of(self.base)
+        return None if whole is None else self._take(whole)
+
+    def store(self, stored: np.ndarray) -> None:
+        """Hold another part of a file's array."""
+        self.base.store(self._put(stored_of(self.base), stored))
 
     @property
     def root(self) -> Cell:
@@ -199,8 +214,13 @@ def host(cell: Any) -> np.ndarray:
     """The value of a cell in NumPy's memory, not to be written."""
     if isinstance(cell, HostCell):
         return cell.array
-    stored = cell.stored if isinstance(cell, StoredCell) else None
+    stored = stored_of(cell)
     return np.asarray(cell.show()) if stored is None else stored
+
+
+def stored_of(cell: Any) -> np.ndarray | None:
+    """The array of a file that a cell shows, in its own 64 bits; None for other values."""
+    return cell.stored if isinstance(cell, StoredCell | View) else None
 
 
 def part_of(base: Any, key: Any) -> View:
@@ -211,11 +231,6 @@ def part_of(base: Any, key: Any) -> View:
         if not isinstance(entry, int):
             shape.append(1 if entry is None else len(range(*entry.indices(size))))
     return View(base, tuple(shape), lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
-
-
-def _held_dtype(cell: Any) -> Any:
-    """Return the dtype that JAX holds a cell's array in."""
-    return jax.dtypes.canonicalize_dtype(cell.dtype) if isinstance(cell, StoredCell) else cell.dtype
 
 
 class _Reshaped(View):
@@ -230,26 +245,31 @@ def reshaped(base: Any, shape: tuple[int, ...]) -> View:
     return _Reshaped(base, shape, lambda whole: _in_shape(whole, shape), lambda _, part: _in_shape(part, base.shape))
 
 
-def _in_shape(value: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
     """Return the value in another shape. On a CPU by NumPy, as in `item`."""
+    if isinstance(value, np.ndarray):
+        return value.reshape(shape)
     if _on_cpu(value):
         return jax.device_put(np.asarray(value).reshape(shape), _device(value))
     return jnp.reshape(value, shape)
 
 
-def item(value: jax.Array, key: Any) -> jax.Array:
+def item(value: Any, key: Any) -> Any:
     """`value[key]`. On a CPU by NumPy: JAX would compile a program for each shape and key."""
+    if isinstance(value, np.ndarray):
+        return value[key]
     if _on_cpu(value):
         return jax.device_put(np.asarray(value)[key], _device(value))
     return value[key]
 
 
-def put(value: jax.Array, key: Any, part: Any) -> jax.Array:
+def put(value: Any, key: Any, part: Any) -> Any:
     """The value with another part at a key; the part is broadcast. Raises ValueError where it does not fit."""
-    if _on_cpu(value):
+    on_host = isinstance(value, np.ndarray)
+    if on_host or _on_cpu(value):
         whole = np.array(value)
         whole[key] = written(np.asarray(part), whole.dtype)
-        return jax.device_put(whole, _device(value))
+        return whole if on_host else jax.device_put(whole, _device(value))
     return value.at[key].set(written(part, value.dtype))
 
 

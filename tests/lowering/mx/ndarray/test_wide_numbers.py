@@ -145,7 +145,7 @@ def test_a_loaded_array_is_narrowed_where_it_is_computed_with(tmp_path: Path):
     arrays = mx.nd.load(str(tmp_path / "file"))
     assert isinstance(arrays, list)
     x, ids, big = arrays
-    assert (ids.dtype, (ids + 1).dtype, ids[:1].dtype) == (np.int64, np.int32, np.int32)
+    assert (ids.dtype, (ids + 1).dtype, ids[:1].dtype) == (np.int64, np.int32, np.int64)
     with pytest.raises(TooWideError, match=str(BIG)):
         big.sum()
     big.wait_to_read()  # computes nothing
@@ -259,3 +259,83 @@ def test_a_loaded_array_that_needs_64_bits_is_written(tmp_path: Path):
         array[key] = value
         assert array.dtype == np.int64
         assert array.asnumpy().tolist() == expected
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Any:
+    """[2⁴⁰+3, 5] of int64 and [1/3, 2] of float64, of a file."""
+    nn.save_arrays(tmp_path / "file", [WIDE, np.array([1 / 3, 2.0])])
+    return mx.nd.load(str(tmp_path / "file"))
+
+
+def _added(array: Any) -> None:
+    array += 1
+
+
+def _subtracted(array: Any) -> None:
+    array -= 2**40
+
+
+def _added_itself(array: Any) -> None:
+    array += array
+
+
+def _added_of_32_bits(array: Any) -> None:
+    array += mx.nd.array([1, 2], dtype=array.dtype)
+
+
+def _part_added(array: Any) -> None:
+    array[1:] += 3
+
+
+def _view_written(array: Any) -> None:
+    array[:1][:] = 5
+
+
+def _part_of_a_view_written(array: Any) -> None:
+    array.reshape((2, 1))[1:][0] = 2**41
+
+
+def _copied(array: Any) -> None:
+    mx.nd.array([8, 9], dtype=array.dtype).copyto(array)
+
+
+def _of_its_own_part(array: Any) -> None:
+    array[1:] = array[:1]
+
+
+WRITES: dict[Callable[[Any], None], tuple[list[Any], list[Any]]] = {
+    _added: ([BIG + 1, 6], [4 / 3, 3.0]),
+    _subtracted: ([3, 5 - 2**40], [1 / 3 - 2**40, 2.0 - 2**40]),
+    _added_itself: ([2 * BIG, 10], [2 / 3, 4.0]),
+    _added_of_32_bits: ([BIG + 1, 7], [4 / 3, 4.0]),
+    _part_added: ([BIG, 8], [1 / 3, 5.0]),
+    _view_written: ([5, 5], [5.0, 2.0]),
+    _part_of_a_view_written: ([BIG, 2**41], [1 / 3, 2.0**41]),
+    _copied: ([8, 9], [8.0, 9.0]),
+    _of_its_own_part: ([BIG, BIG], [1 / 3, 1 / 3]),
+}
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__[1:])
+def test_what_is_written_to_a_loaded_array_keeps_its_64_bits(write: Callable[[Any], None], loaded: Any):
+    for array, expected in zip(loaded, WRITES[write], strict=True):
+        dtype = array.dtype
+        write(array)
+        assert (array.dtype, array.asnumpy().dtype, array.asnumpy().tolist()) == (dtype, dtype, expected)
+
+
+def test_a_part_of_a_loaded_array_is_read_and_saved_with_its_64_bits(loaded: Any, tmp_path: Path):
+    part = loaded[0][:1]
+    assert (part.dtype, part.asnumpy().tolist(), part.copy().asnumpy().tolist()) == (np.int64, [BIG], [BIG])
+    mx.nd.save(str(tmp_path / "part"), {"part": part})
+    assert mx.nd.load(str(tmp_path / "part"))["part"].asnumpy().tolist() == [BIG]  # pyright: ignore
+    with pytest.raises(TooWideError, match=str(BIG)):
+        part.sum()
+
+
+def test_a_result_under_record_writes_32_bits(loaded: Any):
+    _, floats = loaded
+    with mx.autograd.record():
+        floats += 1
+    assert (floats.dtype, floats.asnumpy().tolist()) == (np.float32, [np.float32(1 / 3) + 1, 3.0])
