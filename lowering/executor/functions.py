@@ -75,7 +75,7 @@ class ExecutorFunctions:
     @property
     def is_due(self) -> bool:
         """Return whether calls have cost so much that others, compiled fully, are to be called."""
-        return self.account is not None and self.account.price > 0 and self.account.is_due
+        return self.account is not None and self.account.is_due
 
     def draws(self, is_train: bool) -> bool:
         """Return whether the graph draws random numbers."""

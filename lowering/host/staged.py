@@ -99,7 +99,12 @@ class Account:
     @property
     def is_due(self) -> bool:
         """Whether compiling pays."""
-        return self.spent >= self.limit
+        return self.spent >= self.limit > 0
+
+    def count_quick(self) -> None:
+        """Count a call of a program that is compiled quickly: some of these reach the limit."""
+        self.price = self.price or _SMALL
+        self.spent += self.limit / _QUICK_CALLS
 
     def __str__(self) -> str:
         share = f"{self.spent / self.limit:.0%}" if self.limit else "nothing"
@@ -152,9 +157,11 @@ class Staged:
             key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
             if key in self._compiled:
                 for account in self._accounts or ():
-                    account.spent += account.limit / _QUICK_CALLS
+                    account.count_quick()
                 return self.jitted(*args)
             if not may_evaluate(leaves if self._told_by is None else _flattened(args)[0]):
+                for account in self._accounts or ():
+                    account.count_quick()
                 return (self._quick if self._network and self._is_quick(key) else self.jitted)(*args)
             way = self._evaluated.get(key) or self._traced(key, args)
             if way is not None and (self._accounts is not None or way.is_affordable):

@@ -117,7 +117,7 @@ def test_a_network_moves_up_when_its_calls_have_cost_their_part(monkeypatch: pyt
     for _ in range(3):
         predict(data=x)
     assert "evaluated by NumPy; compiled when first calls have cost" in lowering.explain(predict).ways[0]
-    monkeypatch.setattr(staged.Account, "limit", 0.0)
+    monkeypatch.setattr(staged.Account, "limit", 1e-9)
     predict(data=x)
     assert predict.ways()[-1] == "float32[2, 4]: compiled"
     assert "compiled" in str(lowering.explain(predict))
@@ -128,7 +128,7 @@ def test_all_parts_of_a_step_are_of_one_way(net: Symbol, arrays: Any, monkeypatc
     executor.copy_params_from(*arrays)
     executor.forward(is_train=True)
     assert "evaluated" in executor.ways()[0]
-    monkeypatch.setattr(staged.Account, "limit", 0.0)
+    monkeypatch.setattr(staged.Account, "limit", 1e-9)
     executor.backward()  # of what the evaluated pass left
     assert "evaluated" in executor.ways()[0]
     executor.forward(is_train=True)
@@ -150,6 +150,18 @@ def test_on_a_gpu_the_first_calls_are_compiled_quickly(net: Symbol, monkeypatch:
     with lowering.effort("full"):
         assert ways._may_start
         assert ways.functions("kinds") is ways.full
+
+
+def test_parts_of_a_network_that_are_compiled_quickly_move_up_together(net: Symbol, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(staged, "may_evaluate", lambda leaves=(): False)
+    ways = Ways(Programs(net), Options(is_train=True, wrt=()))
+    first = ways.functions("kinds")
+    part = first.forward(False)
+    part.jitted = lambda *args: "quick"  # pyright: ignore[reportFunctionMemberAccess]
+    for _ in range(4):
+        assert ways.functions("kinds") is first
+        assert part([], [], None) == "quick"
+    assert ways.functions("kinds") is ways.full
 
 
 def test_errors_are_the_same_by_all_ways(net: Symbol, arrays: Any):
