@@ -101,6 +101,28 @@ def like(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[
     return functools.update_wrapper(wrapper, function, assigned)
 
 
+def after_own(function: Callable[..., Any], **kinds: type | tuple[type, ...]) -> Wrap:
+    """What lets a wrapper of an operator's function take more arguments by position, after the operator's own, as
+    MXNet's functions do. kinds: their names, in order, and what each may be besides None."""
+    own = getattr(function, "own_arguments", None)
+
+    def wrap(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        if own is None:
+            return wrapper
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > own:
+                further = dict(zip(kinds, args[own:], strict=False))
+                fits = all(value is None or isinstance(value, kinds[name]) for name, value in further.items())
+                if fits and len(args) <= own + len(kinds) and not further.keys() & kwargs.keys():
+                    args, kwargs = args[:own], {**kwargs, **further}
+            return wrapper(*args, **kwargs)  # which words the error of too many
+
+        return call
+
+    return wrap
+
+
 def overridden(instance: object, cls: type, *methods: str) -> bool:
     """Whether an object has another method than a class in the place of one of these: its own, or its class's. What
     does the work of several methods at once gives way to them."""

@@ -79,6 +79,9 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _docstring(op, name)
     function.__signature__ = signature_of(op)  # pyright: ignore[reportFunctionMemberAccess]
+    if not variadic:
+        own = len(op.inputs) + len(schema.fields if schema is not None else ())
+        function.own_arguments = own  # pyright: ignore[reportFunctionMemberAccess]
     return function
 
 

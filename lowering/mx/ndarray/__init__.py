@@ -13,7 +13,7 @@ import jax
 
 import symjax_nnvm.symbol as symbols
 from lowering.mx.cached_op import CachedOp as CachedOp
-from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, like
+from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import contributed, control_flow, sparse_arrays
 from lowering.mx.ndarray.array import NDArray as NDArray
@@ -78,6 +78,7 @@ _ARITHMETIC = {
 def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of symbols as one of arrays, with `out=` and `ctx=`."""
 
+    @after_own(function, out=(NDArray, list, tuple), name=str)
     def call(*args: Any, **kwargs: Any) -> Any:
         return invoke(function, *args, **kwargs)
 

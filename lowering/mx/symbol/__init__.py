@@ -11,7 +11,7 @@ from typing import Any
 
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
-from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, like
+from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.symbol.bound import Symbol as Symbol
 from lowering.mx.symbol.bound import as_symbol as as_symbol
 from lowering.mx.util import is_np_shape
@@ -25,6 +25,7 @@ def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose symbols are those of this module, and so are those that it gives to functions of the
     caller's, such as a loop's body. Attributes may be numbers, and initialisers."""
 
+    @after_own(function, name=str, attr=Mapping)
     def call(*args: Any, **kwargs: Any) -> Any:
         named = {name: _given_ours(value) for name, value in kwargs.items()}
         if isinstance(attr := named.get("attr"), Mapping):

@@ -14,7 +14,7 @@ from lowering import mx
 from lowering.mx.eager import shared_expression
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import run_symbol
-from symjax_nnvm.errors import LoweringError
+from symjax_nnvm.errors import LoweringError, SymbolTypeError
 from tests.support.compilations import compilations
 
 nd = mx.nd
@@ -196,3 +196,26 @@ def test_draws_of_new_shapes_compile_nothing_and_are_those_of_their_own_program(
 def test_a_draw_whose_shape_nothing_says_is_refused_in_words():
     with pytest.raises(LoweringError, match="shape of an array to be made cannot be decided"):
         run_symbol(mx.sym.random.uniform(), [], mx.cpu())
+
+
+def test_out_and_name_come_after_the_operators_own_arguments():
+    x, one, several = nd.array([[1.0, -4.0]]), nd.zeros((1, 2)), [nd.zeros((1, 1)), nd.zeros((1, 1))]
+    assert nd.abs(x, one) is one
+    assert one.asnumpy().tolist() == [[1, 4]]
+    assert nd.clip(x, 0, 1, one, "named") is one
+    assert one.asnumpy().tolist() == [[1, 0]]
+    assert nd.elemwise_add(x, x, one).asnumpy().tolist() == one.asnumpy().tolist() == [[2, -8]]
+    nd.split(x, 2, 1, False, several)
+    assert [array.asscalar() for array in several] == [1, -4]
+    assert nd.negative(x, None).asnumpy().tolist() == [[-1, 4]]
+    data = mx.sym.var("data")
+    assert mx.sym.relu(data, "named").name == mx.sym.Activation(data, "tanh", "named").name == "named"
+    assert mx.sym.relu(data, "named", {"__lr_mult__": 2}).attr("__lr_mult__") == "2"
+
+
+@pytest.mark.parametrize("further", [("text",), (5,), (nd.zeros(2), "name", 5)])
+def test_what_is_no_out_is_one_argument_too_many(further: Any):
+    with pytest.raises(SymbolTypeError, match="abs takes 1 positional arguments"):
+        nd.abs(nd.ones(2), *further)
+    with pytest.raises(SymbolTypeError, match="abs takes 1 positional arguments"):
+        nd.abs(nd.ones(2), nd.zeros(2), out=nd.zeros(2))
