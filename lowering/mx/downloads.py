@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.client
 import os
@@ -9,6 +10,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Callable
 
 from symjax_nnvm.errors import FileError
@@ -50,7 +52,8 @@ def fetch(
             print(f"Downloading {path} from {url}...")
         try:
             return _fetch_once(url, path, sha1_hash, verify_ssl)
-        except (OSError, ValueError, http.client.HTTPException) as error:  # no network, no such host or file; no URL
+        except (OSError, ValueError, EOFError, zlib.error, http.client.HTTPException) as error:
+            # no network, no such host or file; no URL; what is packed is cut off or broken
             if not left or _is_final(error):
                 if isinstance(error, FileError):
                     raise
@@ -68,7 +71,11 @@ def _fetch_once(url: str, path: str, sha1_hash: str | None, verify_ssl: bool) ->
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     quoted = urllib.parse.quote(url, safe=_OF_URLS)
     with urllib.request.urlopen(quoted, timeout=_PATIENCE, context=context) as answer:
-        copy_bounded(answer.read, path, url, size=_size(answer.headers.get("Content-Length")), sha1_hash=sha1_hash)
+        if answer.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip"):  # though none was asked for
+            with gzip.GzipFile(fileobj=answer) as unpacked:
+                copy_bounded(unpacked.read, path, url, sha1_hash=sha1_hash)
+        else:
+            copy_bounded(answer.read, path, url, size=_size(answer.headers.get("Content-Length")), sha1_hash=sha1_hash)
 
 
 def _size(length: str | None) -> int | None:

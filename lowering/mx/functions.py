@@ -104,11 +104,11 @@ def like(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[
 def after_own(function: Callable[..., Any], **kinds: type | tuple[type, ...]) -> Wrap:
     """What lets a wrapper of an operator's function take more arguments by position, after the operator's own, as
     MXNet's functions do. kinds: their names, in order, and what each may be besides None."""
-    own = getattr(function, "own_arguments", None)
+    own: int | None = getattr(function, "own_arguments", None)
+    if own is None:
+        return lambda wrapper: wrapper
 
     def wrap(wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        if own is None:
-            return wrapper
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) > own:

@@ -47,7 +47,9 @@ def give_back() -> None:
         with suppress(AttributeError), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of names that may come to mean something else
             return asked(name)
-        _tell(f"np.{name}")
+        caller = sys._getframe(1)
+        if caller.f_code.co_name != "_handle_fromlist" or not caller.f_locals.get("recursive"):
+            _tell(f"np.{name}")  # no `from numpy import *`, which asks for all of them, as SciPy does
         value = _NAMES[name](numpy)
         setattr(numpy, name, value)
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 from collections import Counter
@@ -38,11 +39,14 @@ class Handler(BaseHTTPRequestHandler):
         first = self.server.asked[self.path] < 3
         busy = {"/busy.txt": 503, "/many.txt": 429}.get(self.path, 200) if first else 200
         self.send_response(404 if self.path == "/missing.txt" else busy)
-        self.send_header(
-            "Content-Length", {"/short.txt": "9", "/odd.txt": "abc", "/below.txt": "-5"}.get(self.path, "5")
-        )
+        packed = gzip.compress(TEXT)
+        body = {"/packed.txt": packed, "/packed_short.txt": packed[:-9]}.get(self.path, TEXT)
+        said = {"/short.txt": "9", "/odd.txt": "abc", "/below.txt": "-5"}.get(self.path, str(len(body)))
+        self.send_header("Content-Length", said)
+        if "packed" in self.path:
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
-        self.wfile.write(TEXT)
+        self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         pass
@@ -124,3 +128,11 @@ def test_a_file_that_is_too_large_is_not_asked_for_again(server: Server, monkeyp
 def test_certificates_that_are_not_checked_are_told(server: Server):
     with pytest.warns(UserWarning, match="Unverified HTTPS request"):
         download(f"{server.url}/a.txt", verify_ssl=False)
+
+
+def test_what_a_server_packs_is_unpacked_and_whole(server: Server):
+    assert Path(download(f"{server.url}/packed.txt", sha1_hash=SHA1)).read_bytes() == TEXT
+    for name in ("packed_short.txt", "packed_not.txt"):
+        with pytest.raises(mx.MXNetError, match="cannot be downloaded"):
+            download(f"{server.url}/{name}", retries=1)
+        assert not Path(name).exists()

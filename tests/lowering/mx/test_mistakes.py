@@ -20,6 +20,7 @@ V = nd.array([1.0, 2, 3])
 IMAGES = nd.ones((1, 2, 4, 4))
 PAIR = nd.ones((2,))
 Mistake = Callable[[], object]
+DENSE = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage.DenseWarning")
 
 
 def made(block: Any) -> Any:
@@ -440,7 +441,7 @@ def test_what_numpy_and_python_take_is_taken_deviation():
     computed.update([np.array([1, 0])], [np.array([[0.1, 0.9], [0.8, 0.2]])])  # pyright: ignore[reportArgumentType]
     assert computed.get()[1] == 1.0
     gluon.Trainer({}, "sgd").step(1)
-    assert mx.optimizer.create("adam", beta1=1.0).beta1 == 1.0
+    assert mx.optimizer.create("adam", beta1=1.0).beta1 == 1.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_whole_numbers_are_computed_in_single_precision_and_a_half_start_stays_deviation():
@@ -451,3 +452,82 @@ def test_whole_numbers_are_computed_in_single_precision_and_a_half_start_stays_d
 def test_a_bias_of_two_axes_is_refused_deviation():
     with pytest.raises(mx.MXNetError, match="Shape inconsistent"):
         nd.FullyConnected(nd.ones((1, 2)), nd.ones((3, 2)), nd.ones((3, 1)), num_hidden=3)
+
+
+@DENSE
+def test_parts_of_sparse_arrays_that_do_not_fit_are_refused_deviation():
+    for make in (
+        lambda: nd.sparse.csr_matrix(([1.0], [5], [0, 1]), shape=(1, 2)),
+        lambda: nd.sparse.row_sparse_array(([[1.0]], [3]), shape=(2, 1)),
+    ):
+        with pytest.raises(mx.MXNetError, match="do not fit a sparse array"):
+            make()
+
+
+@DENSE
+def test_a_row_sparse_parameter_is_read_whole_deviation():
+    parameter = gluon.Parameter("p", shape=(2, 1), stype="row_sparse", init=mx.init.One())
+    parameter.initialize()
+    assert parameter.data().asnumpy().tolist() == [[1], [1]]
+    assert parameter.row_sparse_data(nd.array([0])).asnumpy().tolist() == [[1], [1]]
+
+
+@DENSE
+def test_stores_and_iterators_take_sparse_arrays_as_dense_ones_deviation():
+    store, out = mx.kv.create("local"), nd.sparse.zeros("row_sparse", (2, 1))
+    store.init("w", nd.ones((2, 1)).tostype("row_sparse"))
+    store.pull("w", out)
+    assert out.asnumpy().tolist() == [[1], [1]]
+    rows = nd.sparse.csr_matrix(np.eye(3, dtype=np.float32))
+    assert [batch.pad for batch in mx.io.NDArrayIter(rows, batch_size=2, last_batch_handle="pad")] == [0, 1]
+
+
+@DENSE
+def test_outputs_of_hybridised_blocks_are_default_deviation():
+    """MXNet infers their storage types, as here eager calls, executors and modules do."""
+    x = mx.sym.var("x", stype="csr")
+    square, sparse = mx.sym.square(x), nd.sparse.csr_matrix(np.eye(2, dtype=np.float32))
+    assert square.bind(mx.cpu(), {"x": sparse}).forward()[0].stype == nd.square(sparse).stype == "csr"
+    block = gluon.SymbolBlock(square, x)
+    block.hybridize()
+    assert block(sparse).stype == "default"
+    module = mx.mod.Module(square, data_names=["x"], label_names=None)
+    module.bind([("x", (2, 2))], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([sparse]), is_train=False)
+    assert module.get_outputs()[0].stype == "csr"
+
+
+def test_numbers_outside_of_their_range_and_vectors_are_taken_deviation():
+    vector = nd.zeros((3,))
+    mx.init.Orthogonal()("v_weight", vector)
+    assert np.linalg.norm(vector.asnumpy()) > 0
+    module = mx.mod.Module(mx.sym.var("data") * 1, label_names=None, work_load_list=[2])
+    module.bind([("data", (1,))])
+    weight = nd.zeros((1,))
+    optimizers.get_updater(optimizers.SGLD(learning_rate=-0.1))(0, nd.ones((1,)), weight)
+    assert np.isnan(weight.asscalar())
+
+
+def test_a_module_reads_its_parameters_from_the_executor_deviation():
+    """After a forward pass without an update MXNet's gamma is the old copy."""
+    net = mx.sym.BatchNorm(mx.sym.var("data"), name="bn", fix_gamma=True)
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (2, 3))])
+    module.init_params()
+    gamma = nd.full((3,), 5)
+    module.set_params({"bn_gamma": gamma, "bn_beta": nd.zeros((3,))}, module.get_params()[1])
+    module.forward(mx.io.DataBatch([nd.ones((2, 3))]))
+    assert module.get_params()[0]["bn_gamma"].asnumpy().tolist() == [1, 1, 1]
+
+
+def test_averages_of_a_frozen_batch_norm_above_sign_stay_deviation():
+    """MXNet moves them: the gradient that sign hands down is zeros, but it is one."""
+    data, weight = mx.sym.var("data"), mx.sym.var("w", shape=(2, 3))
+    normal = mx.sym.BatchNorm(mx.sym.sign(data * weight), name="bn")
+    requests = {"data": "null", "w": "write", "bn_gamma": "null", "bn_beta": "null"}
+    executor = normal.simple_bind(mx.cpu(), data=(2, 3), grad_req=requests)
+    executor.arg_dict["data"][:] = executor.arg_dict["w"][:] = 1
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2, 3)))
+    assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0, 0, 0]

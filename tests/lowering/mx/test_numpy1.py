@@ -173,6 +173,11 @@ def test_the_first_name_is_told_and_names_that_never_were_are_not(old: Any, caps
     assert told.count("\n") == 1
 
 
+def test_a_star_is_not_told_since_libraries_take_all_names_so(old: Any, capsys: pytest.CaptureFixture[str]):
+    exec("from numpy import *", {})
+    assert capsys.readouterr().err == ""
+
+
 def test_what_numpy_has_stays_as_it_is(old: Any):
     assert old.bool is np.bool_
     assert old.array is np.array
