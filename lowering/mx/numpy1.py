@@ -20,7 +20,7 @@ from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,9 +47,8 @@ def give_back() -> None:
         with suppress(AttributeError), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of names that may come to mean something else
             return asked(name)
-        caller = sys._getframe(1)
-        if caller.f_code.co_name != "_handle_fromlist" or not caller.f_locals.get("recursive"):
-            _tell(f"np.{name}")  # no `from numpy import *`, which asks for all of them, as SciPy does
+        if not _is_star(inspect.currentframe()):
+            _tell(f"np.{name}")
         value = _NAMES[name](numpy)
         setattr(numpy, name, value)
         return value
@@ -77,6 +76,12 @@ def _of_lib(asked: Callable[[str], object]) -> Callable[[str], object]:
         return getattr(np, name)
 
     return dropped
+
+
+def _is_star(frame: FrameType | None) -> bool:
+    """Return whether `from numpy import *` called the function of a frame: it asks for all names, and SciPy does it."""
+    caller = frame and frame.f_back
+    return caller is not None and caller.f_code.co_name == "_handle_fromlist" and caller.f_locals["recursive"]
 
 
 def _tell(name: str) -> None:
