@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from lowering.api.function import ForwardFunction, to_jax
 from lowering.core.options import DATA_AXIS, chosen_options, first_options
 from lowering.core.python_calls import calls_python, refuse_export
-from lowering.host.staged import Staged, chosen_effort
+from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.mxnet_words import takes_our_words
@@ -67,7 +67,7 @@ def compile(
         mesh=mesh,
         data_axis=data_axis,
     )
-    effort = effort and chosen_effort(effort)
+    effort = checked_effort(effort)
     compiled = CompiledFunction(symbol, function, platform=platform, donate_aux=donate_aux, max_memory=limit)
     options = chosen_options(Options(platform=platform), compute_dtype, mesh, data_axis)
     if first_options(options) and not (donate_aux or calls_python(symbol)):

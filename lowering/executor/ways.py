@@ -12,7 +12,7 @@ from typing import Any
 from lowering.core.cache import Programs
 from lowering.core.options import first_options
 from lowering.executor.functions import ExecutorFunctions
-from lowering.host.staged import Account, chosen_effort, may_be_quick, may_evaluate
+from lowering.host.staged import Account, checked_effort, chosen_effort, may_be_quick, may_evaluate
 from lowering.xla.platforms import current_platform
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
@@ -29,8 +29,9 @@ class Ways:
     """
 
     def __init__(self, programs: Programs, options: Options, effort: str | None = None):
-        self._programs, self._options, self._effort = programs, options, effort and chosen_effort(effort)
+        self._programs, self._options, self._effort = programs, options, checked_effort(effort)
         self._chosen: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
+        self._moved_up: set[Any] = set()
 
     @cached_property
     def full(self) -> ExecutorFunctions:
@@ -43,13 +44,18 @@ class Ways:
         effort = chosen_effort(self._effort)
         if effort == "full" or self._first is None or (effort == "auto" and not self._may_start):
             return self.full
+        if (effort, kinds) in self._moved_up:  # however many others were called since: its programs are there
+            return self.full
         chosen = self._chosen.get((effort, kinds))
         if chosen is None:
             chosen = ExecutorFunctions(self._programs, self._first, True, Account() if effort == "auto" else None)
-            self._chosen[effort, kinds] = chosen = self.full if chosen.calls_python else chosen
-        elif chosen.is_due:
-            self._chosen[effort, kinds] = chosen = self.full
-        return chosen
+            self._chosen[effort, kinds] = chosen
+            moves_up = chosen.calls_python
+        else:
+            moves_up = chosen.is_due
+        if moves_up:
+            self._moved_up.add((effort, kinds))
+        return self.full if moves_up else chosen
 
     @cached_property
     def _first(self) -> Options | None:

@@ -21,7 +21,7 @@ from jax.core import Tracer
 
 from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.table import NotEvaluated, is_key, is_threefry
-from lowering.xla.options import jit
+from lowering.xla.options import forget_note_of_jax, jit
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 from symjax_nnvm.recent import Recent
 
@@ -77,9 +77,14 @@ def effort(word: str) -> Iterator[None]:
 
 def chosen_effort(word: str | None = None) -> str:
     """A word that was given, or the effort of the block that a call is in. Raises CallError for another word."""
+    return checked_effort(word) or _effort.get()
+
+
+def checked_effort(word: str | None) -> str | None:
+    """The word that an option was given, or None. Raises CallError for another word."""
     if word is not None and word not in EFFORTS:
         refuse_unknown(CallError, "No such effort:", [word], EFFORTS, "efforts")
-    return _effort.get() if word is None else word
+    return word
 
 
 class Account:
@@ -170,7 +175,7 @@ class Staged:
             self._compiled.add(key)
             return self.jitted(*args)
         except NNVMError as error:
-            _forget_note_of_jax(error)
+            forget_note_of_jax(error)
             raise
 
     def _is_quick(self, key: Any) -> bool:
@@ -208,11 +213,6 @@ class Staged:
             return None
         self._evaluated[key] = evaluated
         return evaluated
-
-
-def _forget_note_of_jax(error: NNVMError) -> None:
-    """Take off an error, which says all in the library's words, JAX's note that frames of its own were left out."""
-    error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
 
 def _price_of(jaxpr: Any) -> float:
@@ -254,8 +254,15 @@ class _Evaluated:
         # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
         own = {id(value): value for value in results if getattr(value, "base", None) is None}
         arrays = [value if own.pop(id(value), None) is value else np.array(value) for value in results]
-        arrays = [*map(_as_kind, jax.device_put(arrays), self._kinds)]
+        device = _device_of(leaves)
+        arrays = [*map(_as_kind, jax.device_put(arrays, device), self._kinds)]
         return jax.tree_util.tree_unflatten(self._tree, arrays)
+
+
+def _device_of(leaves: Sequence[Any]) -> jax.Device | None:
+    """Return the device that arrays are bound to, as results then are, too; None where they may go to any."""
+    bound = (leaf for leaf in leaves if getattr(leaf, "committed", False))
+    return next((device for leaf in bound for device in leaf.devices()), None)
 
 
 def _as_kind(array: jax.Array, kind: Any) -> jax.Array:

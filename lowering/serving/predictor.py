@@ -20,7 +20,7 @@ from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
 from lowering.core.inference import with_remedy
 from lowering.core.options import DATA_AXIS, chosen_options, first_options
-from lowering.host.staged import Staged, chosen_effort
+from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import (
     arrays_by_name,
     is_key,
@@ -153,7 +153,7 @@ class Predictor:
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
         self._saved: Sequence[Signature] = ()
-        self._effort = effort and chosen_effort(effort)
+        self._effort = checked_effort(effort)
         self._called_first: Recent[tuple[Any, ...], bool] = Recent(keep)
         self._constants: dict[str, jax.Array] | None = None
         self._first: Staged | None = None
@@ -261,9 +261,10 @@ class Predictor:
         """Return the constants on the device, for a first call of inputs like these."""
         with self._making:
             self._called_first[_signature_of(inputs, key)] = True
-            if self._constants is None:
-                self._constants = self._kept.on_device([*self._kept.constants])
-            return self._constants
+            constants = self._constants  # which a call in another thread may let go of meanwhile
+            if constants is None:
+                constants = self._constants = self._kept.on_device([*self._kept.constants])
+            return constants
 
     def _prepared(self, arrays: dict[str, jax.Array], _: Any, key: jax.Array | None) -> list[jax.Array]:
         """Return the outputs by the program that is prepared for inputs like these, made now if it is not there."""

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, first_options
-from lowering.host.staged import Staged, chosen_effort
+from lowering.host.staged import Staged, checked_effort
 from lowering.initializer import init_params
 from lowering.messages.arguments import (
     as_array,
@@ -153,7 +153,7 @@ class Trainer:
         self.step_fn = jit(step_of(partial(programs.gradient, options)), whole=whole, donate_argnums=0)
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
         self._step: StepFunction = self.step_fn
-        effort = effort and chosen_effort(effort)
+        effort = checked_effort(effort)
         first = first_options(options)
         if whole and first is not None and effort != "full":
             self._step = Staged(
@@ -319,6 +319,8 @@ class Trainer:
         if state is None:
             state = self.require_state()
         self.state, outputs = self._step(state, put_batch(self.placement, self.inputs.as_batch(batch)))
+        if self._step is not self.step_fn:
+            _consume(state, self.state)
         return outputs
 
     def ways(self) -> list[str]:
@@ -430,6 +432,17 @@ class Trainer:
 
         def __getattr__(self, name: str) -> Any:
             unknown_attribute("Trainer", name, dir(type(self)))
+
+
+def _consume(old: TrainState, new: TrainState) -> None:
+    """Delete the arrays of a state that a step was given, as compiled steps do that write them: who goes back to an old
+    state is told at once."""
+    if old.step.is_deleted():
+        return
+    left = {*map(id, jax.tree.leaves(new))}
+    for array in jax.tree.leaves(old):
+        if id(array) not in left:
+            array.delete()
 
 
 def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,9 @@ import jax
 
 _VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 
+_ENDINGS = ("-cache", "-atime")
+"""Of the names of JAX's files: programs, and when they were read."""
+
 _MOST = 1 << 30
 """Bytes of programs that are kept, those that were read last."""
 
@@ -24,8 +27,9 @@ _LEAST_SECONDS = 0.1
 def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
     """Keep what this process, and those that it starts, compile; for applications, before anything is compiled.
 
-    folder: made if it is not there, for its owner alone; None: "symjax_nnvm" in the user's cache folder. At most a GiB
-    is left in it from before. A folder that JAX was told before (JAX_COMPILATION_CACHE_DIR) stays. Returns the folder.
+    folder: made if it is not there, for its owner alone; None: "symjax_nnvm" in the user's cache folder. Of programs
+    from before at most a GiB is left in it; other files stay. A folder that JAX was told before
+    (JAX_COMPILATION_CACHE_DIR) stays. Returns the folder.
     Raises OSError.
     """
     known = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
@@ -46,13 +50,14 @@ def _of_user() -> Path:
         return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return named if named.is_absolute() else Path.home() / ".cache"  # a relative one says nothing, by the standard
 
 
 def _forget_oldest(folder: Path) -> None:
-    """Remove the files that were read longest ago, until what is left fits. Another process may remove them, too."""
+    """Remove the programs that were read longest ago, until what is left fits. Another process may remove them, too."""
     files: list[tuple[float, int, Path]] = []
-    for path in folder.iterdir():
+    for path in (path for path in folder.iterdir() if path.name.endswith(_ENDINGS)):
         with suppress(OSError):
             state = path.stat()
             files.append((max(state.st_atime, state.st_mtime), state.st_size, path))

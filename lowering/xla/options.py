@@ -129,6 +129,9 @@ class Jitted:
                 self._made = False
                 tell_compiled(self._function.__name__, began)
                 _wait_for_memory(outputs)
+        except NNVMError as error:
+            forget_note_of_jax(error)
+            raise
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):
                 raise
@@ -153,6 +156,14 @@ class Jitted:
 
     def _cache_size(self) -> int:
         return self._compiling._cache_size()
+
+
+def forget_note_of_jax(error: NNVMError) -> None:
+    """Take off an error, which says all in the library's words, JAX's note that frames of its own were left out."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    notes[:] = [note for note in notes if "JAX" not in note]
+    if hasattr(error, "__notes__") and not notes:
+        del error.__notes__
 
 
 def jit(

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.host.staged import chosen_effort
+from lowering.host.staged import checked_effort
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
@@ -89,7 +89,7 @@ class HybridBlock(Block):
         """
         if backend is not None:
             ask_for_backend(backend)
-        self._active, self._effort = active, effort and chosen_effort(effort)
+        self._active, self._effort = active, checked_effort(effort)
         flags = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         bulk = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
         self._flags = [*flags.items(), *((name, size) for name, size in bulk.items() if size is not None)]

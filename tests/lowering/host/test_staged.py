@@ -44,6 +44,13 @@ def test_work_that_would_take_longer_than_compiling_is_compiled_at_once():
     assert compiled_calls(Staged(jnp.linalg.cholesky), 1, jnp.eye(3)) == [0]
 
 
+def test_results_of_arrays_that_are_bound_to_a_device_are_bound_to_it():
+    for x in (ONES, jax.device_put(ONES, jax.devices()[0])):
+        evaluated = Staged(jnp.tanh)(x)
+        with lowering.effort("full"):
+            assert evaluated.committed == Staged(jnp.tanh)(x).committed == x.committed
+
+
 def test_both_ways_have_the_same_structure_of_results():
     staged = Staged(lambda x, more: {"sum": x + more["y"], "none": None, "pair": (x, x.T)})
     given = ONES, {"y": ONES}

@@ -174,10 +174,55 @@ def test_errors_are_the_same_by_all_ways(net: Symbol, arrays: Any):
             predict(data=np.ones((2, 5, 8, 8), "f"))
         messages.add(str(raised.value))
     assert len(messages) == 1
-    doors: list[Any] = [lowering.compile, lowering.to_jax, lowering.grad_fn, lowering.simple_bind]
+
+
+@pytest.mark.parametrize("word", ["slow", ""])
+def test_no_door_takes_another_effort(word: str, net: Symbol):
+    doors: list[Any] = [lowering.compile, lowering.to_jax, lowering.grad_fn, lowering.simple_bind, lowering.Trainer]
     for door in doors:
-        with pytest.raises(CallError, match="No such effort.*slow"):
-            door(net, effort="slow", **(SHAPES if door is lowering.simple_bind else {}))
+        with pytest.raises(CallError, match="No such effort"):
+            door(net, effort=word, **(SHAPES if door is lowering.simple_bind else {}))
+    with pytest.raises(CallError, match="No such effort"):
+        lowering.Predictor(sym.Variable("data") + 1, {}, effort=word)
+    with pytest.raises(CallError, match="No such effort"):
+        mx.gluon.nn.Dense(2).hybridize(effort=word)
+
+
+@pytest.mark.parametrize("effort", WAYS)
+def test_errors_of_blocks_have_no_notes_of_jax(effort: str):
+    block = mx.gluon.nn.Dense(3, in_units=4)
+    block.initialize()
+    block.hybridize(effort=effort)
+    with pytest.raises(InferenceError) as raised:
+        block(mx.nd.ones((2, 5)))
+    assert not hasattr(raised.value, "__notes__")
+
+
+@pytest.mark.parametrize("effort", WAYS)
+def test_a_step_consumes_the_state_that_it_is_given(effort: str, net: Symbol, arrays: Any):
+    args, aux = arrays
+    parameters = {name: array for name, array in args.items() if name not in ("data", "softmax_label")}
+    trainer = lowering.Trainer(net, "sgd", {"momentum": 0.9}, effort=effort)
+    trainer.init(0, parameters, aux, **SHAPES)
+    batch = {name: args[name] for name in ("data", "softmax_label")}
+    before, copied = trainer.require_state(), jax.tree.map(jax.numpy.copy, trainer.state)
+    outputs = trainer.step(batch)
+    assert all(array.is_deleted() for array in jax.tree.leaves(before))
+    trainer.state = copied
+    for first, again in zip(outputs, trainer.step(batch), strict=True):
+        np.testing.assert_array_equal(first, again)
+
+
+def test_what_moved_up_stays_there_however_many_signatures_come(monkeypatch: pytest.MonkeyPatch):
+    ways = Ways(Programs(sym.tanh(sym.Variable("data"))), Options(is_train=True, wrt=()))
+    first = ways.functions("of the first")
+    assert first.quick
+    assert first.account is not None
+    first.account.price = first.account.spent = 1.0
+    assert ways.functions("of the first") is ways.full
+    for i in range(300):
+        assert ways.functions(i).quick
+    assert ways.functions("of the first") is ways.full
 
 
 def test_what_memory_cannot_hold_is_left_to_the_compiler(monkeypatch: pytest.MonkeyPatch):

@@ -65,14 +65,20 @@ def test_each_platform_has_its_custom(platform: str, monkeypatch: pytest.MonkeyP
     assert kept_programs._of_user().name in ("Caches", "Local", ".cache")
 
 
+def test_a_relative_cache_folder_is_not_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert kept_programs._of_user() == Path.home() / ".cache"
+
+
 @pytest.mark.usefixtures("as_before")
-def test_what_was_read_longest_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_programs_read_longest_ago_are_forgotten_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kept_programs, "_MOST", 250)
-    for i in range(4):
-        (tmp_path / f"{i}").write_bytes(bytes(100))
-        os.utime(tmp_path / f"{i}", (1000 + i, 1000 + i))
+    for i, name in enumerate(["thesis.tex", "0-cache", "1-cache", "2-cache", "3-cache"]):
+        (tmp_path / name).write_bytes(bytes(100))
+        os.utime(tmp_path / name, (1000 + i, 1000 + i))
     lowering.keep_programs(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2-cache", "3-cache", "thesis.tex"]
 
 
 def test_a_second_run_of_a_script_compiles_nothing(tmp_path: Path):
