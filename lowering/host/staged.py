@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import SingleDeviceSharding
 
 from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.table import NotEvaluated, is_key, is_threefry
@@ -254,15 +255,14 @@ class _Evaluated:
         # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
         own = {id(value): value for value in results if getattr(value, "base", None) is None}
         arrays = [value if own.pop(id(value), None) is value else np.array(value) for value in results]
-        device = _device_of(leaves)
-        arrays = [*map(_as_kind, jax.device_put(arrays, device), self._kinds)]
+        arrays = [*map(_as_kind, jax.device_put(arrays, _place_of(leaves)), self._kinds)]
         return jax.tree_util.tree_unflatten(self._tree, arrays)
 
 
-def _device_of(leaves: Sequence[Any]) -> jax.Device | None:
+def _place_of(leaves: Sequence[Any]) -> SingleDeviceSharding | None:
     """Return the device that arrays are bound to, as results then are, too; None where they may go to any."""
     bound = (leaf for leaf in leaves if getattr(leaf, "committed", False))
-    return next((device for leaf in bound for device in leaf.devices()), None)
+    return next((SingleDeviceSharding(device) for leaf in bound for device in leaf.devices()), None)
 
 
 def _as_kind(array: jax.Array, kind: Any) -> jax.Array:

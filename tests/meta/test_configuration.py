@@ -19,6 +19,7 @@ ENTERED_BY = [
     "tests/lowering/test_configurations.py",
     "tests/cli/test_env.py",
     "tests/lowering/convolutions/test_onednn.py::test_what_is_exported_or_kept_by_jax_does_without",
+    "tests/lowering/host/test_ways.py",
     "tests/lowering/mx/test_base.py",
     "tests/lowering/mx/test_further_names.py::test_what_a_gpu_says",
     "tests/lowering/mx/test_numpy1.py",
@@ -27,6 +28,7 @@ ENTERED_BY = [
     "tests/lowering/mx/test_waiting_gradients.py",
     "tests/lowering/mx/testing/test_surroundings.py",
     "tests/lowering/native/test_ask.py",
+    "tests/lowering/xla/test_kept_programs.py",
     "tests/lowering/xla/test_platforms.py",
 ]
 """Tests that enter them, files or single ones."""
