@@ -6,6 +6,7 @@ import gc
 import threading
 import warnings
 import weakref
+from typing import Any
 
 import jax
 import numpy as np
@@ -79,7 +80,8 @@ def test_a_call_waits_for_backward(data):
     _assert_same(_gradients(net), expected)
     assert y.cell.computed_by is None
     np.testing.assert_allclose(y.asnumpy(), net(data).asnumpy(), rtol=1e-6)
-    ((_, ways),) = [(key, value) for key, value in net._cached_op._ways.items() if key[0]]
+    program: Any = net._cached_op
+    ((_, ways),) = [(key, value) for key, value in program._ways.items() if key[0]]
     assert ways.full.forward_keeping(True)._cache_size() == 0
 
 

@@ -139,7 +139,7 @@ def test_what_was_there_at_resume_stays_and_counts_for_no_limit(
         monitor = made.train_metrics[0]
         options = {**options, "monitor": monitor, "save_best": True, "mode": "max", "max_checkpoints": most}
         handler = CheckpointHandler(tmp_path, "m", resume_from_checkpoint=resume, **options)
-        made.fit(data(), event_handlers=handler, **fit)
+        made.fit(data(), event_handlers=handler, **fit)  # pyright: ignore[reportArgumentType]
     assert names(tmp_path) == both("best", *expected)
 
 
