@@ -118,6 +118,7 @@ def after_own(function: Callable[..., Any], **kinds: type | tuple[type, ...]) ->
                     args, kwargs = args[:own], {**kwargs, **further}
             return wrapper(*args, **kwargs)  # which words the error of too many
 
+        call.__module__ = wrapper.__module__
         return call
 
     return wrap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -261,3 +262,15 @@ def test_a_predictor_keeps_its_arrays_and_signatures_from_the_first_call_on():
     w[:] = 0
     assert np.asarray(predict(data=np.ones(1 << 16, "f"))[0]).max() == 2
     assert [inputs["data"].shape for inputs in predict.signatures] == [(1 << 16,)]
+
+
+def test_what_is_saved_has_the_values_of_signatures_that_were_called(net: Symbol, arrays: Any, tmp_path: Path):
+    args, aux = arrays
+    parameters = {name: array for name, array in args.items() if name not in ("data", "softmax_label")}
+    predict = lowering.Predictor(net, parameters, aux)
+    (first,) = predict(data=args["data"])
+    predict.save(tmp_path / "served")
+    assert "compiled" in predict.ways()[-1]
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    assert [inputs["data"].shape for inputs in loaded.signatures] == [(2, 3, 8, 8)]
+    np.testing.assert_allclose(loaded(data=args["data"])[0], first, rtol=1e-5)

@@ -358,7 +358,7 @@ if first == "yes":
     net = sym.Activation(sym.BatchNorm(net, fix_gamma=False, name="norm"), act_type="relu")
     net = sym.FullyConnected(net, sym.Variable("fc_weight") * 2, no_bias=True, num_hidden=4, name="fc")
     args, aux = lowering.init_params(net, {"data": (2, 8, 12, 12)}, 0)
-    predict = lowering.Predictor(net, args, aux)
+    predict = lowering.Predictor(net, args, aux, effort="full")
 else:
     predict = lowering.Predictor.load(folder)
     constants.jit = None  # nothing is computed again

@@ -46,7 +46,8 @@ def train(epochs: int, directory: Path | None, every: int, callbacks: Sequence[A
     labels = data[:, :4].argmax(axis=1).astype(np.float32)
     batches = lowering.Batches({"data": data, "softmax_label": labels}, 8, shuffle=True, seed=1)
     schedule = lowering.training.FactorScheduler(step=50, factor=0.9, base_lr=0.01)
-    trainer = lowering.Trainer(network(), "adam", {"lr_scheduler": schedule, "wd": 1e-3}, clip_global_norm=5.0)
+    recipe = {"lr_scheduler": schedule, "wd": 1e-3}
+    trainer = lowering.Trainer(network(), "adam", recipe, clip_global_norm=5.0, effort="full")
     trainer.init(7, data=(8, 12))
     checkpoints = None if directory is None else lowering.Checkpoints(directory, keep=2, every=every)
     history = trainer.fit(
