@@ -196,10 +196,15 @@ def _round(equation: Equation) -> Arrays:
     return in_single(away_from_zero, dtype_of(equation.outvars[0]))
 
 
+_MOST_CASES = 32
+"""Arrays that NumPy 1 chooses among, NumPy 2 takes twice as many."""
+
+
 @evaluates("select_n")
 def _select_n(equation: Equation) -> Arrays:
     if len(equation.invars) == 3:
         return lambda which, first, second: np.where(which, second, first)
+    require(len(equation.invars) <= _MOST_CASES)
     return lambda which, *cases: np.choose(which, cases)
 
 

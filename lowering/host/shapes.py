@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from lowering.host.table import Arrays, Equation, dtype_of, evaluates, require, shape_of
@@ -139,18 +140,20 @@ def _dynamic_update_slice(equation: Equation) -> Arrays:
     return update
 
 
+def _sortable(x: Any) -> Any:
+    """Return numbers as NumPy sorts them, NaN last: it does not know how to sort bfloat16 with NaN."""
+    return x.astype(np.float32) if x.dtype == jnp.bfloat16 else x
+
+
 @evaluates("sort")
 def _sort(equation: Equation) -> Arrays:
     axis, keys = equation.params["dimension"], equation.params["num_keys"]
 
     def sort(*arrays: Any) -> Any:
+        sorted_by = [*map(_sortable, map(np.asarray, arrays[:keys]))]
         if len(arrays) == 1:
-            return [np.sort(arrays[0], axis, kind="stable")]
-        order = (
-            np.argsort(arrays[0], axis, kind="stable")
-            if keys == 1
-            else np.lexsort([np.asarray(array) for array in reversed(arrays[:keys])], axis)
-        )
+            return [np.sort(sorted_by[0], axis, kind="stable").astype(arrays[0].dtype, copy=False)]
+        order = np.argsort(sorted_by[0], axis, kind="stable") if keys == 1 else np.lexsort(sorted_by[::-1], axis)
         return [np.take_along_axis(array, order, axis) for array in arrays]
 
     return sort
@@ -161,7 +164,7 @@ def _top_k(equation: Equation) -> Arrays:
     count, axis = equation.params["k"], equation.params.get("axis", -1)
 
     def top(x: Any) -> Any:
-        backwards = np.flip(x, axis)  # of equal numbers the first comes first
+        backwards = np.flip(_sortable(x), axis)  # of equal numbers the first comes first
         last = np.flip(np.argsort(backwards, axis, kind="stable"), axis)
         order = np.take(x.shape[axis] - 1 - last, range(count), axis)
         return np.take_along_axis(x, order, axis), order.astype(np.int32)

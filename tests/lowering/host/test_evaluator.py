@@ -54,6 +54,10 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "writes out of bounds, dropped": (scattered("drop"), [SQUARE]),
     "writes out of bounds, at the nearest": (scattered("clip"), [SQUARE]),
     "sorting with NaN": (lambda x: lax.sort((x, jnp.arange(13)), num_keys=1), [FLOATS[::-1].copy()]),
+    "sorting half precision with NaN": (
+        lambda x: (lax.sort(x), lax.sort((x, x * 0, jnp.arange(13)), num_keys=2), lax.top_k(x, 3)),
+        [FLOATS[::-1].astype(jnp.bfloat16)],
+    ),
     "sorting by two keys": (lambda x, y: lax.sort((x, y, y * x), num_keys=2), [INTEGERS % 2, INTEGERS]),
     "the largest, the first of equals": (lambda x: lax.top_k(x, 3), [np.array([[1, 3, 3, 2, 3]], np.float32)]),
     "extremes of nothing": (lambda x: (lax.reduce_max(x, (0,)), lax.reduce_min(x, (0,))), [SQUARE[:0]]),
@@ -103,6 +107,7 @@ def test_results_are_xlas(name: str):
     [
         (lambda x: jnp.linalg.cholesky(x[:, :4]), "cholesky"),
         (lambda x: jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(x.shape, x.dtype), x), "pure_callback"),
+        (lambda x: lax.select_n(x.astype(int), *[x] * 40), "select_n"),
         (lambda x: lax.scan(lambda s, r: (jax.scipy.special.digamma(s), r), x[0], x), "digamma"),
     ],
 )
