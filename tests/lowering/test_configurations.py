@@ -267,3 +267,11 @@ def test_processes_ask_each_other_when_to_stop_if_jax_may(enabled: bool, monkeyp
     team = Team.__new__(Team)
     team.size = 2
     assert [Preemption(team, False).reached(step) for step in (6, 7)] == [False, enabled]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_predictor_computes_constants_in_the_width_of_its_thread(wide: bool):
+    net = sym.Variable("data") + sym.Variable("w") * 2
+    with jax.enable_x64(wide):
+        (output,) = lowering.Predictor(net, {"w": np.ones(2, np.float32)}, effort="full")(data=np.ones(2, np.float32))
+    np.testing.assert_array_equal(output, [3, 3])

@@ -65,6 +65,12 @@ def test_each_platform_has_its_custom(platform: str, monkeypatch: pytest.MonkeyP
     assert kept_programs._of_user().name in ("Caches", "Local", ".cache")
 
 
+def test_windows_says_where_caches_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert kept_programs._of_user() == tmp_path
+
+
 def test_a_relative_cache_folder_is_not_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
