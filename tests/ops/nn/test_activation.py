@@ -162,6 +162,7 @@ def test_impossible_parameters_are_named(make: Any, words: tuple[str, ...]):
         assert word in str(error.value)
 
 
+@pytest.mark.usefixtures("compiled_fully")
 def test_selu_rounds_the_product_of_its_constants_once():
     x = np.linspace(-3, -0.01, 64, dtype=np.float32)
     (got,), _ = lowering.compile(leaky(act_type="selu"))({"data": x})
