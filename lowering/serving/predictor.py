@@ -150,11 +150,10 @@ class Predictor:
         program = self._programs.forward(self._options)
         self._needs_key, self._calls_python = program.needs_key, program.segments is not None
         self._keep, self._one_core = keep, one_core
-        self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
+        self._ready: Recent[tuple[Any, ...], _Ready | None] = Recent(keep)  # None: called, and not prepared yet
         self._making = threading.Lock()
         self._saved: Sequence[Signature] = ()
         self._effort = checked_effort(effort)
-        self._called_first: Recent[tuple[Any, ...], bool] = Recent(keep)
         self._constants: dict[str, jax.Array] | None = None
         self._first: Staged | None = None
         if first_options(self._options) and not (one_core or self._calls_python):
@@ -193,8 +192,7 @@ class Predictor:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
         are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
         """
-        called = [signature for signature, _ in self._called_first.items()]
-        for *inputs, key in called:
+        for (*inputs, key), _ in self._ready.items():
             self._ready_for(dict(inputs), None if key is None else jax.random.key(0))
         with self._making:
             values = self._kept.computed if self._placement.mesh is None else {}
@@ -210,9 +208,7 @@ class Predictor:
         return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
-        ready = dict(self._ready.items())
-        called = [*(signature for signature, _ in self._called_first.items() if signature not in ready), *ready]
-        kept = [Signature(dict(inputs), key is not None) for *inputs, key in called]
+        kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
         return [*(one for one in self._saved if one not in kept), *kept][-(self._keep or 0) :]
 
     @property
@@ -228,10 +224,12 @@ class Predictor:
     def ways(self) -> list[str]:
         """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
         started = [] if self._first is None else self._first.ways()
-        kept = [
-            [f"{dtype}{list(shape)}" for _, (shape, dtype) in signature[:-1]] for signature, _ in self._ready.items()
+        compiled = [
+            [f"{dtype}{list(shape)}" for _, (shape, dtype) in signature[:-1]]
+            for signature, ready in self._ready.items()
+            if ready is not None
         ]
-        return [*started, *(f"{', '.join(kinds)}: compiled" for kinds in kept)]
+        return [*started, *(f"{', '.join(kinds)}: compiled" for kinds in compiled)]
 
     @property
     def _platform(self) -> str:
@@ -263,7 +261,7 @@ class Predictor:
     def _first_constants(self, inputs: Inputs, key: jax.Array | None) -> dict[str, jax.Array]:
         """Return the constants on the device, for a first call of inputs like these."""
         with self._making:
-            self._called_first[_signature_of(inputs, key)] = True
+            self._ready.setdefault(_signature_of(inputs, key), None)
             constants = self._constants  # which a call in another thread may let go of meanwhile
             if constants is None:
                 constants = self._constants = self._kept.on_device([*self._kept.constants])
