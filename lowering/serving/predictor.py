@@ -192,7 +192,8 @@ class Predictor:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
         are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
         """
-        for (*inputs, key), _ in self._ready.items():
+        called = [signature for signature, _ in self._ready.items()]
+        for *inputs, key in called:
             self._ready_for(dict(inputs), None if key is None else jax.random.key(0))
         with self._making:
             values = self._kept.computed if self._placement.mesh is None else {}
