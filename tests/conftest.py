@@ -1,12 +1,15 @@
-"""How the suite is shared out: one operator after the other, each on one worker, and of each one case after the other.
+"""How the suite is shared out: all tests of an operator on one worker, of each one case after the other, and the others
+file by file.
 
-JAX compiles each primitive once per process and shape; keeping an operator's tests together halves the suite's time.
+JAX compiles each primitive once per process and shape, and a file's fixtures are made once per process: keeping an
+operator's tests together halves the suite's time.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +67,7 @@ import jax
 import pytest
 
 from lowering.host.staged import effort
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.cases import Case
 from tests.support import expensive
@@ -135,6 +139,12 @@ def bounded_caches() -> Iterator[None]:
         jax.clear_caches()
 
 
+@pytest.fixture(scope="session")
+def whole_ladder(request: pytest.FixtureRequest) -> bool:
+    """Whether every case climbs every rung, and is compiled."""
+    return bool(request.config.getoption("--whole-ladder"))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole-ladder", action="store_true", help="every case on every rung: half as long again")
 
@@ -148,15 +158,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def place(item: pytest.Item) -> tuple[int, int]:
         """The operator's place, and the case's among its own."""
-        case = _case(item)
-        if case is None:
+        operator, case = _operator(item), _case(item)
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(operator or re.sub(r"\W", "_", item.nodeid.partition("::")[0])))
+        if operator is None:
             return (-1, 0)
+        first = positions.setdefault(operator, len(positions))
+        if case is None:
+            return (first, -1)
         rung = item.name.partition("[")[0]
         if rung in QUICK_RUNGS and (rung, case.op) not in sampled:
             sampled.add((rung, case.op))
             item.add_marker(pytest.mark.quick)
-        item.add_marker(pytest.mark.xdist_group(case.op))
-        return (positions.setdefault(case.op, len(positions)), positions.setdefault(case.id, len(positions)))
+        return (first, positions.setdefault(case.id, len(positions)))
 
     dear = expensive.listed()
     for item in items:
@@ -187,7 +201,20 @@ def _select(config: pytest.Config, items: list[pytest.Item], is_taken: Callable[
     items[:] = [item for item, is_one in zip(items, taken, strict=True) if is_one]
 
 
-def _case(item: pytest.Item) -> Case | None:
+def _params(item: pytest.Item) -> dict[str, object]:
     callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("case") if callspec is not None else None
+    return {} if callspec is None else callspec.params
+
+
+def _case(item: pytest.Item) -> Case | None:
+    case = _params(item).get("case")
     return case if isinstance(case, Case) else None
+
+
+def _operator(item: pytest.Item) -> str | None:
+    """The operator that a test is about: that of its case, or its parameter `op`."""
+    case = _case(item)
+    op = _params(item).get("op") if case is None else case.op
+    if isinstance(op, Op):
+        return op.name
+    return (Op.get(op).name if Op.exists(op) else op) if isinstance(op, str) else None

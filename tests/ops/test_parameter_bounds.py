@@ -78,19 +78,19 @@ def _ask_everything(op: Op, texts: dict[str, str]) -> None:
         list(gradient(node, heads))
 
 
-@pytest.mark.parametrize(("name", "param"), NUMERIC)
-def test_a_huge_parameter_is_refused_or_costs_nothing(name, param):
-    op = Op.get(name)
-    assert op.params is not None
-    given = (PARAMS.get(op) or [{}])[0]
-    base = {f.name: _any_value(f) for f in op.params.fields.values() if f.required}
+@pytest.mark.parametrize(("op", "param"), NUMERIC)
+def test_a_huge_parameter_is_refused_or_costs_nothing(op: str, param: str):
+    operator = Op.get(op)
+    assert operator.params is not None
+    given = (PARAMS.get(operator) or [{}])[0]
+    base = {f.name: _any_value(f) for f in operator.params.fields.values() if f.required}
     base |= {key: str(value) for key, value in given.items()}
     previous = signal.signal(signal.SIGALRM, _hang)
     try:
-        for text in _texts(op.params.fields[param], given.get(param)):
+        for text in _texts(operator.params.fields[param], given.get(param)):
             signal.setitimer(signal.ITIMER_REAL, SECONDS, 0.1)
             try:
-                _ask_everything(op, {**base, param: text})
+                _ask_everything(operator, {**base, param: text})
             except NNVMError:
                 continue  # refused
     finally:
