@@ -12,7 +12,7 @@ project = "symjax-nnvm"
 version = release = symjax_nnvm.__version__
 author = copyright = "the symjax-nnvm developers"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 myst_heading_anchors = 4
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects in signatures, whose pages would need a network

@@ -31,14 +31,16 @@ def found(name: str) -> Any:
 
 def pages() -> dict[str, str]:
     """Path of a page below the site's root, without `.md` → its text, in Markdown."""
-    return {path_of(title): _page(title, names) for title, names in parts().items()}
+    listed = [found(name) for names in parts().values() for name in names]
+    classes = {value for value in listed if inspect.isclass(value)}
+    return {path_of(title): _page(title, names, classes) for title, names in parts().items()}
 
 
 def index() -> str:
-    """Links to the parts, with every name, for the end of docs/reference/api.md."""
+    """Links to the parts and to every name, for the end of docs/reference/api.md."""
     lines = [""]
     for title, names in parts().items():
-        listed = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
+        listed = ", ".join(f"{{py:obj}}`{name.rpartition('.')[2]} <{name}>`" for name in names)
         lines.append(f"- [{title}](/{path_of(title)}.md): {listed}")
     return "\n".join(lines) + "\n"
 
@@ -48,12 +50,17 @@ def path_of(title: str) -> str:
     return f"{INDEX}/" + re.sub(r"\W+", "_", title.partition(":")[0].lower())
 
 
-def _page(title: str, names: list[str]) -> str:
-    directives = [_directive(name, found(name)) for name in names]
+def _page(title: str, names: list[str], classes: set[type]) -> str:
+    directives = [_directive(name, found(name), classes) for name in names]
     return f"# {title}\n\n```{{eval-rst}}\n" + "\n".join(directives) + "```\n"
 
 
-def _directive(name: str, value: Any) -> str:
-    if inspect.isclass(value) and issubclass(value, BaseException):
+def _directive(name: str, value: Any, classes: set[type]) -> str:
+    """What has autodoc describe a name. classes: that are on the site; one that extends another of them, such as a
+    layer of Gluon, has the other's methods, which are described there."""
+    if not inspect.isclass(value):
+        return f".. autofunction:: {name}\n"
+    if issubclass(value, BaseException):
         return f".. autoexception:: {name}\n   :show-inheritance:\n"
-    return f".. auto{'class' if inspect.isclass(value) else 'function'}:: {name}\n"
+    extends = any(base in classes for base in value.__mro__[1:])
+    return f".. autoclass:: {name}\n" + ("   :show-inheritance:\n   :no-members:\n" if extends else "")

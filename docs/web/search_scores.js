@@ -7,7 +7,7 @@ var Scorer = {
       return score + 6;
     }
     if (page.startsWith("reference/api/")) return score + 3;
-    if (["reference/changelog", "reference/benchmarks"].includes(page)) return score - 6;
+    if (["reference/changelog", "reference/history", "reference/benchmarks"].includes(page)) return score - 6;
     return score;
   },
   objNameMatch: 11,

@@ -1,6 +1,6 @@
 """The site's source: the pages of `docs/` and those written from cards and docstrings, in one folder.
 
-A page of `docs/` has the same path on the site. CONTRIBUTING.md and CHANGELOG.md get a place in the navigation, and
+A page of `docs/` has the same path on the site. The pages in the repository's root get a place in the navigation, and
 files that are no pages are copied; links to these are changed.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from symjax_nnvm.ir.op import Op
 from tests.support.import_graph import ROOT
 
 HERE = Path(__file__).parent
-_ROOT_PAGES = {"CONTRIBUTING.md": "internals/contributing", "CHANGELOG.md": "reference/changelog"}
+_ROOT_PAGES = {
+    "CONTRIBUTING.md": "internals/contributing",
+    "CHANGELOG.md": "reference/changelog",
+    "SECURITY.md": "internals/security",
+}
 """Page in the repository's root → its name on the site."""
 
 _LINK = re.compile(r"(`[^`\n]*`)|(?<=\]\()([^)\s#]+)(?=[)#])")
+_COMMANDS = re.compile(
+    r"(?<=\n\n)((?: {4}(?:\S*/)?(?:python3?|pip|symjax-nnvm|git|bash|export) .*\n)(?: {4}.*\n)*)", re.MULTILINE
+)
 _OPERATOR = re.compile(r"^\| `(\w+)`", re.MULTILINE)
 
 
@@ -47,7 +55,7 @@ def stage(folder: Path) -> None:
     """Write the source of the whole site into an empty folder. Raises ValueError where a page links to no file."""
     shutil.copytree(HERE / "_static", folder / "_static")
     for name, source in pages().items():
-        text = linked(name, source, folder)
+        text = with_shell_commands(linked(name, source, folder))
         _write(folder / f"{name}.md", with_operator_links(text) if name == operator_pages.INDEX else text)
     operators, reference = operator_pages.pages(), reference_pages.pages()
     _append(folder / "index.md", "".join(toctree(names, group) for group, names in navigation().items()))
@@ -76,6 +84,11 @@ def linked(name: str, source: Path, folder: Path) -> str:
         return os.path.relpath(path, Path(name).parent)
 
     return _LINK.sub(changed, source.read_text(encoding="utf-8"))
+
+
+def with_shell_commands(text: str) -> str:
+    """A page whose indented commands are blocks of the language `shell`: site.css wraps their long lines."""
+    return _COMMANDS.sub(lambda match: f"```shell\n{textwrap.dedent(match[1])}```\n", text)
 
 
 def with_operator_links(table: str) -> str:

@@ -537,6 +537,8 @@ for _name in _NAMES:
         _facts["lazy"] = staticmethod(_LAZY[_name])
     if "eps" in RULES[_name.lower()].defaults and _name != "LARS":
         _facts["_attributes"] = {"eps": "float_stable_eps"}
+    _own = {"learning_rate": 0.01, **RULES[_name.lower()].defaults}
+    _facts["__doc__"] = f"The optimiser {_name}, with {', '.join(f'{name}={value}' for name, value in _own.items())}."
     _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
     globals()[_name] = register(_made)
 

@@ -126,7 +126,7 @@ class Nothing(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Nothing())
-for page in PAGES[0], *PAGES[3:]:
+for page in PAGES[0], *PAGES[4:]:
     code = [block.text for block in blocks_of(page) if block.language == "python"][:1]
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -188,6 +188,7 @@ NOT_RUN = {
     r"python3 -m venv \S+ && .*pip install .*": "it fetches packages; .ci/run does it with README's own lines",
     r"pip install '?\.(\[\w+\])?'?": "it fetches packages; tests/meta/test_install.py looks at what an install leaves",
     r"bash \.ci/run": "it runs this suite",
+    r"git (tag|push) .*|pip (wheel|install) .*\bdist\b.*": "they make a version: docs/internals/releasing.md",
     r"export JAX_\w+=\S+( +#.*)?": "a setting of JAX's; tests/cli/test_compilation_cache.py runs the command under it",
     r"(\.venv/bin/)?python -m pytest .*": "it runs this suite",
 }
