@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     args, aux = gather(options, model, symbol)
     missing = wanted.keys() - args.keys() - aux.keys()
     if missing:
-        raise InputError(f"{options.model} has inputs {plain_list(sorted(missing))}, which {options.against} has not.")
+        raise InputError(f"{options.model} needs inputs that {options.against} lacks: {plain_list(sorted(missing))}.")
     feed = {n: np.asarray((args | aux)[n]).astype(_dtype(input_info.type)) for n, input_info in wanted.items()}
     with working("computing"):
         outputs, _ = lowering.compile(symbol)(args, aux)

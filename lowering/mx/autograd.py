@@ -427,7 +427,7 @@ def _undefined(name: str) -> Callable[..., Any]:
     """Return what is called where a subclass does not define a method."""
 
     def method(self: object, *arrays: NDArray) -> None:
-        raise UndefinedMethodError(f"{type(self).__name__} does not define {name}(self, *arrays)")
+        raise UndefinedMethodError(f"{type(self).__name__} must define {name}(self, *arrays)")
 
     return method
 

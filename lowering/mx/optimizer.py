@@ -206,7 +206,7 @@ class Optimizer:
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Update a parameter and its state in place."""
-        raise NotImplementedError(f"{type(self).__name__} does not say update(index, weight, grad, state)")
+        raise NotImplementedError(f"{type(self).__name__} must define update(index, weight, grad, state)")
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """Create the state; a parameter of half precision has a copy in float32, if that is wanted."""

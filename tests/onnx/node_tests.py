@@ -51,7 +51,7 @@ OUTCOMES: dict[str, str] = {
 _REFUSED: tuple[tuple[str, str], ...] = (
     ("opset", r"^Opset "),
     ("domain", r"it is of the domain"),
-    ("dtype", r"which MXNet has not|MXNet has no dtype|hold no text"),
+    ("dtype", r"which MXNet lacks|MXNet has no dtype|hold no text"),
     ("empty", r"has a dimension of|no empty arrays|nothing is left|its parts .* do not make up"),
     ("list", r"no lists of them|is no tensor|elem_type"),
     ("quantised", r"quantised arithmetic"),

@@ -292,7 +292,7 @@ class Block:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs for some inputs; a subclass says them."""
-        raise NotImplementedError(f"{type(self).__name__} does not say forward(self, *args)")
+        raise NotImplementedError(f"{type(self).__name__} must define forward(self, *args)")
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Have `hook(block, input)` called before `forward`; the handle takes it away."""

@@ -309,7 +309,7 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """The outputs by functions of F; a subclass says them."""
-        raise NotImplementedError(f"{type(self).__name__} does not say hybrid_forward(self, F, x)")
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x)")
 
     # -- files -------------------------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ class Augmenter:
 
     def __call__(self, src: Any) -> Any:
         """The changed image."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what __call__ makes of an image")
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(self, src)")
 
 
 class SequentialAug(Augmenter):

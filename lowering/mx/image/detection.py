@@ -56,7 +56,7 @@ class DetAugmenter:
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """The changed image and its label."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what __call__ makes of an image and its label")
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(self, src, label)")
 
 
 class DetBorrowAug(DetAugmenter):

@@ -35,7 +35,7 @@ class EvalMetric:
 
     def update(self, labels: Sequence[NDArray], preds: Sequence[NDArray]) -> None:
         """Take a batch into account."""
-        raise NotImplementedError(f"{type(self).__name__} does not say update(labels, preds)")
+        raise NotImplementedError(f"{type(self).__name__} must define update(labels, preds)")
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
         """Update with arrays by name, of which the metric chooses its own."""

@@ -39,7 +39,7 @@ def _unsaid(name: str) -> Any:
     """Return a method that a subclass says; until then it raises NotImplementedError."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not say {name}")
+        raise NotImplementedError(f"{type(self).__name__} must define {name}")
 
     return method
 

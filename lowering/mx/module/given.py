@@ -103,7 +103,7 @@ def refuse_surplus(given: Mapping[str, Any] | None, known: Sequence[str], what: 
     surplus = [name for name in given or () if name not in known]
     if surplus:
         fix = f"allow_extra=True leaves them out. {did_you_mean(surplus[0], known)}".rstrip()
-        raise TrainingError(f"{what} has {listed(surplus)}, which the network has not", fix=fix)
+        raise TrainingError(f"{what} has values for {listed(surplus)}, but the network has no such parameter", fix=fix)
 
 
 def fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:

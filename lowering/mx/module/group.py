@@ -72,8 +72,8 @@ class ExecutorGroup:
         axes = {desc.name: DataDesc.get_batch_axis(desc.layout) for desc in described}
         group = cls([], contexts, axes, loads, states)
         if len(group._loads) != len(contexts):
-            expected = f"a number for each of {len(contexts)} contexts"
-            raise CallError("Loads that are not the contexts'", param="work_load_list", expected=expected, got=loads)
+            problem, expected = "work_load_list needs one number per context", f"{len(contexts)} numbers"
+            raise CallError(problem, expected=expected, got=loads)
         others = [None] * len(contexts) if shared is None else shared.executors
         shapes = group._shapes({desc.name: desc.shape for desc in described})
         group.executors = [bind(*arguments) for arguments in zip(contexts, others, shapes, strict=True)]

@@ -85,7 +85,7 @@ class PythonModule(BaseModule):
 
     def _compute_output_shapes(self) -> Any:
         """Return (name, shape) of the outputs, by the shapes that were bound."""
-        raise NotImplementedError(f"{type(self).__name__} does not say _compute_output_shapes(self)")
+        raise NotImplementedError(f"{type(self).__name__} must define _compute_output_shapes(self)")
 
     def get_params(self) -> tuple[Params, Params]:
         """({}, {})."""
@@ -169,7 +169,7 @@ class PythonLossModule(PythonModule):
 
     def _backward_impl(self) -> None:
         if self._grad_func is None:
-            raise NotImplementedError(f"{type(self).__name__} has no grad_func, and does not say _backward_impl(self)")
+            raise NotImplementedError(f"{type(self).__name__} needs a grad_func, or must define _backward_impl(self)")
         gradient = self._grad_func(self._scores, self._labels)
         self._scores_grad = gradient if isinstance(gradient, NDArray) else array(gradient)
 

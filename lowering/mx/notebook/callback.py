@@ -146,11 +146,11 @@ class LiveBokehChart:
 
     def setup_chart(self) -> Any:
         """Show the chart; a subclass says how."""
-        raise NotImplementedError(f"{type(self).__name__} does not say setup_chart(self)")
+        raise NotImplementedError(f"{type(self).__name__} must define setup_chart(self)")
 
     def update_chart_data(self, *_: Any) -> None:
         """Put new values into the chart; a subclass says which."""
-        raise NotImplementedError(f"{type(self).__name__} does not say update_chart_data(self)")
+        raise NotImplementedError(f"{type(self).__name__} must define update_chart_data(self)")
 
     def interval_elapsed(self) -> bool:
         """Whether it is time to draw anew."""

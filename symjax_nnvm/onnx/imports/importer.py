@@ -74,7 +74,7 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
         known = dtype_of(tensor.elem_type)
         dtype = f"number {tensor.elem_type}" if known is None else known.name
         if dtype not in DTYPE_CODES:
-            raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet has not.")
+            raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet lacks.")
         if len(tensor.shape.dim) > MAX_RANK:
             raise OnnxError(
                 f"The input {printable(info.name)} has {len(tensor.shape.dim)} axes; {MAX_RANK} is the most."

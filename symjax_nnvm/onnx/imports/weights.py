@@ -202,7 +202,7 @@ def dtype_of(number: int) -> np.dtype | None:
 
 def _of_mxnets_dtype(tensor: onnx.TensorProto, dtype: np.dtype, array: Any = None) -> Any:
     if dtype.name not in DTYPE_CODES:
-        raise OnnxError(f"The tensor {printable(tensor.name)} has the dtype {dtype.name}, which MXNet has not.")
+        raise OnnxError(f"The tensor {printable(tensor.name)} has the dtype {dtype.name}, which MXNet lacks.")
     return array
 
 

@@ -253,7 +253,7 @@ def test_modules_without_states():
 
 def test_a_module_of_ones_own_says_what_is_missing():
     module = mx.mod.PythonModule(["data"], ["softmax_label"], ["out"])
-    with pytest.raises(NotImplementedError, match="does not say forward"):
+    with pytest.raises(NotImplementedError, match="must define forward"):
         module.forward(rows().next())
 
 

@@ -21,10 +21,10 @@ class Dataset:
     """Base class. A subclass defines `__getitem__` and `__len__`. A sample of several things is a tuple."""
 
     def __getitem__(self, idx: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
+        raise NotImplementedError(f"{type(self).__name__} must define __len__")
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
         """The samples for which a function is true; it is asked once, now."""
@@ -176,7 +176,7 @@ class DownloadedDataset(Dataset):
         return len(self._label)
 
     def _get_data(self) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not define _get_data")
+        raise NotImplementedError(f"{type(self).__name__} must define _get_data")
 
 
 _DownloadedDataset = DownloadedDataset

@@ -17,10 +17,10 @@ class Sampler:
     """Base class: iterated, it gives numbers of samples, or lists of them; its length says how many."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
+        raise NotImplementedError(f"{type(self).__name__} must define __len__")
 
 
 class SequentialSampler(Sampler):

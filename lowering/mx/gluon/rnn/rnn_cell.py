@@ -81,7 +81,7 @@ class RecurrentCell(Block):
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
         """{"shape": …, "__layout__": …} of each state."""
-        raise NotImplementedError(f"{type(self).__name__} does not define state_info")
+        raise NotImplementedError(f"{type(self).__name__} must define state_info")
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> States:
         """The states to begin with. func: makes each of its description, with kwargs: `mx.sym.zeros` for symbols."""
@@ -140,7 +140,7 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """One step."""
-        raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward")
 
     @property
     def step(self) -> str:

@@ -107,7 +107,7 @@ def test_a_time_series_is_told_its_values(pushed: list[object]):
 
 @pytest.mark.usefixtures("pushed")
 def test_a_chart_of_ones_own_says_how_it_is_set_up():
-    with pytest.raises(NotImplementedError, match=r"LiveBokehChart does not say setup_chart"):
+    with pytest.raises(NotImplementedError, match=r"LiveBokehChart must define setup_chart"):
         LiveBokehChart(None, "accuracy", batch_size=4)
 
 

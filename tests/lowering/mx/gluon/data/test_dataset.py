@@ -96,14 +96,14 @@ def test_a_librarys_data_set_reads_its_folder(tmp_path: Path):
 
     assert samples(Numbers(str(tmp_path / "made" / "here"), None)) == [(1, 0), (2, 5)]
     assert samples(Numbers(tmp_path, lambda data, label: data + label)) == [2, 7]
-    with pytest.raises(NotImplementedError, match="DownloadedDataset does not define _get_data"):
+    with pytest.raises(NotImplementedError, match="DownloadedDataset must define _get_data"):
         _DownloadedDataset(tmp_path, None)
 
 
 def test_a_base_class_must_be_defined():
-    with pytest.raises(NotImplementedError, match="Dataset does not define __len__"):
+    with pytest.raises(NotImplementedError, match="Dataset must define __len__"):
         len(data.Dataset())
-    with pytest.raises(NotImplementedError, match="Dataset does not define __getitem__"):
+    with pytest.raises(NotImplementedError, match="Dataset must define __getitem__"):
         data.Dataset()[0]
 
 

@@ -50,5 +50,5 @@ def test_other_words_for_the_rest_are_refused():
 
 
 def test_a_sampler_must_say_its_numbers():
-    with pytest.raises(NotImplementedError, match="Sampler does not define __iter__"):
+    with pytest.raises(NotImplementedError, match="Sampler must define __iter__"):
         list(data.Sampler())

@@ -156,7 +156,7 @@ def test_what_cells_refuse():
         rnn.GRUCell(2).unroll(4, DATA)
     with pytest.raises(AssertionError, match="doesn't allow grouped symbol"):
         rnn.GRUCell(2).unroll(2, mx.sym.Group([mx.sym.var("a"), mx.sym.var("b")]))
-    with pytest.raises(NotImplementedError, match="RecurrentCell does not define state_info"):
+    with pytest.raises(NotImplementedError, match="RecurrentCell must define state_info"):
         rnn.RecurrentCell().state_info()
     with pytest.raises(AssertionError, match="rate must be a number"):
         rnn.DropoutCell("0.5")  # pyright: ignore[reportArgumentType]
