@@ -476,7 +476,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "servers": (lambda: mx.kv.create("dist_async"), "take 'dist_sync'"),
     "loads": (
         lambda: mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)], work_load_list=[1]).bind([("data", (4, 3))]),
-        "a number for each of 2 contexts",
+        "needs one number per context",
     ),
     "store": (lambda: mx.kv.create("locl"), "No kvstore is called"),
     "key": (lambda: mx.kv.create().pull("a", mx.nd.ones(1)), "key 'a' has not been inited"),
