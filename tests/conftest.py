@@ -70,7 +70,7 @@ from lowering.host.staged import effort
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.cases import Case
-from tests.support import expensive
+from tests.support import budget
 from tests.support.poison import poison
 
 # One device, as users have. Tests that are marked `eight_devices` run in child processes (tests/test_eight_devices.py).
@@ -83,8 +83,8 @@ QUICK_RUNGS = {
     *("test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"),
     "test_onnxruntime_computes_what_mxnet_does",
 }
-"""Rungs that the quick selection climbs with one case of each operator; of other tests it leaves out the slow ones and
-those that `tests/support/expensive.txt` lists."""
+"""Rungs that the quick selection climbs with one case of each operator; of other tests it leaves out those that are
+marked slow."""
 
 SAMPLED_RUNGS: dict[str, Callable[[Case], object]] = {
     "test_jitted_equals_unjitted": lambda case: case.op,
@@ -146,11 +146,27 @@ def whole_ladder(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole-ladder", action="store_true", help="every case on every rung: half as long again")
+    parser.addoption(
+        "--whole-ladder", action="store_true", help="every case on every rung, and compiled: twice as long"
+    )
+    parser.addoption("--budget", action="store_true", help="tell which tests take longer than they may: " + budget.MAY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with budget.counted(item):
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--budget"):
+        budget.tell(terminalreporter)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _select(config, items, lambda item: bool(item.get_closest_marker("eight_devices")) == HAS_EIGHT_DEVICES)
+    if "nightly" not in config.option.markexpr:
+        _select(config, items, lambda item: item.get_closest_marker("nightly") is None)
     if not config.getoption("--whole-ladder"):
         _sample(config, items)
     positions: dict[str, int] = {}
@@ -172,10 +188,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.quick)
         return (first, positions.setdefault(case.id, len(positions)))
 
-    dear = expensive.listed()
     for item in items:
-        left_out = item.get_closest_marker("slow") is not None or expensive.function_of(item.nodeid) in dear
-        if _case(item) is None and not left_out:
+        if _case(item) is None and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
     items.sort(key=place)
 

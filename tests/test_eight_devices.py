@@ -1,4 +1,4 @@
-"""Tests of several devices: the process of the suite has one, as users have; each file of these runs in a child.
+"""Tests of several devices: the process of the suite has one, as users have; a child process runs these.
 
 `TESTS_HAVE_EIGHT_DEVICES=1 python -m pytest FILE` runs those of one file alone.
 """
@@ -26,10 +26,9 @@ def test_the_suite_has_one_device_as_users_have():
     assert "tests/lowering/training/test_mesh.py" in FILES
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", FILES)
-def test_on_eight_devices(file: str):
-    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-m", "eight_devices", file]
+@pytest.mark.slow("starts processes")
+def test_on_eight_devices():
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-m", "eight_devices", *FILES]
     child = subprocess.run(
         command, cwd=ROOT, env=os.environ | {"TESTS_HAVE_EIGHT_DEVICES": "1"}, capture_output=True, text=True
     )

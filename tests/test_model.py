@@ -147,6 +147,7 @@ def test_what_is_not_written_says_what_is(model: nn.Model, tmp_path: Path, name:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow("compiles")
 def test_the_predictor_gives_what_the_network_gives(model: nn.Model):
     features = model.cut("fc1")
     data = np.random.default_rng(0).normal(size=(2, 3, 6, 6)).astype("float32")

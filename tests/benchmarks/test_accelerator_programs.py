@@ -188,6 +188,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize(("name", "gradient"), BOUNDS)
 def test_no_more_operations_than_by_hand(name: str, gradient: bool, platform: str):
@@ -201,6 +202,7 @@ def test_no_more_operations_than_by_hand(name: str, gradient: bool, platform: st
     assert _casts(ours, platform, *given) == 0
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("gradient", [False, True])
 def test_half_precision_casts_as_by_hand(gradient: bool, platform: str):

@@ -51,6 +51,7 @@ def toy(tmp_path: Path):
     return lambda calls, factor: [sys.executable, str(script), str(calls), str(factor)]
 
 
+@pytest.mark.slow("starts processes")
 def test_contenders_take_turns_and_one_that_fails_is_left_out(toy):
     commands = {"MXNet": toy(4, 1), "ours": toy(99, 1.5), "onnxruntime": toy(2, 1), "JAX by hand": toy(0, 1)}
     result = measure(Row("lstm", 2), commands, "", rounds=2, turn=0, pause=0)
@@ -128,7 +129,7 @@ def test_the_encoder_by_hand_computes_what_the_symbol_does(pre_norm: bool):
     np.testing.assert_allclose(theirs, lowering.compile(net)({**values, "data": data})[0][0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("computes much")
 def test_resnet18_by_hand_computes_what_the_symbol_does():
     net = mx.gluon.model_zoo.vision.resnet18_v1(prefix="resnet18_")(mx.sym.var("data"))
     arguments, _, states = net.infer_shape(data=(1, 3, 64, 64))

@@ -374,11 +374,13 @@ def test_the_given_symbol_is_not_touched():
     assert net.tojson() == before
 
 
+@pytest.mark.slow("starts processes")
 def test_jax_is_not_imported():
     code = "import sys, symjax_nnvm as n; n.check(n.symbol.relu(n.Variable('x'))); sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
 
 
+@pytest.mark.slow("computes much")
 def test_ten_thousand_nodes_take_less_than_a_second_of_a_core():
     net = X
     for i in range(2_500):

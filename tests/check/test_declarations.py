@@ -103,6 +103,7 @@ def _movable_cases() -> list[Case]:
     return [case for cases in found.values() for case in cases]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", _movable_cases(), ids=lambda case: case.id)
 def test_an_operator_with_channels_last_gives_what_it_gave(case: Case):
     net = ladder.build(case)
@@ -149,6 +150,7 @@ def _splittable_cases() -> list[Case]:
     return [case for cases in found.values() for case in cases]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", _splittable_cases(), ids=lambda case: case.id)
 def test_an_operator_that_does_not_mix_samples_gives_parts_for_parts(case: Case):
     net = ladder.build(case)

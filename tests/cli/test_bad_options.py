@@ -160,6 +160,7 @@ def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return net.parent
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(("command", "argument"), OPTIONS, ids=[" ".join(key) for key in OPTIONS])
 def test_a_bad_value_is_refused_in_one_line(
     command: str, argument: str, folder: Path, capsys: pytest.CaptureFixture[str]

@@ -75,6 +75,7 @@ def other_commands() -> list[str]:
     return [line for line in lines if line.startswith("symjax-nnvm ")]
 
 
+@pytest.mark.slow("compiles")
 def test_commands_without_a_transcript_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -125,6 +125,7 @@ def lines_of(folder: Path) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow("compiles")
 def test_no_subcommand_prints_a_control_character(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

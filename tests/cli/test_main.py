@@ -94,11 +94,13 @@ assert "jax" not in sys.modules and "lowering" not in sys.modules and "rich" not
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_what_needs_no_jax_imports_none(net: Path):
     records = shutil.copy(Path(__file__).parents[1] / "goldens" / "records" / "seven.rec", net.parent)
     subprocess.run([sys.executable, "-c", LIGHT, str(net), records], check=True, capture_output=True)
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("package", ["symjax_nnvm", "lowering"])
 def test_the_command_in_a_process_of_its_own(net: Path, package: str):
     command = [sys.executable, "-m", package, "inspect", str(net), "--json"]

@@ -37,6 +37,7 @@ def test_a_large_model_is_projected(net: Path, capsys: pytest.CaptureFixture[str
     assert (len(report["rows"]), report["arguments"], report["elements"]) == (2, 2, 3 * 36 + 4 * 9)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("how", [["--full"], ["--directions", "2"]])
 def test_a_wrong_gradient_exits_with_1(tmp_path: Path, how: list[str], capsys: pytest.CaptureFixture[str]):
     symbol = sym._test_cli_wrong(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"))

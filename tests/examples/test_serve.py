@@ -70,6 +70,7 @@ async def load(url: str, count: int) -> list[float]:
         return list(await asyncio.gather(*(one(client, number) for number in range(count))))
 
 
+@pytest.mark.slow("computes much")
 def test_no_request_is_lost_under_load(served: tuple[str, Any]):
     url, batcher = served
     before = batcher.batches
@@ -180,6 +181,7 @@ def test_a_client_that_sends_too_much_reads_why(served: tuple[str, Any], kind: s
     assert b"more than" in answer
 
 
+@pytest.mark.slow("computes much")
 def test_long_json_holds_nobody_up(served: tuple[str, Any]):
     """It is refused unread; of the largest that is read ten at a time leave the server awake."""
     bodies = [json.dumps({"data": [0.123456] * count}).encode() for count in (1_400_000, 100_000)]
@@ -260,6 +262,7 @@ def test_requests_one_after_the_other_without_waiting_are_all_answered(served: t
     assert got.count(b"200 OK") == got.count(b"[1.0,13.0,25.0]") == 20
 
 
+@pytest.mark.slow("computes much")
 def test_a_client_that_reads_no_answers_is_read_no_further(served: tuple[str, Any]):
     """What it may send is what the buffers of both sockets hold."""
     many = (HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY) * 500
@@ -302,6 +305,7 @@ STUCK = {
 }
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.skipif(sys.platform == "win32", reason="it is ended by a signal")
 def test_the_server_ends_without_a_traceback_though_clients_are_stuck(tmp_path: Path):
     nn.save_checkpoint(str(tmp_path / "net"), 0, NET, {"fc_weight": WEIGHT, "fc_bias": np.zeros(3, "float32")}, {})

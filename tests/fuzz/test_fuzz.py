@@ -27,11 +27,16 @@ from tests.onnx.not_back import NOT_BACK
 # -- the readers hold the contract -----------------------------------------------------------------------------------
 
 
+LENGTHS = [pytest.param(4, id="short"), pytest.param(1, id="long", marks=pytest.mark.nightly("four times as many"))]
+
+
+@pytest.mark.slow("has many cases")
+@pytest.mark.parametrize("part", LENGTHS)
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_input_is_read_or_refused_with_an_error_of_ours(target: str):
+def test_every_input_is_read_or_refused_with_an_error_of_ours(target: str, part: int):
     # The same inputs every time: new ones are for `python -m tests.fuzz`.
     @settings(
-        max_examples=TARGETS[target].examples,
+        max_examples=TARGETS[target].examples // part,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
         database=None,
@@ -48,6 +53,7 @@ LEAST = {"symbol_json": "loaded", "symbol_grammar": "traced", "arrays": "saved",
 """The stage that a part of the inputs must reach, or the target tests the first check alone."""
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("target", TARGETS)
 def test_inputs_are_repeatable_and_a_part_of_them_comes_far(target: str):
     first, again = ([draw(target, random.Random(i)) for i in range(60)] for _ in range(2))
@@ -60,6 +66,7 @@ def test_inputs_are_repeatable_and_a_part_of_them_comes_far(target: str):
 # -- what is drawn ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("computes much")
 def test_every_seed_is_accepted():
     assert all(check("symbol_json", text.encode()) == "loaded" for text in corpus.symbol_texts()[::12])
     assert all(check("arrays", corpus.join(fields)) != "refused" for fields in corpus.array_fields())
@@ -70,6 +77,7 @@ def test_every_seed_is_accepted():
     assert sum(check("onnx", model) == "refused" for model in onnx_models()[::12]) <= len(NOT_BACK) // 2
 
 
+@pytest.mark.slow("computes much")
 def test_the_grammar_draws_of_everything_that_a_file_may_hold():
     ops: set[str] = set()
     seen: Counter[str] = Counter()
@@ -135,6 +143,7 @@ raise SystemExit(__main__.main())
 """
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize(
     ("does", "said"),
     [

@@ -158,6 +158,7 @@ def test_unknown_shapes_are_said():
     assert nn.check(sym.relu(X), shapes=None).peak_bytes is None
 
 
+@pytest.mark.slow("computes much")
 def test_eighteen_thousand_nodes_take_less_than_seconds():
     y = X
     for _ in range(18_000):

@@ -79,6 +79,7 @@ def _writes(tree: ast.AST) -> Iterator[str]:
             yield name
 
 
+@pytest.mark.slow("computes much")
 def test_everything_is_written_through_one_function():
     found: dict[str, set[str]] = {}
     for package in ("symjax_nnvm", "lowering"):

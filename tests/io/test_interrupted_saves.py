@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.interrupted_saves import KINDS, CommandFailedError, contents, kill_many_times, server
 
-with_jax = [pytest.param(name, marks=pytest.mark.slow) if kind.uses_jax else name for name, kind in KINDS.items()]
+of_jax = pytest.mark.slow("starts processes")
+with_jax = [pytest.param(name, marks=of_jax) if kind.uses_jax else name for name, kind in KINDS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +21,7 @@ def process() -> Iterator[subprocess.Popen[str]]:
         yield started
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.xdist_group("interrupted saves")
 @pytest.mark.parametrize("name", with_jax)
 def test_a_killed_save_leaves_the_old_file_or_the_new(name: str, process: subprocess.Popen[str], tmp_path: Path):
@@ -45,6 +47,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("name", with_jax)
 def test_a_full_file_system_leaves_the_old_files(name: str, small_disk: Path):
     kind = KINDS[name]

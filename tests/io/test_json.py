@@ -111,6 +111,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph(draw(st.lists(st.sampled_from(entries), max_size=14)))
 
 
+@pytest.mark.slow("computes much")
 @given(graphs())
 def test_saving_what_was_loaded_gives_the_same_text(graph):
     text = save_json(graph)
@@ -122,6 +123,7 @@ def test_saving_what_was_loaded_gives_the_same_text(graph):
     json.loads(text, strict=False)
 
 
+@pytest.mark.slow("computes much")
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=3),
@@ -137,6 +139,7 @@ def test_any_json_value_loads_or_is_refused(value):
         load_json(json.dumps(value))
 
 
+@pytest.mark.slow("computes much")
 @given(graphs(), st.data())
 def test_a_damaged_file_loads_or_is_refused(graph, data):
     text = save_json(graph)
@@ -175,6 +178,7 @@ def test_subgraphs_survive():
     assert Symbol(subgraph.outputs[0].node.attrs.subgraphs[0].outputs).list_inputs() == ["i"]
 
 
+@pytest.mark.slow("computes much")
 def test_a_chain_of_100000_nodes():
     head = NodeEntry(create_variable_node("x"))
     for i in range(100_000):

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support.import_graph import ROOT, modules
 
 KEY = re.compile(r"[FT][A-Z][a-z]\w+")
@@ -42,6 +44,7 @@ def trees() -> dict[Path, ast.Module]:
     return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in modules().values()}
 
 
+@pytest.mark.slow("computes much")
 def test_a_key_is_declared_once():
     places = {path: list(declared(tree)) for path, tree in trees().items()}
     assert [(path, keys) for path, keys in places.items() if keys and not str(path).startswith(DECLARED_IN)] == []
@@ -50,6 +53,7 @@ def test_a_key_is_declared_once():
     assert {"FGradient", "FInferShape", "FLowering", "THasDeterministicOutput"} <= counts.keys()
 
 
+@pytest.mark.slow("computes much")
 def test_a_key_that_is_used_is_declared():
     found = trees()
     known = {key for tree in found.values() for key in declared(tree)}

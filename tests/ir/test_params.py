@@ -255,6 +255,7 @@ def test_optional_integers_survive_text(value: int | None):
     assert parse(int | None, value_to_text(value)) == value
 
 
+@pytest.mark.slow("computes much")
 @given(st.text(max_size=20))
 def test_any_text_parses_or_is_refused_with_a_parameter_error(text: str):
     for annotation, _ in REJECTED:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -105,6 +107,7 @@ def test_versions_are_kept_by_rewrite_and_counted_anew_by_rebuild():
     check_graph(outputs)
 
 
+@pytest.mark.slow("computes much")
 def test_a_long_chain_does_not_recurse():
     entry = sym.Variable("x").outputs[0]
     for _ in range(100_000):

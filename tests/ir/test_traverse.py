@@ -59,6 +59,7 @@ def test_cycle_does_not_loop():
     assert len(post_order_nodes([b])) == 2
 
 
+@pytest.mark.slow("computes much")
 def test_chain_of_a_hundred_thousand_nodes_does_not_recurse():
     head = create_variable_node("x")
     for _ in range(100_000):

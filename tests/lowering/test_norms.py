@@ -15,6 +15,7 @@ ROWS = np.array([[3.0, 4.0, 0.0], [1.0, 2.0, 2.0], [0.0, 0.0, 0.0]])
 LENGTHS = np.array([5.0, 3.0, 0.0])
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     ("dtype", "scale"),
     [
@@ -33,6 +34,7 @@ def test_norms_of_rows_are_right_wherever_they_are_in_range(dtype: str, scale: f
     np.testing.assert_allclose(expected, LENGTHS, rtol=2e-1)
 
 
+@pytest.mark.slow("compiles")
 def test_rows_of_all_sizes_stand_side_by_side_in_vmap_too():
     scales = np.array([[1e20], [1.0], [1e-30], [0.0]], np.float32)
     rows = jnp.asarray(np.array([[3.0, 4.0]], np.float32) * scales)
@@ -63,6 +65,7 @@ def test_half_precision_takes_no_branch():
     assert branches == [False, True, True]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("function", [_branching, _selecting])
 def test_processors_and_accelerators_compute_the_same(function: Callable[..., jax.Array]):
     x = jnp.asarray(np.array([[3.0, 4.0]]) * [[1e20], [1.0], [1e-30], [0.0], [np.inf], [np.nan]], jnp.float32)

@@ -59,6 +59,7 @@ def test_every_module_has_its_layer():
     assert all(layer(module) for module in MODULES)
 
 
+@pytest.mark.slow("computes much")
 def test_every_module_says_what_it_is_for():
     silent = [p for p in MODULES.values() if not ast.get_docstring(ast.parse((ROOT / p).read_text(encoding="utf-8")))]
     assert silent == []
@@ -85,6 +86,7 @@ def test_no_import_closes_a_cycle():
     assert {(found.source, found.target) for found in IMPORTS if found.typing} >= MUTUAL
 
 
+@pytest.mark.slow("computes much")
 def test_no_package_names_what_is_private_to_another():
     assert foreign_privates({str(path): (ROOT / path).read_text() for path in MODULES.values()}) == []
 
@@ -102,6 +104,7 @@ def test_a_foreign_private_name_is_found():
     assert foreign_privates({"a/one.py": "t._slot = 1", "a/two.py": "from a.one import _slot\nt._slot"}) == []
 
 
+@pytest.mark.slow("computes much")
 def test_nothing_is_left_that_nobody_uses():
     texts = {str(path): (ROOT / path).read_text() for path in MODULES.values()}
     others = [p for folder in ("tests", "examples", "benchmarks", "docs") for p in (ROOT / folder).rglob("*.py")]

@@ -41,7 +41,7 @@ ONE_SIDE = {
 """Conditions of which no test can choose both sides → why."""
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 def test_both_sides_of_each_condition_are_entered(tmp_path: Path):
     outcomes = tmp_path / "outcomes.json"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-p", "tests.support.configuration"]
@@ -55,6 +55,7 @@ def test_both_sides_of_each_condition_are_entered(tmp_path: Path):
     assert not ONE_SIDE.keys() - one_sided
 
 
+@pytest.mark.slow("compiles")
 def test_conditions_are_found_and_their_names_say_where():
     found = set(conditions())
     assert "lowering/mx/short_tapes.py: jax.device_count() > 1" in found

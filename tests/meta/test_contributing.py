@@ -27,7 +27,7 @@ META = [
 OF_THE_OPERATOR = ["tests/check/test_declarations.py", "tests/onnx/test_from_onnx_cases.py", "tests/ops/test_keys.py",
                    "tests/ops/test_ladder.py", "tests/ops/test_schemas.py"]  # fmt: skip
 
-pytestmark = pytest.mark.slow  # as a whole: half a minute
+pytestmark = pytest.mark.slow("takes half a minute as a whole")
 
 
 @pytest.fixture(scope="module")

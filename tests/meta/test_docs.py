@@ -95,6 +95,7 @@ def on_its_devices(page: str):
     return pytest.param(page, marks=[pytest.mark.eight_devices] * (page == "docs/guide/scaling.md"))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("page", [*map(on_its_devices, filter(runs_here, PAGES))])
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
@@ -139,7 +140,7 @@ for page in PAGES[0], *PAGES[4:]:
 NOT_INSTALLED = "onnx,onnxruntime,cv2,PIL,grain,orbax,safetensors,flatbuffers,graphviz,starlette,uvicorn,httpx"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 def test_a_page_says_above_its_first_block_what_more_has_to_be_installed(tmp_path: Path):
     command = [sys.executable, "-W", "ignore", "-c", FIRST_BLOCKS, NOT_INSTALLED]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -160,6 +161,7 @@ EXECUTORS_ROWS = re.findall(
 )
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("code", EXECUTORS_ROWS)
 def test_what_executor_says_to_write_instead_runs(code: str):
     ex = lowering.simple_bind(sym.tanh(sym.Variable("w")), grad_req="add", w=(5, 3))
@@ -277,6 +279,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_is_of_a_kind_that_is_seen_to(page: str):
     last: Block | None = None

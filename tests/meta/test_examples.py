@@ -25,6 +25,7 @@ def example(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
+@pytest.mark.slow("compiles")
 def test_digits(example, capsys):
     assert example("digits").main(epochs=4) > 0.93
     printed = capsys.readouterr().out
@@ -32,26 +33,31 @@ def test_digits(example, capsys):
     assert "equal bit for bit" in printed
 
 
+@pytest.mark.slow("compiles")
 def test_optax_loop(example, capsys):
     assert example("optax_loop").main(steps=60) > 0.9
     assert "test accuracy" in capsys.readouterr().out
 
 
+@pytest.mark.slow("compiles")
 def test_lenet(example, capsys):
     assert example("lenet").main(epochs=4) > 0.93
     assert "the exported model, loaded again" in capsys.readouterr().out
 
 
+@pytest.mark.slow("compiles")
 def test_lenet_executor(example, capsys):
     assert example("lenet_executor").main(epochs=6) > 0.93
     assert "test accuracy" in capsys.readouterr().out
 
 
+@pytest.mark.slow("compiles")
 def test_char_lstm(example, capsys):
     assert example("char_lstm").main(steps=80, length=20) < 14
     assert "You may " in capsys.readouterr().out
 
 
+@pytest.mark.slow("compiles")
 def test_fine_tune(example, capsys):
     assert example("fine_tune").main(epochs=3) > 0.85
     printed = capsys.readouterr().out
@@ -68,18 +74,20 @@ def printed_by(name: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow("compiles")
 def test_data_parallel():
     printed = printed_by("data_parallel", "--epochs=1", "--sharding=fsdp")
     assert "each device holds (64, 72) of fc0_weight (64, 576)" in printed
 
 
+@pytest.mark.slow("compiles")
 def test_tensor_parallel():
     printed = printed_by("tensor_parallel", "--steps=30")
     assert "a device holds (64, 64) of up_weight" in printed
     assert float(printed.rsplit(maxsplit=1)[1]) < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_two_processes(example, capfd, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
     monkeypatch.setattr("sys.argv", ["two_processes.py"])

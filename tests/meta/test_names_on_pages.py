@@ -69,6 +69,7 @@ def texts() -> Iterator[tuple[str, str]]:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
 
 
+@pytest.mark.slow("computes much")
 def test_every_name_of_ours_exists():
     named = [(where, name) for where, text in texts() for name in names_in(text)]
     assert len(named) > 100

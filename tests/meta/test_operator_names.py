@@ -105,6 +105,7 @@ FILES = sorted(
 )
 
 
+@pytest.mark.slow("compiles")
 def test_no_operator_is_named_outside_ops_but_in_a_listed_few():
     found = {file: names_in((ROOT / file).read_text(encoding="utf-8")) for file in FILES if file not in NAMING}
     assert {file: names for file, names in found.items() if names} == {}

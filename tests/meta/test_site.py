@@ -66,6 +66,7 @@ def texts() -> dict[str, str]:
     return operator_pages.pages()
 
 
+@pytest.mark.slow("compiles")
 def test_what_the_search_raises_and_lowers_is_on_the_site(texts: dict[str, str]):
     script = (ROOT / "docs" / "web" / "search_scores.js").read_text(encoding="utf-8")
     folders = re.findall(r'startsWith\("([^"]+)/"\)', script)
@@ -81,6 +82,7 @@ def page_of(name: str) -> str:
     return operator_pages.page(Op.get(name), CASES.get(Op.get(name), []))
 
 
+@pytest.mark.slow("compiles")
 def test_every_operator_has_a_page(texts: dict[str, str]):
     ops = [op for members in GROUPS.values() for op in members]
     assert len(ops) > 350
@@ -90,6 +92,7 @@ def test_every_operator_has_a_page(texts: dict[str, str]):
     assert f"](/{operator_pages.path_of(Op.get('Convolution'))}.md)" in texts["reference/operators/nn/convolution"]
 
 
+@pytest.mark.slow("compiles")
 def test_a_page_tells_what_the_card_says(texts: dict[str, str]):
     text = page_of("FullyConnected")
     for part in (
@@ -156,6 +159,7 @@ def test_the_names_that_people_know():
         assert {name.lower() for name in names} <= set(operator_pages.known_names(op))
 
 
+@pytest.mark.slow("starts processes")
 def test_the_search_has_these_names(tmp_path: Path):
     pytest.importorskip("sphinx_copybutton", reason="the extra `docs` is not installed")
     source, target = tmp_path / "source", tmp_path / "target"

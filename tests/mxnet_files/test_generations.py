@@ -26,6 +26,7 @@ def attrs(name: str) -> dict[str, dict[str, str]]:
     return load(EVERY[name]).attr_dict()
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", EVERY)
 def test_loading_and_saving_gives_mxnets_bytes(name: str):
     expected = UPGRADED[name]
@@ -86,6 +87,7 @@ def test_an_axis_of_minus_one_is_the_last_since_0_9_5():
     assert load(RULES["rule 5: not since 0.9.5"]).infer_shape(x=(2, 3))[1] == [(2,)]
 
 
+@pytest.mark.slow("compiles")
 def test_newer_files_are_read_without_upgrading():
     document = graph(new("null", "x", lr_mult="1"), new("relu", "r", 0), version=20000)
     assert load(document).attr_dict()["x"]["lr_mult"] == "1"

@@ -124,6 +124,7 @@ def test_text_of_nothing_but_containers():
     refuses(f'{{"nodes":[{"{}," * 1_000_000}{{}}],"arg_nodes":[],"heads":[]}}', "mostly brackets; got 10000")
 
 
+@pytest.mark.slow("compiles")
 def test_memory_of_a_large_file_is_less_than_ten_times_its_size():
     node = ', \n    {\n      "op": "relu", \n      "name": "relu%d", \n      "inputs": [[%d, 0, 0]]\n    }'
     nodes = "".join(node % (i, i) for i in range(10_000))
@@ -173,6 +174,7 @@ def test_forward_references_are_read():
     assert sym.load_json(json.dumps(graph)).list_arguments() == ["x0"]
 
 
+@pytest.mark.slow("compiles")
 def test_30000_unknown_operators_are_one_short_message():
     nodes = [{"op": f"nope{i}", "name": "x", "inputs": []} for i in range(30_000)]
     refuses({"nodes": nodes, "arg_nodes": [], "heads": []}, "nope0 is not registered.*nope10, 29989 more")

@@ -98,6 +98,7 @@ def test_sparse_arrays_too_large_to_be_dense_are_an_error_of_ours(tmp_path: Path
         nn.load_checkpoint(tmp_path / "x", 0)
 
 
+@pytest.mark.slow("computes much")
 def test_twenty_thousand_tiny_arrays_take_little_memory():
     record = corpus.dense(corpus.V0, (0,), 0, b"")
     data = struct.pack("<QQQ", 0x112, 0, 20_000) + corpus.join(record) * 20_000 + struct.pack("<Q", 0)

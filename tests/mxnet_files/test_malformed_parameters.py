@@ -86,6 +86,7 @@ def test_a_table_that_does_not_fit_into_memory_is_an_error_of_the_operator(monke
         lowering.to_jax(sym._test_memory(sym.Variable("x")))({"x": np.ones(2)})
 
 
+@pytest.mark.slow("compiles")
 def test_bounds_of_a_histogram_beyond_all_integers_hold_every_integer():
     net = sym._histogram(sym.Variable("x"), bin_cnt=2, range=(-1e30, 1e30))
     counts, _ = lowering.to_jax(net)({"x": np.array([1, -5, 3], np.int32)})[0]
@@ -111,6 +112,7 @@ def test_the_names_of_many_outputs_take_linear_time():
     assert net.list_outputs()[-1] == "cut_output65535"
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("shape", "kernel", "stride"), [((7,), 3, 1 << 31), ((9, 9), 2, 4), ((90000,), 2, 40000)])
 def test_strides_longer_than_the_window_are_as_quick_as_others(shape: tuple[int, ...], kernel: int, stride: int):
     """The gradient of a maximum went through every step of a stride."""

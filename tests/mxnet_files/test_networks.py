@@ -40,6 +40,7 @@ def test_there_are_networks_of_every_kind():
     assert len(GRADIENTS) == 12
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_saved_symbol_is_mxnets_byte_for_byte(name: str):
     text = (NETWORKS / f"{name}-symbol.json").read_bytes().decode()
@@ -52,6 +53,7 @@ def test_saved_arrays_are_mxnets_byte_for_byte(path: Path, tmp_path: Path):
     assert (tmp_path / "again.params").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_are_mxnets(name: str):
     net, args, aux = nn.load_model(NETWORKS / f"{name}-symbol.json", NETWORKS / f"{name}-0000.params")
@@ -60,6 +62,7 @@ def test_outputs_are_mxnets(name: str):
         assert_close(outputs[int(i)], expected, RTOL, f"output {i} of {name}")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_are_mxnets(name: str):
     net, args, aux = nn.load_checkpoint(NETWORKS / name, 0)
@@ -80,6 +83,7 @@ def test_gradients_are_mxnets(name: str):
             assert_close(ours[argument], value, RTOL, f"{what} of {argument} in {name}")
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_of_a_while_loop_passes_the_witness():
     # MXNet's own is wrong there.
     net, args, _ = nn.load_checkpoint(NETWORKS / "while_loop", 0)

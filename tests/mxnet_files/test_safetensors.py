@@ -135,6 +135,7 @@ for name, head in heads.items():
 """
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space and sparse files are Linux's")
 def test_a_sparse_file_that_memory_cannot_map_is_told(tmp_path: Path):
     script = _SPARSE.replace("\\\\", "\\")

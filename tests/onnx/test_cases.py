@@ -44,6 +44,7 @@ def test_the_lists_name_cases():
     assert [name for name in (*NOT_RUN, *NO_FORM) if name not in ids] == []
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("family", "case"),
     [pytest.param(f, c, id=c.id) for f, c in written if not c.no_mxnet or why_not_run(c) or c.id in NO_FORM],

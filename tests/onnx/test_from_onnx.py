@@ -75,6 +75,7 @@ def assert_same(model: onnx.ModelProto, inputs: Arrays, rtol: float = 1e-5, **op
 # -- our own files ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_network_comes_back(name: str):
     model, inputs = exported(name, fixed(name)), part(name, "in")
@@ -98,6 +99,7 @@ def test_a_recurrence_of_any_batch_comes_back():
     assert_same(model, part("gluon_lstm", "in"), rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_what_comes_back_is_trained_and_predicts(tmp_path: Path):
     nn.save_onnx(tmp_path / "net.onnx", exported("cnn", of_any_batch("cnn")))
     model = nn.Model.load(tmp_path / "net.onnx")

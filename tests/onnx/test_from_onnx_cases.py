@@ -28,6 +28,7 @@ def test_the_list_names_cases():
     assert [name for name in NOT_BACK if name not in ids] == []
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", OPERATORS)
 def test_a_case_comes_back(op: str):
     for case in OPERATORS[op]:

@@ -112,6 +112,7 @@ def test_functions_that_double_are_counted_before_they_are_expanded():
         nn.from_onnx(doubling(16))
 
 
+@pytest.mark.slow("computes much")
 def test_many_functions_are_counted_in_linear_time():
     """Ten thousand that call one another in a row; and sixty of which each calls the next a hundred times."""
     chain = [function(f"f{i}", [call(f"f{i + 1}", "i", "o")]) for i in range(9_000)]

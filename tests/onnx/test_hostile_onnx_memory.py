@@ -94,6 +94,7 @@ def test_a_weight_is_not_copied_for_each_node_that_reads_it():
     assert len(nn.from_onnx(made)[1]) == 20
 
 
+@pytest.mark.slow("computes much")
 def test_large_weights_are_laid_out_anew():
     """The budget grows with what a file has: a cell's weights, of more bytes than any file may ask for."""
     size = 1500
@@ -104,6 +105,7 @@ def test_large_weights_are_laid_out_anew():
     assert sum(array.nbytes for array in args.values()) > 2 * 4 * 4 * size * size
 
 
+@pytest.mark.slow("computes much")
 def test_a_resizing_takes_no_longer_than_what_it_gives():
     """The reference implementation takes its time for each element: not for each of a matrix of 16 million."""
     sizes = node("Constant", "", "z", value_ints=[1, 4000])
@@ -116,6 +118,7 @@ def test_a_resizing_takes_no_longer_than_what_it_gives():
     assert time.process_time() - started < 10
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("how", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
 def test_a_matrix_of_few_vectors_is_that_of_all(mode: str, how: str):
@@ -185,6 +188,7 @@ def test_equal_names_take_no_longer_than_others():
     assert [unique(name, taken) for name in ("n_1", "n", "m")] == ["n_1_1", "n_100000", "m"]
 
 
+@pytest.mark.slow("computes much")
 def test_many_open_dimensions_are_few_readings():
     """Each name of a few is varied alone; those of many share readings, of which no two have the same."""
     for count, readings in ((0, 1), (1, 2), (16, 17), (17, 7), (2000, 15), (50_000, 20)):

@@ -136,6 +136,7 @@ def test_the_walk_finds_a_tensor_in_every_field():
     assert (len(found), sum(sparse for _, sparse in found)) == (8 + 3 + 2 + 1 + 8, 2 + 2 + 2)
 
 
+@pytest.mark.slow("compiles")
 def test_a_file_that_many_tensors_name_is_in_memory_once(tmp_path: Path):
     """Sixteen views of 64 MB, and what is made of them has a bound by the file, not by how often it is named."""
     with (tmp_path / "w.bin").open("wb") as file:

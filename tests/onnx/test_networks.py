@@ -51,6 +51,7 @@ def inference(name: str) -> nn.Symbol:
     return nn.inference_symbol(load(name)[0])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_computes_what_mxnets_does(name: str):
     model = exported(name, fixed(name))

@@ -66,6 +66,7 @@ KINDS: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], str]] = {
 """What is computed → (nodes, the input's shape, ONNX' dtype and shape of the result)."""
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_have_onnxs_shape_and_dtype(kind: str):
     nodes, shape, expected = KINDS[kind]
@@ -127,6 +128,7 @@ X33 = {"x": floats(1, 2, 3, 3)}
 # -- operators where MXNet's differ ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32"])
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_one_hot_beyond_the_depth_is_off(dtype: str, axis: int):
@@ -156,6 +158,7 @@ def test_blocks_of_either_order(kind: str, mode: str):
     np.testing.assert_array_equal(ours(made, {"x": x})[0], expected)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("shape", "attrs"),
     [((10, 8), {"strides": [3, 2]}), ((9, 7), {"strides": [3, 2]}),
@@ -220,6 +223,7 @@ OFFSETS = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("mask", [False, True], ids=["no mask", "mask"])
 @pytest.mark.parametrize("offsets", OFFSETS)
 def test_a_deformable_convolution_fades_to_zero_beyond_the_border(offsets: str, mask: bool):
@@ -240,6 +244,7 @@ def test_a_deformable_convolution_fades_to_zero_beyond_the_border(offsets: str, 
     assert_close(ours(model, one)[0], expected[:1], 1e-5, "output of one")
 
 
+@pytest.mark.slow("compiles")
 def test_a_deformable_convolution_of_half_an_element():
     x, offset = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4), np.full((1, 2, 4, 4), 0.5, np.float32)
     weights = {"w": np.ones((1, 1, 1, 1), np.float32), "o": offset}
@@ -248,6 +253,7 @@ def test_a_deformable_convolution_of_half_an_element():
     np.testing.assert_allclose(ours(model, {"x": x})[0][0, 0], expected, rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("ratio", [0, 2])
 @pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
 def test_a_region_without_height_or_width(mode: str, ratio: int):
@@ -261,6 +267,7 @@ def test_a_region_without_height_or_width(mode: str, ratio: int):
     assert np.all(found[:4] == 0) == (mode == "half_pixel" and ratio == 0)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_row_of_zeros_is_normalised_to_zeros(p: int):
     x = np.asarray([[3, -4], [0, 0], [0, 1e-20]], np.float32)
@@ -269,6 +276,7 @@ def test_a_row_of_zeros_is_normalised_to_zeros(p: int):
     np.testing.assert_allclose(found[0], x[0] / (7 if p == 1 else 5), rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("fmod", [0, 1])
 def test_remainders_of_floating_point_numbers(fmod: int, constant: bool):
@@ -286,6 +294,7 @@ def test_remainders_of_floating_point_numbers(fmod: int, constant: bool):
 ENDS = np.asarray([np.inf, -np.inf, 0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3e9, -0.3, 100], np.float32)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", ["Round", "ThresholdedRelu", "Shrink"])
 def test_functions_of_infinity(kind: str):
     assert_as_onnxruntime(model_of([node(kind, "x")], {"x": ENDS.shape}), {"x": ENDS})
@@ -300,6 +309,7 @@ def test_a_slope_of_infinity_is_used_below_zero_alone(shape: tuple[int, ...]):
     np.testing.assert_array_equal(ours(leaky, {"x": x})[0], np.where(x < 0, -np.inf, x))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("keep", [0, 1])
 def test_logarithms_of_sums_with_infinities(keep: int):
     """A row of attention that is masked as a whole."""

@@ -115,6 +115,7 @@ def test_a_crop_follows_an_open_height_or_width_alone(open_shape: tuple[int | st
     np.testing.assert_array_equal(run(model, {"x": x})[0], x.repeat(2, 2).repeat(2, 3)[:, :, :4, :5])
 
 
+@pytest.mark.slow("compiles")
 def test_many_names_are_tried_in_a_few_readings():
     """One reading for each of n names is n² shapes."""
     count = 600

@@ -70,6 +70,7 @@ EXPRESSIONS = [
 _FUNCTIONS = ("maximum", "minimum", "hypot", "power")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("text", "op", "name", "scalar"), EXPRESSIONS, ids=[row[0] for row in EXPRESSIONS])
 def test_expression(text: str, op: str, name: str, scalar: str | None):
     def evaluate(x, y, module):

@@ -305,6 +305,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_gradient_computes_no_step_again(kind: str):
     net = recurrent(kind)
@@ -317,6 +318,7 @@ def test_a_gradient_computes_no_step_again(kind: str):
     lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_loop_that_is_mirrored_keeps_its_states_alone(kind: str):
     with sym.AttrScope(force_mirroring="True"):
@@ -329,6 +331,7 @@ def test_a_loop_that_is_mirrored_keeps_its_states_alone(kind: str):
     lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
     net = recurrent(kind)

@@ -120,6 +120,7 @@ def test_an_unknown_type_says_how_to_register_it():
         sym.Custom(sym.Variable("x"))
 
 
+@pytest.mark.slow("compiles")
 def test_parameters_are_checked():
     with pytest.raises(ParamError, match=r"scale.*float > 0"):
         sym.Custom(sym.Variable("x"), op_type="_test_scaled_tanh", scale=-1)

@@ -58,6 +58,7 @@ def test_deviation_softmax_activation_of_more_than_two_axes_has_the_gradient_of_
     assert declared(sym.SoftmaxActivation(X, mode="channel")) is None
 
 
+@pytest.mark.slow("compiles")
 def test_deviation_dropout_acts_between_the_layers_of_a_recurrent_network():
     names = [sym.Variable(name) for name in ("x", "weights", "state")]
     rng = np.random.RandomState(0)
@@ -140,6 +141,7 @@ def test_fused_operators_of_int8_models_are_refused_with_the_way_out(op: str):
         assert words in str(error.value)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("length", [8, 16, 17, 40])
 def test_deviation_equal_values_keep_their_order_in_lines_of_any_length(length: int):
     """MXNet's sort is not stable from 17 values on; its description says so."""

@@ -93,6 +93,7 @@ def held(case: Case, dtype: str) -> bool:
     return not case.op.startswith("linalg") if dtype == "float16" else case.op not in AS_MXNET
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("case", "dtype"),
     [

@@ -63,6 +63,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 EXPRESSIONS = dict(expressions())
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_a_formula_of_one_element_is_what_the_operator_computes(name: str):
     op, x, y = Op.get(name), np.array([0.3, 0.5, 0.9, 2.5, -2.5, -0.4], np.float32), 1.5

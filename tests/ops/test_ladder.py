@@ -28,8 +28,8 @@ from tests.onnx.not_run import NO_FORM, has_form, trains, why_not_run
 from tests.onnx.runtime import exported, run
 from tests.support import ladder
 from tests.support.comparison import assert_close
-from tests.support.ladder import Traced
 from tests.support.poison import poison
+from tests.support.traced import Traced, equations
 
 pytestmark = pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
 
@@ -236,7 +236,7 @@ def test_jitted_equals_unjitted(family: str, case: Case, whole_ladder: bool):
     args, aux, key = jax.tree.map(jnp.asarray, given(case))
     if not whole_ladder and case.graph is None:
         with_values = Traced(lambda: function(args, aux, key))
-        if ladder.equations(with_values) == ladder.equations(forward(case)):
+        if equations(with_values) == equations(forward(case)):
             return
     plain, plain_aux = function(*given(case))
     jitted, jitted_aux = forward(case).compiled(*given(case))
@@ -297,4 +297,4 @@ def test_equations_tell_a_rule_that_makes_another_thing_of_values():
         return x + 1 if isinstance(x, Tracer) else x + 2
 
     for rule, alike in ((honest, True), (branching, False)):
-        assert (ladder.equations(Traced(lambda rule=rule: rule(x))) == ladder.equations(Traced(rule, x))) == alike
+        assert (equations(Traced(lambda rule=rule: rule(x))) == equations(Traced(rule, x))) == alike

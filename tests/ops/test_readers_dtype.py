@@ -36,6 +36,7 @@ def made(op: str, **more: object) -> sym.Symbol:
     return getattr(sym, op)(**MADE[op], **more)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("op", MADE)
 def test_a_reader_of_another_dtype_decides_deviation(op: str, dtype: str):
@@ -84,7 +85,7 @@ def test_a_loop_lets_the_graph_outside_decide_first():
 # -- Gluon's recurrent layers, whose first states are zeros that its functions call float32 ----------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("layer", ["lstm", "rnn"])
 def test_recurrent_layers_run_in_half_and_double_precision(layer: str):
     expected = golden(layer, "out")["0"]
@@ -96,13 +97,13 @@ def test_recurrent_layers_run_in_half_and_double_precision(layer: str):
             assert_close(output, expected, rtol, f"{layer} in {dtype}")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_their_gradients_are_verified_in_float64():
     report = lowering.check_gradients(load("lstm"), golden("lstm", "arg"), {}, finite_differences=False)
     assert report.ok
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_the_command_verifies_a_network_of_words_and_a_recurrent_layer(capsys: pytest.CaptureFixture[str]):
     prefix = GOLDENS.parent / "networks" / "gluon_lstm"
     options = ["--shape", "data=2,3", "--directions", "1", "--no-finite-differences"]
@@ -110,7 +111,7 @@ def test_the_command_verifies_a_network_of_words_and_a_recurrent_layer(capsys: p
     assert "agrees" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_they_train_in_bfloat16():
     net = sym.LinearRegressionOutput(load("lstm"), sym.Variable("label"), name="out")
     trainer = lowering.Trainer(net, optimizer="sgd", compute_dtype="bfloat16")

@@ -254,6 +254,7 @@ def test_symbol_gradient_errors_name_the_choice():
         both.gradient("twice")
 
 
+@pytest.mark.slow("compiles")
 def test_a_chain_of_100000_nodes_is_differentiated_without_recursion():
     x = sym.Variable("x")
     y = x

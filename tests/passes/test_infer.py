@@ -289,6 +289,7 @@ def test_backward_operator_of_another_operators_gradient():
 # -- size ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("known", ["x", "head"])
 def test_a_chain_of_100000_nodes_in_either_direction(known):
     x = NodeEntry(create_variable_node("x"))

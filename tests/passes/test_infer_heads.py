@@ -51,6 +51,7 @@ def agrees(ours: Any, mxnets: Any) -> bool:
     )
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.filterwarnings("ignore:Cannot decide shape")
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_what_mxnet_infers_is_inferred(operator: str):

@@ -35,6 +35,7 @@ def unrolled(batch: int = 4) -> Symbol:
     return state
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("make", [flattened, unrolled])
 @pytest.mark.parametrize("n", [1, 2])
 def test_smaller_batches_give_the_same_rows(make, n):

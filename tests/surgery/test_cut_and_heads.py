@@ -105,6 +105,7 @@ def test_replace_head_refuses_a_head_that_does_not_fit():
         nn.replace_head(classifier(), "fc1", lambda features: sym.FullyConnected(features, num_hidden=2, name="fc1"))
 
 
+@pytest.mark.slow("computes much")
 def test_a_long_chain_is_no_problem():
     net = sym.Variable("data")
     for i in range(30_000):

@@ -19,6 +19,7 @@ from tests.surgery.networks import arrays_for, classifier, outputs_of
 SHAPE = (2, 3, 6, 6)
 
 
+@pytest.mark.slow("compiles")
 def test_rename_by_dict_and_parameters_by_the_same_dict():
     names = {"fc1": "hidden", "fc1_weight": "hidden_weight", "fc1_bias": "hidden_bias"}
     net, renamed = classifier(), nn.rename(classifier(), names)
@@ -83,6 +84,7 @@ def test_a_pattern_that_matches_nothing_is_an_error():
         nn.freeze(classifier(), "conv1_weigth")
 
 
+@pytest.mark.slow("compiles")
 def test_gradients_of_what_remains():
     net = classifier()
     args, aux = arrays_for(net, data=SHAPE)

@@ -22,6 +22,7 @@ def with_new_head() -> sym.Symbol:
     return nn.replace_head(NET, "fc1_output", lambda fc1: sym.FullyConnected(fc1, num_hidden=2, name="new"))
 
 
+@pytest.mark.slow("compiles")
 def test_what_was_cut_off_is_left_out():
     features = nn.cut(NET, "fc1")
     args, aux = nn.subset(features, ARGS, AUX)
@@ -56,6 +57,7 @@ def test_a_list_is_no_dict():
         nn.subset(NET, list(ARGS.values()))
 
 
+@pytest.mark.slow("compiles")
 def test_frozen_statistics_are_those_of_inference():
     frozen = nn.freeze_statistics(nn.cut(NET, "bn1"), "bn*")
     (training,), (inference,) = (outputs_of(frozen, ARGS, AUX, is_train=is_train) for is_train in (True, False))

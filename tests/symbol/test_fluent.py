@@ -79,6 +79,7 @@ def test_what_a_symbol_cannot_do_says_what_to_do(method: str):
         getattr(sym.Variable("x"), method)()
 
 
+@pytest.mark.slow("compiles")
 def test_histogram():
     x = np.array([0.1, 0.2, 0.9], np.float32)
     counts, edges = lowering.to_jax(sym.histogram(sym.Variable("x"), 2, (0, 1)))({"x": x})[0]
@@ -101,6 +102,7 @@ def test_split_v2():
         sym.split_v2(sym.Variable("x"), "two")
 
 
+@pytest.mark.slow("compiles")
 def test_rand_zipfian_draws_by_its_law():
     true = np.array([0, 3], np.float32)
     symbol = sym.Group(list(sym.contrib.rand_zipfian(sym.Variable("t"), 20_000, 5)))

@@ -34,6 +34,7 @@ def test_unknown_names_are_attribute_errors():
         sym.linalg.nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.slow("compiles")
 def test_random_functions_take_numbers():
     assert draw(sym.random.uniform(2, 3, shape=(4, 5))).shape == (4, 5)
     assert draw(sym.random.randn(2, 3, loc=5, scale=1e-9)).tolist() == [[5] * 3] * 2

@@ -88,6 +88,7 @@ def training(net: sym.Symbol) -> Callable[[], Any]:
     return lambda: trainer.step(batch)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("way", [two_calls, one_call, compiled, predicting, training])
 def test_a_call_does_as_much_for_a_large_network_as_for_a_small_one(way: Callable[[sym.Symbol], Callable[[], Any]]):
     with lowering.effort("full"):

@@ -58,7 +58,7 @@ def first_cases() -> dict[str, Case]:
 CASES = first_cases()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", CASES)
 def test_an_open_batch_agrees_with_a_fixed_one(op: str, tmp_path: Path):
     refused = [why for why, names in REFUSED.items() if op in names]
@@ -206,7 +206,7 @@ def agree(net: Symbol, shapes: dict[str, Any], sizes: list[dict[str, int]], path
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", OVER_IMAGES)
 def test_images_of_any_size(name: str, tmp_path: Path):
     sizes = [{"N": 2, "H": 9, "W": 12}, {"N": 1, "H": 16, "W": 7}]
@@ -243,12 +243,14 @@ def test_a_window_of_one_element_over_images_of_any_size(channels: int, tmp_path
     agree(net, IMAGES, [{"N": 2, "H": 9, "W": 12}, {"N": 1, "H": 1, "W": 2}], tmp_path / "p")
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("name", OVER_SEQUENCES)
 def test_sequences_of_any_length(name: str, tmp_path: Path):
     sizes = [{"N": 2, "T": 5}, {"N": 1, "T": 3}, {"N": 3, "T": 1}]
     agree(OVER_SEQUENCES[name], {"data": ("N", "T", 6)}, sizes, tmp_path / "p")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("mode", ["rnn_tanh", "lstm", "gru"])
 def test_recurrent_cells_over_any_length_and_batch(mode: Any, tmp_path: Path):
     """As MXNet has them: steps first, and the first states as inputs."""

@@ -94,6 +94,7 @@ def _facts(plan: Plan) -> dict[str, Any]:
     return chosen | {"ran": ran, "graph": [str(node) for node in plan.graph.nodes()]}
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("door", "choice"), [(door, choice) for door in DOORS for choice in CHOICES if choice in SIGNATURES[door]]
 )
@@ -138,6 +139,7 @@ def test_the_axis_of_samples_is_that_of_the_mesh_around(plans: list[Plan]):
 # -- half precision --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_half_precision_is_the_same_in_functions_predictors_and_programs(tmp_path: Path):
     path = tmp_path / "p"
     (served,) = lowering.Predictor(SERVED, ARGS, AUX, **HALF)(data=X)
@@ -150,6 +152,7 @@ def test_half_precision_is_the_same_in_functions_predictors_and_programs(tmp_pat
         assert 1e-6 < float(abs(output - whole).max()) < 2e-2
 
 
+@pytest.mark.slow("compiles")
 def test_half_precision_of_gradients_is_the_trainers():
     executor = lowering.bind(NET, None, GIVEN, {n: np.zeros_like(a) for n, a in ARGS.items()}, aux=dict(AUX), **HALF)
     executor.forward_backward()

@@ -44,6 +44,7 @@ def network() -> sym.Symbol:
     return h
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("_measured")
 def test_a_table_of_the_users_own_is_used_from_then_on():
     table = lowering.tune(network(), DATA, progress=False)

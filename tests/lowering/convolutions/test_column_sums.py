@@ -7,6 +7,7 @@ import pytest
 from lowering.ops.nn.column_sums import BLOCK, SMALL, column_sums
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     "shape",
     [(7,), (3, 5, 4), (2, 8 * BLOCK, 1), (3, 2 * BLOCK + 1, 8), (2, 5, BLOCK), (1, SMALL + 1), (SMALL // 8, 9)],

@@ -115,6 +115,7 @@ def errors(g: Geometry) -> dict[tuple[Direction, str], float]:
     return found
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_all_algorithms_agree_in_float64(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(geometry_module, "CHUNK_BYTES", 8000)  # several strips of small samples
@@ -143,6 +144,7 @@ ORDERS += [
 ]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(("name", "g", "layout"), ORDERS, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_rules_of_every_layout_agree(name: str, g: Geometry, layout: Any):
     """Of Convolution, which a graph has where AlterOpLayout leaves it: products, shifted sums, rows, large groups."""
@@ -179,6 +181,7 @@ def test_the_rules_of_every_layout_agree(name: str, g: Geometry, layout: Any):
         assert_close(np.asarray(result), want, 1e-12, f"{name}, {direction}")
 
 
+@pytest.mark.slow("compiles")
 def test_errors_in_float32():
     g = replace(GEOMETRIES["3×3"], size=(12, 13), channels=64, dtype="float32")
     with jax.enable_x64(True):
@@ -187,6 +190,7 @@ def test_errors_in_float32():
     assert [key for key, is_within in within.items() if not is_within] == []
 
 
+@pytest.mark.slow("compiles")
 def test_half_precision_is_summed_in_float32():
     g = replace(GEOMETRIES["3×3"], channels=256, dtype="bfloat16")
     data, weight, _ = (jnp.asarray(array) for array in arrays(g))
@@ -197,6 +201,7 @@ def test_half_precision_is_summed_in_float32():
         assert np.abs(out - exact).max() < 2**-7 * np.abs(exact).max(), name
 
 
+@pytest.mark.slow("compiles")
 def test_factors_made_before_give_the_same():
     with jax.enable_x64(True):
         g = GEOMETRIES["3×3"]

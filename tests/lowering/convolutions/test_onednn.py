@@ -44,6 +44,7 @@ def numbers(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.slow("has many cases")
 @needs_onednn
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_every_geometry_equals_xla(name: str):
@@ -64,6 +65,7 @@ def test_every_geometry_equals_xla(name: str):
     assert_close(np.asarray(found), expected, 1e-5, name)
 
 
+@pytest.mark.slow("compiles")
 @needs_onednn
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_both_directions_that_call_it_equal_xla(name: str):
@@ -104,6 +106,7 @@ def test_a_trainer_calls_it(arrays: dict[str, np.ndarray]):
     assert onednn.TARGET in trainer.step_fn.lower(trainer.require_state(), batch).as_text()
 
 
+@pytest.mark.slow("compiles")
 @needs_onednn
 def test_functions_call_it_and_may_be_transformed(arrays: dict[str, np.ndarray]):
     """Mapped and differentiated functions do without, by the same numbers."""
@@ -131,6 +134,7 @@ def test_functions_call_it_and_may_be_transformed(arrays: dict[str, np.ndarray])
             assert_close(np.asarray(one), np.asarray(other), 1e-5, name)
 
 
+@pytest.mark.slow("compiles")
 @needs_onednn
 def test_gradient_functions_call_it(arrays: dict[str, np.ndarray]):
     gradient = lowering.grad_fn(DEPTHWISE, ["data", "conv_weight"])
@@ -253,6 +257,7 @@ def encoder() -> sym.Symbol:
     return sym.Group([rows, sym.FullyConnected(joined, num_hidden=160, flatten=False, name="d")])
 
 
+@pytest.mark.slow("compiles")
 @needs_onednn
 def test_dense_layers_of_many_rows_call_it_with_what_follows():
     net = encoder()
@@ -342,6 +347,7 @@ def test_what_a_sum_is_written_over_is_there_for_others():
     assert np.array_equal(given, x)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 @needs_onednn
 def test_deviation_relu_of_nan_is_0_in_the_library_as_in_mxnet_and_nan_elsewhere():

@@ -73,6 +73,7 @@ def same(got: Any, wanted: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
+@pytest.mark.slow("compiles")
 @BY_NAME
 def test_a_network_built_twice_draws_the_same(name: str):
     first, second = NETWORKS[name](), NETWORKS[name]()
@@ -80,18 +81,21 @@ def test_a_network_built_twice_draws_the_same(name: str):
     same(run(second), run(first))
 
 
+@pytest.mark.slow("has many cases")
 @BY_NAME
 def test_names_do_not_matter(name: str):
     net = NETWORKS[name]()
     same(run(rename(net, lambda one: one if one == "x" else f"other_{one}")), run(net))
 
 
+@pytest.mark.slow("has many cases")
 @BY_NAME
 def test_a_network_draws_the_same_when_it_was_saved_and_loaded(name: str):
     net = NETWORKS[name]()
     same(run(sym.load_json(net.tojson())), run(net))
 
 
+@pytest.mark.slow("compiles")
 @BY_NAME
 def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same(name: str):
     net = NETWORKS[name]()
@@ -104,6 +108,7 @@ def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same
     same(run(net.gradient(["x"]))[0], ours[1]["x"])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 @BY_NAME
 def test_executor_and_pure_function_draw_the_same(name: str):

@@ -20,6 +20,7 @@ from symjax_nnvm.ir.register import same_shape
 from symjax_nnvm.passes.mirror import mirror_plan
 from symjax_nnvm.pipeline import Options
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 POLICIES = ("do_mirror", "blocks", lambda node: True)
 
@@ -165,6 +166,7 @@ def copies(net: sym.Symbol, mirror: Any, wrt: list[str]) -> list[str]:
     return [name for step in program.backward_steps if (name := program.program.name(step.nid)).endswith("_mirror")]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_gradients_outputs_and_states_are_those_without_mirroring_to_the_bit(name: str):
     build, shape = GRAPHS[name]
@@ -172,13 +174,14 @@ def test_gradients_outputs_and_states_are_those_without_mirroring_to_the_bit(nam
     args, aux = arrays(net, shape)
     wrt = [n for n in args if n != "label"]
     key = jax.random.key(5)
-    wanted = lowering.grad_fn(net, wrt, mirror="off")(args, aux, key)
+    wanted = evaluated(lowering.grad_fn(net, wrt, mirror="off"), args, aux, key)
     for mirror in POLICIES:
         assert copies(net, mirror, wrt), mirror
-        got = lowering.grad_fn(net, wrt, mirror=mirror)(args, aux, key)
+        got = evaluated(lowering.grad_fn(net, wrt, mirror=mirror), args, aux, key)
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["residual", "with_dropout", "recurrent", "shared_state"])
 def test_compiled_gradients_differ_by_rounding_only(name: str):
     build, shape = GRAPHS[name]
@@ -260,6 +263,7 @@ def temporaries(net: sym.Symbol, shape: tuple[int, ...], mirror: Any) -> int:
     return analysis.temp_size_in_bytes
 
 
+@pytest.mark.slow("compiles")
 def test_blocks_of_a_deep_chain_need_a_third_of_the_memory():
     net = sym.sum(dense(sym.Variable("data"), layers=48, width=32))
     stored, blocks = (temporaries(net, (2048, 32), mirror) for mirror in ("off", "blocks"))
@@ -267,6 +271,7 @@ def test_blocks_of_a_deep_chain_need_a_third_of_the_memory():
     assert blocks < stored / 3
 
 
+@pytest.mark.slow("compiles")
 def test_mirroring_a_residual_network_saves_memory():
     net = residual(sym.Variable("data"))
     stored, mirrored, blocks = (temporaries(net, (64, 3, 16, 16), m) for m in ("off", "do_mirror", "blocks"))

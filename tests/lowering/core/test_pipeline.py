@@ -61,6 +61,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         yield counts
 
 
+@pytest.mark.slow("computes much")
 def test_programs_are_built_at_one_place():
     calls = {
         (path.relative_to(ROOT).as_posix(), node.func.id)

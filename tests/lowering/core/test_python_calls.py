@@ -50,6 +50,7 @@ def _clients(x: jax.Array) -> set[Any]:
     return {device.client for device in x.devices()}
 
 
+@pytest.mark.slow("compiles")
 def test_it_computes_by_a_client_of_its_own(computes: Any):
     outside, seen = mx.nd.ones((2, 3)) * 5, []
     net, count = _net(), mx.nd.zeros(1)

@@ -21,6 +21,7 @@ from symjax_nnvm.ir import pass_registry
 from symjax_nnvm.pipeline import Options, Pipeline, Plan, optional_stages
 from tests.mxnet_files.test_networks import NAMES, NETWORKS, part
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 Arrays = dict[str, np.ndarray]
 
@@ -49,19 +50,24 @@ def run(net: sym.Symbol, args: Mapping[str, Any], aux: Mapping[str, Any], data: 
     plan, main, once = programs.plan(options), programs.forward(options), programs.precompute(options)
     given: dict[str, Any] = {**args, **aux}
     if once is not None:
-        values = once.collect(once.run(once.bind({name: given[name] for name in once.arg_names}, {}), None))[0]
+        values = evaluated(
+            lambda args: once.collect(once.run(once.bind(args, {}), None))[0],
+            {name: given[name] for name in once.arg_names},
+        )
         assert plan.precompute is not None
         given |= zip(plan.precompute.attrs["names"], values, strict=True)
     named = ({name: given[name] for name in names} for names in (main.arg_names, main.aux_names))
-    return main.collect(main.run(main.bind(*named), jax.random.key(0)))
+    return evaluated(
+        lambda args, aux, key: main.collect(main.run(main.bind(args, aux), key)), *named, jax.random.key(0)
+    )
 
 
 def assert_equal_with_and_without(net: sym.Symbol, data: set[str], args: Arrays, aux: Arrays, rtol: float):
     with pipeline.without(*optional_stages()):
         plain = lowering.to_jax(net)
     key = jax.random.key(0)
-    expected, states = plain(args, aux, key)
-    simplified, new_aux = lowering.to_jax(net)(args, aux, key)
+    expected, states = evaluated(plain, args, aux, key)
+    simplified, new_aux = evaluated(lowering.to_jax(net), args, aux, key)
     assert list(new_aux) == list(states)
     for name, value in states.items():
         np.testing.assert_array_equal(new_aux[name], value)
@@ -182,6 +188,7 @@ CASES: dict[str, tuple[Callable[[], sym.Symbol], tuple[int, ...], bool]] = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_computes_the_same(name: str):
     build, shape, folds = CASES[name]
@@ -194,6 +201,7 @@ def test_a_case_computes_the_same(name: str):
     assert folds == (not {"_scale_shift", "BatchNorm"}.intersection(left)), left
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["convolution", "grouped", "deconvolution in groups", "dense", "two in a row"])
 def test_a_case_computes_the_same_in_float64(name: str):
     build, shape, _ = CASES[name]
@@ -207,6 +215,7 @@ def model(name: str) -> tuple[sym.Symbol, Arrays, Arrays]:
     return nn.load_model(NETWORKS / f"{name}-symbol.json", NETWORKS / f"{name}-0000.params")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_computes_the_same(name: str):
     net, args, aux = model(name)

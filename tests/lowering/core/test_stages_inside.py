@@ -106,6 +106,7 @@ def test_a_body_has_its_own_signature_for_each_shape(make):
         assert_close(np.asarray(predict(**given)[0]), np.asarray(plain), 1e-5, "stages")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("make", NETWORKS)
 def test_gradients_do_not_depend_on_the_stages(make):
     net = sym.MakeLoss(sym.sum(sym.square(make())))
@@ -162,6 +163,7 @@ def scaled_by(w: sym.Symbol, inside):
     return sym.contrib.foreach(lambda item, s: (item * inside(w) + s, s), data, state)[0]
 
 
+@pytest.mark.slow("compiles")
 def test_what_depends_on_invariants_alone_goes_before_the_loop():
     net = scaled_by(sym.Variable("w"), lambda w: sym.tanh(sym.relu(w)))
     graph, (body,) = hoisted(net)
@@ -243,6 +245,7 @@ def test_a_while_loop_that_does_not_run_has_no_gradient_of_what_its_body_would_c
     assert np.asarray(lowering.grad_fn(loss, ["z"])(args)[1]["z"]).tolist() == [0, 0]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("inside", [sym.sqrt, sym.log, lambda w: sym.sqrt(sym.tanh(w)), lambda w: w**0.5])
 def test_a_foreach_of_length_0_has_no_gradient_of_what_its_body_would_compute(inside: Any):
     loss = sym.make_loss(sym.sum(scaled_by(sym.Variable("w"), inside)))

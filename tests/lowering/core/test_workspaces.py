@@ -74,6 +74,7 @@ def _largest(symbol: Symbol, case: Case, shapes: dict[str, tuple[int, ...]]) -> 
     return max((math.prod(x.shape) * x.dtype.itemsize for x in _intermediates(traced.jaxpr)), default=0)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", CASES)
 def test_intermediates_are_within_the_workspace(op):
     case = CASES[op]
@@ -146,6 +147,7 @@ for number in map(int, sys.argv[1:]):
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_the_process_survives_what_xla_would_end_it_for():
     numbers = [str(i) for i, (op, *_) in enumerate(HUGE) if op in ("broadcast_to", "tile", "Convolution", "im2col")]
     done = subprocess.run(
@@ -167,6 +169,7 @@ def _sized(case: Case) -> Iterator[Case]:
             yield dataclasses.replace(case, params=case.params | {field.name: 10**18})
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", CASES)
 def test_no_parameter_makes_an_array_too_large_for_xla(op):
     for case in _sized(CASES[op]):
@@ -211,6 +214,7 @@ for op, params, shapes in TOO_LARGE:
 """
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems may promise such memory")
 def test_memory_that_cannot_be_had_is_told_and_ends_no_process():
     """NumPy, reading a result that was never allocated, ended it: "Check failed: buffer_.IsConcrete()"."""

@@ -209,6 +209,7 @@ def test_a_loop_that_ends_early_leaves_nothing_behind():
         epoch.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow("compiles")
 def test_trainers_take_it():
     net = sym.FullyConnected(sym.Flatten(sym.Variable("data")), num_hidden=4, name="fc")
     net = sym.SoftmaxOutput(net, name="softmax")
@@ -428,7 +429,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 def test_grains_workers_read_record_files(tmp_path: Path):
     """Each worker is a process, which opens the file itself."""
     pytest.importorskip("grain", reason="the extra `data` is not installed")

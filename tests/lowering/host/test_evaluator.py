@@ -90,6 +90,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_xlas(name: str):
     function, given = CASES[name]

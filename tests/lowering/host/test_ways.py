@@ -94,6 +94,7 @@ def by_block(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
 DOORS: list[Callable[..., list[Any]]] = [by_executor, by_compile, by_predictor, by_trainer, by_block]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", DOORS)
 def test_a_network_computes_the_same_by_all_ways(door: Callable[..., list[Any]], net: Symbol, arrays: Any):
     results = {effort: door(net, *arrays, effort) for effort in WAYS}
@@ -199,6 +200,7 @@ def test_errors_of_blocks_have_no_notes_of_jax(effort: str):
     assert not hasattr(raised.value, "__notes__")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("effort", WAYS)
 def test_a_step_consumes_the_state_that_it_is_given(effort: str, net: Symbol, arrays: Any):
     args, aux = arrays

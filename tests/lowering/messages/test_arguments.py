@@ -155,6 +155,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
 }
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(("door", "name"), [(door, name) for door, (_, names) in DOORS.items() for name in names])
 def test_a_wrong_kind_is_refused(door: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)

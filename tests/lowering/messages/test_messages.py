@@ -217,6 +217,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_message_holds_the_way_out(mistake: str):
     call, ways_out = MISTAKES[mistake]
@@ -262,6 +263,7 @@ def test_keywords_that_are_no_shapes_are_told():
             lowering.simple_bind(NET, data=(4, 5), **{keyword: "cpu"})
 
 
+@pytest.mark.slow("computes much")
 def test_every_attribute_of_mxnet_is_told():
     owners = {"Trainer": Trainer(NET), "Executor": executor(), "lowering": lowering, "mx": mx}
     owners |= {"mx.test_utils": mx.test_utils, "mx.contrib": mx.contrib}

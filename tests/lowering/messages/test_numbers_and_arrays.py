@@ -84,6 +84,7 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", COUNTS)
 def test_whole_numbers_of_any_type_are_taken(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
@@ -117,6 +118,7 @@ def test_epochs_that_are_no_whole_number_are_told_as_such():
         _fit(data=X, epochs=Y)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     "number", [np.float16(0.5), np.float32(0.5), np.float64(0.5), np.array(0.5), jnp.bfloat16(0.5)]
 )
@@ -156,6 +158,7 @@ def test_a_kind_hands_over_pythons_own():
 BFLOAT16 = ["bfloat16", jnp.bfloat16, jnp.dtype("bfloat16"), np.dtype("bfloat16"), jnp.bfloat16.dtype.type]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("dtype", BFLOAT16, ids=repr)
 def test_a_dtype_may_be_spelled_in_every_way(dtype: Any, tmp_path: Path):
     expected = lowering.Predictor(NET, ARGS, compute_dtype="bfloat16")(data=X)[0]
@@ -196,6 +199,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("names", NAMES, ids=lambda names: type(names).__name__)
 def test_names_come_in_any_collection(names: Any):
     assert set(lowering.grad_fn(LOSS, names)(EVERY)[1]) == {"fc_weight", "fc_bias"}
@@ -210,6 +214,7 @@ def test_names_come_from_a_generator():
         lowering.grad_fn(LOSS, (number for number in range(3)))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "several",
     [
@@ -296,6 +301,7 @@ DOORS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "made",
@@ -324,6 +330,7 @@ def test_a_list_of_what_jax_traces_is_an_array():
     np.testing.assert_allclose(rows, lowering.to_jax(NET)({**ARGS, "data": np.stack([X[0], 2 * X[0]])})[0][0])
 
 
+@pytest.mark.slow("compiles")
 def test_gradients_flow_through_arrays_of_jax_alone():
     loss = lambda weight: lowering.differentiable(LOSS)({**EVERY, "fc_weight": weight})[0][0].sum()  # noqa: E731
     found, mxs = jax.grad(loss)(jnp.asarray(ARGS["fc_weight"])), {name: mx.nd.array(x) for name, x in EVERY.items()}
@@ -356,6 +363,7 @@ IN_OWN_WORDS = ("Predictor.batches", "Trainer.evaluate", "Trainer.predict", "Tra
 """What takes batches says of many a value that it is none."""
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("door", [name for name in DOORS if name not in ("hlo", "bind") and "head" not in name])
 @pytest.mark.parametrize("what", [what for what in NO_NUMBERS if LONG or "longdouble" not in what])
 def test_what_is_no_array_of_numbers_is_refused_by_name(door: str, what: str):

@@ -51,6 +51,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
 
 
+@pytest.mark.slow("starts processes")
 def test_a_script_that_imports_mxnet_runs(tmp_path: Path):
     (tmp_path / "script.py").write_text(SCRIPT)
     ended = run(tmp_path, "-m", "lowering.mx", "script.py", "--epochs", "2")
@@ -91,6 +92,7 @@ assert pickle.loads(pickle.dumps(mx.init.Constant(3))).value == 3
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_modules_and_classes_say_mxnets_names_and_can_be_pickled(tmp_path: Path):
     """The names are MXNet 1.9.1's."""
     (tmp_path / "script.py").write_text(NAMED)
@@ -133,6 +135,7 @@ assert pickle.loads(pickle.dumps(mx.recordio.IRHeader(0, 1.0, 2, 0))).id == 2
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_functions_and_their_groups_say_mxnets_names_and_can_be_pickled(tmp_path: Path):
     """The names are MXNet 1.9.1's, which says "ndarray" and "symbol" of operators' functions."""
     (tmp_path / "script.py").write_text(FUNCTIONS)
@@ -170,6 +173,7 @@ def test_without_install_a_function_says_where_it_is():
     assert mx.MXNetError.__name__ == "NNVMError"
 
 
+@pytest.mark.slow("starts processes")
 def test_jax_tells_of_no_compilation_where_a_script_logs_everything(tmp_path: Path):
     computes = "from lowering import mx\n(mx.nd.ones((2, 3)) + 1).asnumpy()"
     everything = "import logging\nlogging.basicConfig(level=logging.DEBUG)"
@@ -180,6 +184,7 @@ def test_jax_tells_of_no_compilation_where_a_script_logs_everything(tmp_path: Pa
     assert "compil" in run(tmp_path, "-c", asked).stderr.lower()
 
 
+@pytest.mark.slow("starts processes")
 def test_the_scripts_own_error_ends_it(tmp_path: Path):
     (tmp_path / "script.py").write_text("import mxnet as mx\nmx.nd.ones((2, 3)).reshape((4, 4))\n")
     ended = run(tmp_path, "-m", "lowering.mx", "script.py")
@@ -200,6 +205,7 @@ raise KeyboardInterrupt
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_a_scripts_traceback_begins_in_it_and_ends_as_pythons_does(tmp_path: Path):
     (tmp_path / "script.py").write_text(FAILING)
     for arguments in (["script.py"], ["-m", "script"]):
@@ -208,6 +214,7 @@ def test_a_scripts_traceback_begins_in_it_and_ends_as_pythons_does(tmp_path: Pat
         assert ended.returncode == -signal.SIGINT
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("imported", [True, False])
 def test_a_real_mxnet_is_not_hidden(tmp_path: Path, imported: bool):
     (tmp_path / "mxnet.py").write_text("__version__ = '1.9.1'\n")
@@ -218,6 +225,7 @@ def test_a_real_mxnet_is_not_hidden(tmp_path: Path, imported: bool):
     assert f"would hide the MXNet that is {'imported' if imported else 'installed'}" in ended.stderr
 
 
+@pytest.mark.slow("starts processes")
 def test_installing_twice_is_installing_once(tmp_path: Path):
     (tmp_path / "script.py").write_text(
         "import sys\nfrom lowering import mx\nbefore = len(sys.meta_path)\nmx.install()\nmx.install()\n"
@@ -253,12 +261,14 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow("starts processes")
 def test_a_script_spawns_processes(tmp_path: Path):
     (tmp_path / "script.py").write_text(SPAWNING)
     ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")
     assert ended.stdout == f"3 __mp_main__ ['script.py', 'a'] {tmp_path / 'script.py'}\n", ended.stderr
 
 
+@pytest.mark.slow("starts processes")
 def test_code_is_run_as_python_runs_it(tmp_path: Path):
     code = "import mxnet, sys; print(mxnet.nd.ones(2).shape, sys.argv, __name__)"
     ended = run(tmp_path, "-m", "lowering.mx", "-c", code, "x")

@@ -318,6 +318,7 @@ def test_boxes_are_drawn(tmp_path: Path):
     assert next(plain).data[0].shape == (1, 3, 40, 60)
 
 
+@pytest.mark.slow("compiles")
 def test_a_network_is_trained_on_images(tmp_path: Path):
     net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4), name="softmax")
     iterator = mx.image.ImageIter(

@@ -28,6 +28,7 @@ def updater_of(case: str) -> Updater:
     return mx.optimizer.get_updater(made)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("case", cases.LARGE_BATCHES)
 def test_ten_updates_equal_mxnet(case: str):
     dtype = "float16" if case == "half" else "float32"

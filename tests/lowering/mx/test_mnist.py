@@ -95,6 +95,7 @@ def test_what_was_read_is_logged(files: dict[str, Any], caplog: pytest.LogCaptur
     assert caplog.messages == ["MNISTIter: load 11 images, shuffle=1, shape=(4, 12)"]
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -576,6 +576,7 @@ def test_what_is_odd_is_warned_of():
         _bound().init_params()
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("kept", [2, 128])
 def test_what_was_bound_for_other_shapes_is_bounded(kept: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lowering.mx.module.module.KEPT", kept)

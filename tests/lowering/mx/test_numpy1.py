@@ -245,6 +245,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
 
 
+@pytest.mark.slow("starts processes")
 def test_the_runner_gives_names_back_to_a_script_and_to_processes_that_it_spawns(tmp_path: Path):
     (tmp_path / "script.py").write_text(SCRIPT)
     ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")
@@ -252,6 +253,7 @@ def test_the_runner_gives_names_back_to_a_script_and_to_processes_that_it_spawns
     assert ended.stderr.count(f"np.float{LINE}") == 2  # once in each process
 
 
+@pytest.mark.slow("starts processes")
 def test_without_them_a_script_meets_numpy_2(tmp_path: Path):
     (tmp_path / "script.py").write_text("import numpy as np\nimport mxnet as mx\nnp.float\n")
     ended = run(tmp_path, "-m", "lowering.mx", "--numpy2", "script.py")

@@ -360,6 +360,7 @@ def _raised() -> list[BaseException]:
     return [*own, _Own(words, 3), nn.ParamError(words), KeyboardInterrupt(), SystemExit(3)]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     ("door", "method"), [*((door, "forward") for door in DOORS), *((door, "backward") for door in BACKWARD)]
 )
@@ -449,6 +450,7 @@ def test_in_the_body_of_a_loop(told: type[_Told]):
 _SCRIPT = Path(__file__).parent / "custom_script.py"
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("how", ["module", "fit", "modules", "jit", "threads", "predictor"])
 def test_it_ends_when_programs_wait_for_it(how: str):
     ran = subprocess.run([sys.executable, _SCRIPT, how], timeout=120, capture_output=True, text=True, check=False)

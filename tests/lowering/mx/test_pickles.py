@@ -67,6 +67,7 @@ def seen(metric: Any, batch: int) -> Any:
     return metric
 
 
+@pytest.mark.slow("has many cases")
 @COPIES
 @pytest.mark.parametrize("name", [*ALL_METRICS, "own"])
 def test_a_metric_goes_on_with_its_sums(name: str, copied: Callable[[Any], Any]):

@@ -105,6 +105,7 @@ def test_a_header_prints_as_mxnets():
     assert pickle.loads(pickle.dumps(header)) == header
 
 
+@pytest.mark.slow("starts processes")
 def test_a_file_that_was_not_closed_is_there_when_the_process_has_ended(tmp_path: Path):
     script = """
 import sys

@@ -36,6 +36,7 @@ def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
     return [] if ours == theirs else [f"{place}: {ours!r} and not {theirs!r}"]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_it_is_as_in_mxnet(name: str):
     ours = json.loads(json.dumps(SCENARIOS[name](mx)))

@@ -193,6 +193,7 @@ def test_what_is_not_here_says_what_to_use(name: str, way: str):
         getattr(mx, name)
 
 
+@pytest.mark.slow("starts processes")
 def test_it_is_loaded_when_it_is_asked_for():
     code = "import sys, lowering; assert 'lowering.mx' not in sys.modules; lowering.mx.nd"
     subprocess.run([sys.executable, "-c", code], check=True)

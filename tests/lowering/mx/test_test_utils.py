@@ -34,6 +34,7 @@ def test_gradients():
         tu.check_symbolic_backward(product(), [X, Y], [head], [3 * X, 3 * X])
 
 
+@pytest.mark.slow("compiles")
 def test_finite_differences():
     tu.check_numeric_gradient(mx.sym.tanh(product()), [X, Y])
     net = mx.sym.BatchNorm(mx.sym.Variable("x"), fix_gamma=False, name="bn")

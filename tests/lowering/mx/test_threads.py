@@ -38,6 +38,7 @@ def _in_threads(step: Callable[[int], object]) -> None:
         thread.join()
 
 
+@pytest.mark.slow("computes much")
 def test_slices_of_one_array():
     x = mx.nd.zeros(_THREADS)
     rows = [x[k : k + 1] for k in range(_THREADS)]
@@ -91,6 +92,7 @@ def test_a_stores_updates():
     assert held.asnumpy().tolist() == [-_THREADS * _TIMES] * 2
 
 
+@pytest.mark.slow("computes much")
 def test_sums_of_gradients():
     x = mx.nd.ones(2)
     x.attach_grad("add")

@@ -115,6 +115,7 @@ def test_a_trainer_of_the_same_kind_compiles_nothing_anew():
     assert not seen
 
 
+@pytest.mark.slow("compiles")
 @lowering.effort("full")
 def test_only_the_first_update_and_frequent_ones_are_compiled_with_the_network(traced):
     run, expected = Run(), Run()
@@ -269,6 +270,7 @@ def test_a_thread_reads_the_losses_while_another_steps():
     _assert_close(run.values(), expected.values())
 
 
+@pytest.mark.slow("computes much")
 def test_a_thread_waits_for_all_while_another_steps():
     run, errors, stop = Run("adam", learning_rate=0.1), [], threading.Event()
 

@@ -68,7 +68,7 @@ jax.ffi.ffi_call = raises""",
 """What is taken → how, here and in child processes, before the library is imported."""
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("name", TAKEN)
 def test_without_a_name_the_numbers_are_the_same(name: str, tmp_path: Path):
     child = f"import json, sys\nsys.path[:] = json.loads(sys.argv[1])\n{TAKEN[name]}\n{CHILD}"
@@ -116,6 +116,7 @@ UNPROMISED = re.compile(
 )
 
 
+@pytest.mark.slow("computes much")
 def test_one_module_names_them():
     """Docstrings and comments aside, which may speak of them."""
     files = [path for path in (ROOT / "lowering").rglob("*.py") if path.name != "unpromised.py"]
@@ -132,6 +133,7 @@ def _code(path: Path) -> list[str]:
     return names + [str(a.value) for call in calls for a in call.args if isinstance(a, ast.Constant)]
 
 
+@pytest.mark.slow("starts processes")
 def test_an_older_jax_is_told_at_once():
     program = "import jax; jax.__version__, jax.__version_info__ = '0.9.2', (0, 9, 2)\nimport lowering"
     found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -54,6 +54,7 @@ def run(made: MXNetOptimizer, names: list[str], steps: int = cases.STEPS) -> lis
     return rows
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("case", cases.OPTIMIZERS)
 def test_five_steps_equal_mxnet(case: str):
     name, params = cases.OPTIMIZERS[case]

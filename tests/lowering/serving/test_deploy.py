@@ -120,6 +120,7 @@ def test_a_program_is_made_for_the_platform_that_it_is_for(tmp_path: Path):
         assert made.platforms == tuple(platforms)
 
 
+@pytest.mark.slow("starts processes")
 def test_it_needs_jax_and_nothing_of_ours(net: Path):
     lowering.export_program(net.with_name("p.stablehlo"), *nn.Model.load(net, 3), shapes=OPEN)
     code = """

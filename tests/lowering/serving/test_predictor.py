@@ -66,6 +66,7 @@ def test_it_predicts_what_the_network_computes():
     assert all("bn_gamma" not in ready.held for _, ready in predict._ready.items())
 
 
+@pytest.mark.slow("compiles")
 def test_a_checkpoint_is_loaded(tmp_path: Path):
     nn.save_checkpoint(tmp_path / "net", 3, NET, ARGS, AUX)
     predict = lowering.Predictor.load(tmp_path / "net", 3)
@@ -95,6 +96,7 @@ def _called(predict: lowering.Predictor):
     return [(input, ready) for (input, _), ready in predict._ready.items()]
 
 
+@pytest.mark.slow("compiles")
 def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """By a table of the user's where Winograd's algorithm is the fastest at batch 1 and 2, and not at 3."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -213,6 +215,7 @@ def test_threads_may_use_what_others_let_go():
     assert not wrong
 
 
+@pytest.mark.slow("compiles")
 def test_what_is_made_for_a_signature_goes_with_it():
     """Executables, values that others do not use, plans and programs."""
     net = sym.FullyConnected(sym.Variable("data"), sym.Variable("w") * 2, no_bias=True, flatten=False, num_hidden=3)
@@ -369,6 +372,7 @@ def test_large_constants_are_computed_a_part_at_a_time(monkeypatch: pytest.Monke
     assert (np.asarray(whole) == np.asarray(parts)).all()
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the process's memory is read from Linux")
 def test_loading_keeps_one_copy_of_the_parameters():
     """In a process of its own, whose peak is below twice the file: by hand the file and the arrays are there."""

@@ -73,6 +73,7 @@ def killed(at: int, action: Callable[[], Any]) -> bool:
     return code == 9
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore:os.fork")
 @pytest.mark.parametrize("old", [True, False], ids=["older", "now"])
@@ -201,6 +202,7 @@ def mutants(whole: Any) -> Iterator[str]:
     )
 
 
+@pytest.mark.slow("compiles")
 def test_mutants_of_the_list_give_the_same_predictions_or_an_error_of_the_family(served: Path):
     told, same = 0, 0
     for text in mutants(about(served)):
@@ -288,6 +290,7 @@ BLOCKS = {"batch": 2, "size": [6, 6], "channels": 4, "filters": 16, "kernel": [3
 BLOCKS |= {"dilate": [1, 1], "pad": [1, 1], "groups": 1, "dtype": "float32"}
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize("change", [{"groups": 3}, {"stride": [1 << 63, 1]}, {"pad": [1 << 31, 1 << 31]}])
 def test_of_older_folders_the_network_is_read_and_no_program(served: Path, version: int, change: dict[str, Any]):
@@ -331,6 +334,7 @@ def test_what_cannot_be_here_is_told(served: Path):
             lowering.Predictor.load(served)
 
 
+@pytest.mark.slow("computes much")
 def test_a_list_that_cannot_be_read_is_not_written(tmp_path: Path):
     """Signatures that no file may have are left out."""
     many = Signature({f"input{i}": ((1,) * 8, "float32") for i in range(2000)}, False)
@@ -369,7 +373,7 @@ print(counts.get("/jax/compilation_cache/cache_misses", 0), outputs[0].sum())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 def test_a_second_start_computes_nothing_again_and_compiles_nothing(tmp_path: Path):
     """The same network is the same program in another process, which JAX's cache has."""
     cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
@@ -438,6 +442,7 @@ STRANGE = [_loop, _fifo, _folder, _socket, _device, _terabyte, _gone]
 MEMBERS = ["predictor.json", "net-symbol.json", "net-0000.params", "computed.params"]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 @pytest.mark.parametrize("name", MEMBERS)
 @pytest.mark.parametrize("strange", STRANGE)

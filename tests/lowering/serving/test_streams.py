@@ -138,6 +138,7 @@ def offset(samples: int) -> sym.Symbol:
     return sym.broadcast_add(network()[0], sym.Variable("offset", shape=(samples, 1)))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("net", "samples"),
     [

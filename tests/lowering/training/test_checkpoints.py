@@ -55,16 +55,23 @@ def assert_same(ours: TrainState, theirs: TrainState) -> None:
     jax.tree.map(lambda a, b: a.dtype == b.dtype or pytest.fail(f"{a.dtype} {b.dtype}"), ours, theirs)
 
 
-@pytest.mark.slow
-def test_a_run_killed_twenty_times_ends_with_the_same_bits(tmp_path: Path):
-    log, different = kill_many_times(kills=20, epochs=100, folder=tmp_path, seed=0)
+SERIES = [
+    pytest.param(4, 20, marks=pytest.mark.slow("starts processes")),
+    pytest.param(20, 100, marks=pytest.mark.nightly("a longer series of the same")),
+]
+
+
+@pytest.mark.parametrize(("kills", "epochs"), SERIES)
+def test_a_run_killed_many_times_ends_with_the_same_bits(kills: int, epochs: int, tmp_path: Path):
+    log, different = kill_many_times(kills=kills, epochs=epochs, folder=tmp_path, seed=0)
     print("\n".join(log))
     assert not different
-    assert sum("ended by -9" in line for line in log) == 20
-    assert any("during a save" in line for line in log)
+    assert sum("ended by -9" in line for line in log) == kills
+    assert kills < 20 or any("during a save" in line for line in log)
     assert "exit code 0" in log[-1]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_an_interruption_in_the_middle_of_an_epoch_leaves_no_trace(tmp_path: Path):
     expected = train(2, None, 1)
@@ -82,6 +89,7 @@ def test_an_interruption_in_the_middle_of_an_epoch_leaves_no_trace(tmp_path: Pat
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", optax.adamw(1e-3)], ids=["sgd", "adam", "optax"])
 @pytest.mark.parametrize("asynchronous", [True, False])
 def test_state_and_position_come_back(tmp_path: Path, optimizer: object, asynchronous: bool):
@@ -129,6 +137,7 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path):
     assert steps_saved(tmp_path) == [12]
 
 
+@pytest.mark.slow("compiles")
 def test_a_full_disk_leaves_older_checkpoints_and_training_goes_on(tmp_path: Path):
     ours = trainer()
     checkpoints = lowering.Checkpoints(tmp_path, every=4, asynchronous=True)
@@ -184,6 +193,7 @@ class Preempted:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_sigterm_saves_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     whole = trainer()

@@ -42,7 +42,7 @@ def process(*words: object) -> Iterator[subprocess.Popen[str]]:
         started.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 def test_a_folder_that_became_read_only_ends_the_process_with_one_error(tmp_path: Path):
     """And a save of a process that ends is finished before."""
     folder, other = tmp_path / "run", tmp_path / "other"
@@ -81,7 +81,7 @@ def test_a_full_disk_is_told_once_and_leaves_no_switches(
     assert logging.getLogger("absl").filters == filters
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes")
 def test_a_second_run_is_told_who_writes_there_and_a_killed_one_keeps_nobody_out(tmp_path: Path):
     with process("hold", tmp_path) as run:
         assert run.stdout is not None

@@ -55,6 +55,7 @@ class MemoryCheckpoints:
         """Nothing is written in the background."""
 
 
+@pytest.mark.slow("compiles")
 def test_fit_learns_and_tells_how():
     history = trainer().fit(batches(), 12, validation=batches(seed=1), metrics=["accuracy", "ce"], progress=False)
     assert len(history) == 12
@@ -69,6 +70,7 @@ def test_history_survives_json():
     assert History.from_json(json.loads(json.dumps(history.to_json()))).epochs == history.epochs
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("form", ["dicts", "tuples", "lists of arrays"])
 def test_any_re_iterable_of_batches_will_do(form: str):
     forms = {
@@ -103,6 +105,7 @@ def test_callbacks_hear_of_steps_and_epochs_and_can_stop_the_run():
     assert heard == [(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4), (1, 0, 5), (1, 1, 6), (1, 2, 7), (1, 3, 8)]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 @pytest.mark.parametrize("stop", [3, 4])
 def test_a_run_goes_on_from_a_checkpoint_to_the_same_bits(stop: int):
@@ -201,6 +204,7 @@ def test_a_gradient_that_is_not_finite_is_found_behind_finite_outputs():
         ready.fit([np.zeros((4, 3), np.float32)], 1, metrics="loss", progress=False, check_finite="step")
 
 
+@pytest.mark.slow("compiles")
 def test_lost_parameters_and_arrays_of_the_batch_are_named_apart_from_nodes():
     lost, batch = trainer(), points()
     bad = {name: value.at[0].set(np.nan) for name, value in lost.require_state().params.items() if "fc1" in name}

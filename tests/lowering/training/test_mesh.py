@@ -46,7 +46,7 @@ def assert_same(found: lowering.Trainer, wanted: lowering.Trainer, rtol: float =
             np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol * scale, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_mesh_computes_what_one_device_does(name: str) -> None:
     net, shape, rules = NETWORKS[name]
@@ -58,7 +58,7 @@ def test_a_mesh_computes_what_one_device_does(name: str) -> None:
             assert_same(trained(net(), arrays, mesh=mesh(), sharding=sharding), alone)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")  # powers of float32 numbers and draws differ in their last bits
 @pytest.mark.parametrize("name", list_optimizers())
 def test_every_optimiser_updates_its_part(name: str) -> None:
@@ -79,7 +79,7 @@ FEATURES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("feature", FEATURES)
 def test_what_a_step_can_do_it_does_on_a_mesh(feature: str) -> None:
     arrays, options = batch((12,)), FEATURES[feature]
@@ -88,14 +88,14 @@ def test_what_a_step_can_do_it_does_on_a_mesh(feature: str) -> None:
         assert_same(trained(mlp(), arrays, mesh=mesh(), sharding="fsdp", **options), wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_half_precision_on_a_mesh() -> None:
     arrays = {name: value.astype(np.float32) for name, value in batch((12,)).items()}
     wanted = trained(mlp("float32"), arrays, compute_dtype="bfloat16")
     assert_same(trained(mlp("float32"), arrays, mesh=mesh(), sharding="zero1", compute_dtype="bfloat16"), wanted, 2e-2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_statistics_of_each_device_are_those_of_micro_batches() -> None:
     """Gradients are those of micro-batches, each with its own statistics; the moving ones are the devices' mean."""
     arrays = batch((12,))
@@ -152,7 +152,7 @@ def test_a_device_has_its_part_of_a_split_state() -> None:
     assert [array.addressable_shards[0].data.nbytes * 8 for array in held] == [array.nbytes for array in held]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_fit_evaluate_and_predict_as_on_one_device() -> None:
     arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=30).items()}
     batches = lowering.Batches(arrays, 8, shuffle=True, last="keep")  # the last has 6 rows: no four equal parts
@@ -181,7 +181,7 @@ def test_arrays_on_explicit_and_on_auto_axes_are_taken() -> None:
         assert_same(trainer, wanted, 1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_a_checkpoint_goes_on_on_another_mesh(tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint")
     arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=32).items()}

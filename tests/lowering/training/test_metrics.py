@@ -29,6 +29,7 @@ def value(metric: metrics.Metric, batches: list[tuple[np.ndarray, np.ndarray]]) 
     return metric.result(jax.device_get(state))
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("case", cases.METRICS)
 def test_metric_equals_mxnet(case: str):
     name, arguments, kind = cases.METRICS[case]

@@ -23,7 +23,7 @@ from tests.lowering.training.mesh_networks import mlp
 ROOT = Path(__file__).parents[3]
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow("starts processes"),
     pytest.mark.xdist_group("processes"),  # two runs serve them all
     pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals"),
 ]
@@ -99,6 +99,7 @@ def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytes
             assert process.seconds < 60
 
 
+@pytest.mark.nightly("another moment at which a process is lost")
 def test_who_waits_for_a_part_of_a_checkpoint_is_told_within_two_minutes(tmp_path: Path) -> None:
     """One is killed while the last checkpoint is written: the others wait in no collective operation."""
     pytest.importorskip("orbax.checkpoint")
@@ -108,6 +109,7 @@ def test_who_waits_for_a_part_of_a_checkpoint_is_told_within_two_minutes(tmp_pat
         _check_raised(process)
 
 
+@pytest.mark.nightly("another moment at which a process is lost")
 def test_a_process_whose_operation_does_not_fail_prints_the_error(tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint")
     ended = run(3, "saving", tmp_path / "hung", patience=120)

@@ -33,6 +33,7 @@ def assert_close(ours: Trainer, theirs: Trainer, rtol: float = 2e-5) -> None:
         np.testing.assert_allclose(value, theirs.require_state().params[name], rtol=rtol, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow("compiles")
 def test_one_step_is_the_gradient_and_the_update_rule():
     batch = points()
     trainer = Trainer(classifier(), optimizer_params={"learning_rate": 0.5})
@@ -190,6 +191,7 @@ def test_a_batch_that_cannot_be_split_is_an_error():
 # -- mirroring -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("mirror", ["do_mirror", "blocks"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_mirroring_trains_to_the_same_parameters(mirror: Any, accumulate: int):

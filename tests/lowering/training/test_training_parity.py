@@ -37,7 +37,7 @@ def train(case: TrainingCase, optimizer: str) -> tuple[Arrays, np.ndarray]:
     return {name: np.asarray(value) for name, value in (state.params | state.aux).items()}, np.array(losses)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_parameters_after_100_steps_are_mxnets(case: TrainingCase, optimizer: str):

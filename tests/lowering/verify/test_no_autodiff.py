@@ -129,6 +129,7 @@ def test_the_search_finds_each_way_to_autodiff(source: str, name: str):
     assert found == [] if not name else name in found
 
 
+@pytest.mark.slow("computes much")
 def test_the_source_uses_no_autodiff_of_jax():
     scanned = [(path, text) for package in ("symjax_nnvm", "lowering") for path, text in sources(package)]
     assert len(scanned) > 40
@@ -139,12 +140,14 @@ def test_the_source_uses_no_autodiff_of_jax():
     assert found >= ALLOWED, "an exception that no module needs"
 
 
+@pytest.mark.slow("computes much")
 def test_the_ground_floor_imports_no_jax_in_its_source():
     for path, text in sources("symjax_nnvm"):
         roots = {module.partition(".")[0] for module in find(text).modules}
         assert not roots & {"jax", "jaxlib", "lowering", "flax", "optax"}, path
 
 
+@pytest.mark.slow("starts processes")
 def test_importing_the_ground_floor_does_not_import_jax():
     program = """
 import importlib, pkgutil, sys
@@ -197,6 +200,7 @@ def values(net: sym.Symbol) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray
     return args, aux
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["plain", "jit"])
 def test_a_convolutional_network_trains_without_autodiff(poisoned: None, transform):
     net = convolutional_network()

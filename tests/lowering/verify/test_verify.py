@@ -120,6 +120,7 @@ def test_relative_difference_is_relative_to_the_largest_magnitude():
 # -- what it catches -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_a_wrong_gradient_rule_raises_with_the_table():
     net = toy("wrong_cube", sym.Variable("x")) + toy("cube", sym.Variable("y"))
     with pytest.raises(GradientError, match=r"Gradients disagree for \['x'\]") as error:
@@ -165,6 +166,7 @@ def test_a_projection_agrees_with_both_witnesses_and_counts_what_it_moves():
         assert row.fd == pytest.approx(row.ours, rel=1e-5)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["wrong_cube", "nearly_cube"])
 def test_a_projection_catches_one_wrong_gradient_among_larger_ones(name: str):
     right = toy("cube", sym.Variable("y")) * 100.0
@@ -289,6 +291,7 @@ def test_an_argument_without_influence_has_a_gradient_of_zeros():
     assert [row.scale for row in report.rows] == [0, 0]
 
 
+@pytest.mark.slow("compiles")
 def test_random_operators_draw_the_same_numbers_for_every_witness():
     net = toy("noise", sym.sin(sym.Variable("x")))
     heads = [np.ones((2, 3))]

@@ -65,6 +65,7 @@ KINKS = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", KINKS)
 def test_a_point_at_a_kink_is_moved_off_it(name: str):
     build, point = KINKS[name]
@@ -77,6 +78,7 @@ def test_a_point_at_a_kink_is_moved_off_it(name: str):
     assert all(row.fd_rel is not None for row in report.rows)
 
 
+@pytest.mark.slow("compiles")
 def test_clip_at_its_bounds_is_named():
     report = check_gradients(sym.clip(sym.Variable("x"), a_min=0, a_max=6, name="relu6"), {"x": AT_BOUNDS})
     assert kinds(report) == {"relu6": "at a kink"}
@@ -102,6 +104,7 @@ def _mobile_block() -> tuple[sym.Symbol, dict, dict]:
     return net, args, aux
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check", [check_gradients, check_projection])
 def test_half_of_a_tensor_at_exactly_0_is_no_difference(check):
     net, args, aux = _mobile_block()
@@ -111,6 +114,7 @@ def test_half_of_a_tensor_at_exactly_0_is_no_difference(check):
     assert all(row.fd_rel is not None for row in report.rows)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check", [check_gradients, check_projection])
 def test_a_kink_that_no_point_leaves_counts_as_it_is_and_all_else_is_compared(check):
     x = sym.Variable("x")
@@ -128,6 +132,7 @@ def test_a_smooth_point_needs_no_look_at_the_nodes():
     assert (report.nodes, report.moved, report.trusted) == ((), False, False)
 
 
+@pytest.mark.slow("compiles")
 def test_a_moved_array_stays_within_its_values():
     x = np.array([0.0, 0.0, 0.5, 1.0, 1.0])
     with jax.enable_x64(True):
@@ -155,6 +160,7 @@ def _narrow_block(build=sym.relu) -> tuple[sym.Symbol, dict, dict]:
     return net, {**args, "data": data, "softmax_label": np.zeros(2)}, aux
 
 
+@pytest.mark.slow("compiles")
 def test_a_kink_within_the_step_behind_batch_norm_is_no_wrong_gradient():
     net, args, aux = _narrow_block()
     report = check_gradients(net, args, aux, wrt=["c_weight"])
@@ -162,6 +168,7 @@ def test_a_kink_within_the_step_behind_batch_norm_is_no_wrong_gradient():
     assert [row.fd_step for row in report.rows] == [pytest.approx(1e-8)]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check", [check_gradients, check_projection])
 def test_a_kink_within_the_step_is_said(check):
     report = check(sym.relu(sym.Variable("x")), {"x": np.array([1e-7])})
@@ -170,6 +177,7 @@ def test_a_kink_within_the_step_is_said(check):
     assert "the usual finite differences cross a kink" in str(report)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check", [check_gradients, check_projection])
 @pytest.mark.parametrize("bad", ["wrong", "hidden"])
 def test_a_wrong_gradient_behind_a_kink_is_caught(check, bad: str):
@@ -188,6 +196,7 @@ def test_without_a_kink_the_usual_step_counts():
 # -- wrong gradients -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check", [check_gradients, check_projection])
 def test_a_wrong_gradient_is_caught_and_named_beside_kinks(check):
     x = sym.Variable("x")
@@ -199,6 +208,7 @@ def test_a_wrong_gradient_is_caught_and_named_beside_kinks(check):
     assert "DIFFERS" in str(error.value)
 
 
+@pytest.mark.slow("compiles")
 def test_a_wrong_gradient_of_an_operator_with_a_kink_is_no_kink():
     net = sym._test_kinks_wrong_relu(sym.Variable("x"), name="bad")
     with pytest.raises(GradientsDisagreeError, match="wrong: _test_kinks_wrong_relu 'bad'"):
@@ -208,6 +218,7 @@ def test_a_wrong_gradient_of_an_operator_with_a_kink_is_no_kink():
 # -- deliberate ones -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_a_gradient_that_stops_on_purpose_is_named_as_deliberate():
     case = next(case for _, case in ladder.all_cases() if case.op == "_contrib_MultiBoxDetection")
     args = {f"in{i}": value for i, value in enumerate(case.values())}
@@ -221,6 +232,7 @@ def test_a_gradient_that_stops_on_purpose_is_named_as_deliberate():
     assert line in str(report)
 
 
+@pytest.mark.slow("compiles")
 def test_straight_through_estimators_are_deliberate_and_the_rest_is_compared():
     x = sym.Variable("x")
     net = sym.contrib.round_ste(3 * x, name="ste") * sym.exp(x)
@@ -252,7 +264,7 @@ HIDDEN: dict[str, str] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", _not_derivatives(), ids=lambda case: case.id)
 def test_whatever_the_table_of_cases_calls_no_derivative_is_explained(case: Case):
     symbol = ladder.build(case)
@@ -262,6 +274,7 @@ def test_whatever_the_table_of_cases_calls_no_derivative_is_explained(case: Case
     assert set(kinds(report).values()) <= {"at a kink", "deliberate"}
 
 
+@pytest.mark.slow("compiles")
 def test_a_loss_head_whose_gradient_no_scalar_has_differs_and_is_named():
     args = {"x": TIED, "label": np.array([0, 1], np.float32)}
     net = sym.SoftmaxOutput(sym.Variable("x"), sym.Variable("label"), out_grad=True, name="softmax")

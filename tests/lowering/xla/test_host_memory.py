@@ -49,6 +49,7 @@ def printed(code: str, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow("compiles")
 @of_glibc
 def test_a_block_that_was_freed_is_not_touched_anew():
     code = "print(lowering.keep_memory(), lowering.keep_memory()); touched(); print(touched())"
@@ -57,12 +58,14 @@ def test_a_block_that_was_freed_is_not_touched_anew():
     assert int(pages) < 100  # of 16,384 of 4 KiB
 
 
+@pytest.mark.slow("compiles")
 @of_glibc
 def test_until_it_is_asked_for_the_system_gets_back_what_is_freed():
     (pages,) = printed("touched(); print(touched())")
     assert int(pages) > 16_000
 
 
+@pytest.mark.slow("compiles")
 @of_glibc
 def test_the_environment_may_say_no():
     said, pages = printed("print(lowering.keep_memory()); touched(); print(touched())", **{KEEP: "0"})
@@ -70,6 +73,7 @@ def test_the_environment_may_say_no():
     assert int(pages) > 16_000
 
 
+@pytest.mark.slow("compiles")
 @of_glibc
 def test_memory_that_a_run_keeps_goes_back_when_the_run_ends():
     code = """
@@ -90,6 +94,7 @@ def test_memory_that_a_run_keeps_goes_back_when_the_run_ends():
     assert outside > 16_000
 
 
+@pytest.mark.slow("compiles")
 @of_glibc
 def test_a_run_takes_nothing_back_that_the_application_asked_for():
     code = """
@@ -101,6 +106,7 @@ def test_a_run_takes_nothing_back_that_the_application_asked_for():
     assert int(printed(code)[0]) < 100
 
 
+@pytest.mark.slow("compiles")
 @of_glibc
 def test_fit_keeps_memory_while_it_runs_and_only_then():
     code = """

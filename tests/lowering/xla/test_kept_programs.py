@@ -87,6 +87,7 @@ def test_programs_read_longest_ago_are_forgotten_and_nothing_else(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2-cache", "3-cache", "thesis.tex"]
 
 
+@pytest.mark.slow("starts processes")
 def test_a_second_run_of_a_script_compiles_nothing(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

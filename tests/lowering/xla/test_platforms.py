@@ -64,6 +64,7 @@ def test_a_word_that_nothing_is_exported_for_is_refused(word: str, tmp_path: Pat
         lowering.export_program(tmp_path / "p", NET, WEIGHT, shapes={"data": (1, 4, 8, 8)}, platforms=[word])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("places", "for_a_cpu"),
     [

@@ -33,7 +33,7 @@ def steps() -> dict[str, dict[str, Any]]:
     return {row["step"]: row for row in rows}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 def test_nothing_of_the_process_is_changed(steps: dict[str, dict[str, Any]]):
     assert list(steps) == ["jax alone", *(step.__name__ for step in process_state.STEPS)]
     changed = {step: row["changed"] for step, row in steps.items() if row["changed"]}
@@ -47,7 +47,7 @@ def test_nothing_of_the_process_is_changed(steps: dict[str, dict[str, Any]]):
     assert "".join(after.split(level)).replace(", ", "") == before.replace(", ", "")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles")
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries may keep what is freed")
 def test_memory_that_is_freed_goes_back_to_the_system_as_under_jax_alone(steps: dict[str, dict[str, Any]]):
     for row in steps.values():

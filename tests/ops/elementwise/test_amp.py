@@ -89,6 +89,7 @@ def test_casts_refuse_what_is_no_dtype():
 # -- checks and sums -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32])
 def test_one_element_that_is_not_finite_is_found(bad: float, dtype: Any):

@@ -71,6 +71,7 @@ def test_lhs_receives_the_gradient_of_ties():
     assert [a.tolist() for a in call("_minimum", x, y)] == [[-1, 0, 2, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
 
 
+@pytest.mark.slow("compiles")
 def test_mod_has_the_sign_of_the_divisor_and_is_zero_for_zero():
     value, dx, dy = call("_mod", f32(5, -5, 5, -5, 2, 0), f32(3, 3, -3, -3, 0, 0))
     assert value.tolist() == [2, 1, -1, -2, 0, 0]

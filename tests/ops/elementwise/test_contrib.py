@@ -12,6 +12,7 @@ A, B = sym.Variable("a"), sym.Variable("b")
 INF, NAN = np.inf, np.nan
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("a", "b", "options", "verdict"),
     [  # MXNet 1.9.1's verdicts

@@ -51,6 +51,7 @@ def gradient(symbol, x):
     return lowering.grad_fn(symbol, ["x"])({"x": x}, head_grads=[head])[1]["x"]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", VALUES)
 def test_special_values(op: str):
     got = value(getattr(sym, op)(sym.Variable("x")), x=np.array(SPECIAL, np.float32))
@@ -140,6 +141,7 @@ def test_gradients_at_the_poles_of_gamma_are_mxnets():
     np.testing.assert_allclose(gamma, [np.inf, -np.inf, np.nan, -0.5772157], rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_polygamma_everywhere(n: int):
     x = np.array([-3.3, -1.6, -0.2, 0.3, 1.7, 6.0])
@@ -161,6 +163,7 @@ def test_integers_stay_integers():
         assert value(getattr(sym, op)(sym.Variable("x")), x=x).dtype == np.int32
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", [name for name, _, _ in FUNCTIONS])
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16])
 def test_half_precision_is_kept(op: str, dtype):

@@ -79,6 +79,7 @@ def test_shapes_are_inferred_both_ways():
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("interp", range(5))
 @pytest.mark.parametrize("size", [(3, 9), (9, 3), (7, 5), (2, 2)])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
@@ -90,6 +91,7 @@ def test_numpy_and_the_rule_resize_alike(interp: int, size: tuple[int, int], dty
     assert np.allclose(found, resized(image, size[1], size[0], interp), atol=0 if dtype == "uint8" else 1e-3)
 
 
+@pytest.mark.slow("compiles")
 def test_resized_bytes_are_mxnets_bytes():
     from_mxnet = 0
     for case in families()["image.resize"]:
@@ -120,6 +122,7 @@ def test_resized_bytes_are_opencvs_bytes(interp: int):
     assert different <= total * (1e-4 if interp in (3, 4) else 0)
 
 
+@pytest.mark.slow("compiles")
 def test_a_batch_of_bytes_is_resized_as_its_images():
     batch = np.random.default_rng(8).integers(0, 256, (2, 4, 6, 3)).astype(np.uint8)
     for interp in range(5):
@@ -143,6 +146,7 @@ def test_a_hue_turned_all_around_is_the_same():
     assert np.allclose(third, np.roll(IMAGE, 1, 2), atol=1e-3)  # red becomes green
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_of_to_tensor_is_its_derivative():
     for image in (IMAGE, IMAGE[None]):
         run = lowering.to_jax(OPS.to_tensor(X), is_train=True)
@@ -183,6 +187,7 @@ def test_lighting_is_normal_along_three_directions():
     assert np.allclose(numbers.mean(1), 0, atol=0.015)
 
 
+@pytest.mark.slow("compiles")
 def test_a_jitter_changes_in_any_order_what_it_is_told_to():
     only = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0}
     bright = drawn(OPS.random_color_jitter(X, **{**only, "brightness": 0.5}), 500)

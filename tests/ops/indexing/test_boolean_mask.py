@@ -40,6 +40,7 @@ def test_any_axis_can_be_masked_where_mxnet_has_the_first_only():
     assert run(symbol, x=DATA, mask=np.array([0, 1])).tolist() == [[1], [3], [5]]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("axis", "mask"), [(0, [0, 1, 1]), (1, [0, 1]), (-1, [0, 0])])
 def test_gradient_puts_slices_back_and_is_differentiable_again(axis, mask):
     symbol = sym._contrib_boolean_mask(X, MASK, axis=axis, name="kept")

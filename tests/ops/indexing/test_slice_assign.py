@@ -29,6 +29,7 @@ def test_places_of_the_cases_are_distinct_where_the_gradient_is_the_derivative()
             assert (len({*map(tuple, places.T)}) == places.shape[-1]) == (not case.not_derivative)
 
 
+@pytest.mark.slow("compiles")
 def test_scatter_set_nd_as_mxnets_imperative_function():
     symbol = sym._scatter_set_nd(X, Y, I, shape=(3, 4))
     points = run(symbol, x=MATRIX, y=np.array([100, 101], "float32"), i=np.array([[0, 2], [1, 3]], "int32"))

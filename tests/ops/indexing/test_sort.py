@@ -48,6 +48,7 @@ def test_the_extremes_of_an_integer_dtype_are_ordered(dtype: str):
     assert run(sym.topk(X, k=3, ret_typ="value", is_ascend=True), x)[0].tolist() == sorted(x.tolist())[:3]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
     ("x", "largest", "least"),
@@ -105,6 +106,7 @@ def test_mended_sort_without_axis_has_a_gradient():
     np.testing.assert_array_equal(gradient(sym.sort(X), DATA, head), gradient(sym.sort(X, axis=-1), DATA, head))
 
 
+@pytest.mark.slow("compiles")
 def test_indices_and_masks_have_a_zero_gradient():
     for symbol, shape in ((sym.argsort(X), (2, 3)), (sym.topk(X), (2, 1)), (sym.topk(X, ret_typ="mask"), (2, 3))):
         assert not gradient(symbol, DATA, np.ones(shape)).any()

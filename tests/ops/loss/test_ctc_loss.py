@@ -36,6 +36,7 @@ def counted_out(data: np.ndarray, labels: list[int], blank: int) -> float:
     return -np.log(total)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("blank", "padding", "shift"), [("first", 0, 0), ("last", -1, -1)])
 def test_it_counts_all_alignments(blank: str, padding: int, shift: int):
     labels = [[1, 2], [2, 2], [1]]
@@ -67,11 +68,13 @@ def test_what_no_alignment_fits_has_loss_and_gradient_0():
     assert not gradient[3, 2].any()
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_of_each_step_adds_up_to_0():
     _, gradient = loss_and_gradient(ctc(), data=DATA, label=np.array([[1, 2], [2, 2], [1, 0]]))
     np.testing.assert_allclose(gradient.sum(-1), 0, atol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_long_sequences_do_not_underflow():
     data = np.random.RandomState(1).uniform(-9, 9, (500, 1, 5)).astype(np.float32)
     loss, gradient = loss_and_gradient(ctc(), data=data, label=np.random.RandomState(2).randint(1, 5, (1, 60)))

@@ -38,6 +38,7 @@ def test_labels_of_regressions(op):
             net.infer_shape(data=(4, 3), label=label)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", REGRESSIONS)
 def test_the_gradient_is_divided_by_the_outputs_of_a_sample(op):
     one = gradient(op(DATA, LABEL), [[2.0]], label=[[1.0]])

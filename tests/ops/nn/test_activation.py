@@ -34,6 +34,7 @@ def value_and_gradient(net: sym.Symbol, data: list[float], **args: Any) -> tuple
 # -- special values --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("kind", "values", "slopes"),
     [
@@ -55,6 +56,7 @@ def test_nan_stays_nan(kind: str):
     assert np.isnan(value_and_gradient(sym.Activation(DATA, act_type=kind), [np.nan])[0]).all()
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("kind", "values", "slopes"),
     [
@@ -116,6 +118,7 @@ def test_a_gamma_that_does_not_fit_is_named(shape: tuple[int, ...]):
 # -- random slopes ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_random_slopes_are_uniform_between_their_bounds_and_shown():
     net = leaky(act_type="rrelu", lower_bound=0.2, upper_bound=0.6)
     assert net.list_outputs() == ["act_output", "act_mask"]

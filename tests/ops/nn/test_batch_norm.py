@@ -104,6 +104,7 @@ def test_the_output_var_is_one_over_the_deviation():
     assert_close(outputs[2], 1 / np.sqrt(data.var(0) + 0.01), 1e-6, "var")
 
 
+@pytest.mark.slow("compiles")
 def test_fix_gamma_takes_1_for_gamma_and_gives_it_no_gradient():
     data = np.random.RandomState(0).randn(4, 3).astype(np.float32)
     args, aux = state(3)
@@ -119,6 +120,7 @@ def test_fix_gamma_takes_1_for_gamma_and_gives_it_no_gradient():
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_the_variance_survives_a_mean_a_thousand_times_the_deviation():
     data = (np.random.RandomState(0).randn(512, 2) + np.asarray([1000.0, -3000.0])).astype(np.float32)
     args, aux = state(2)
@@ -127,6 +129,7 @@ def test_the_variance_survives_a_mean_a_thousand_times_the_deviation():
     assert_close(outputs[2], 1 / np.sqrt(exact.var(0) + 1e-5), 1e-4, "var")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
 def test_half_precision_is_normalised_in_single(dtype: Any):
     data = (np.random.RandomState(0).randn(300, 2) * 30 + 100).astype(np.float32)
@@ -158,6 +161,7 @@ def test_inference_is_one_multiply_and_one_add_an_element():
     assert sorted(full) == ["add", "mul"]
 
 
+@pytest.mark.slow("compiles")
 def test_batch_norm_is_differentiable_three_times_in_both_modes():
     args, aux = state(2, np.float64)
     args["data"] = np.random.RandomState(0).randn(4, 2)

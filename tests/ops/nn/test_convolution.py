@@ -112,6 +112,7 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, A
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_channels_last_is_channels_first_with_its_axes_moved(group: int):
     rng = np.random.RandomState(0)
@@ -130,6 +131,7 @@ def test_channels_last_is_channels_first_with_its_axes_moved(group: int):
         assert_close(np.moveaxis(ours, -1, 1) if ours.ndim > 1 else ours, grad, 1e-12, name)
 
 
+@pytest.mark.slow("compiles")
 def test_convolution_is_differentiable_three_times():
     x, w = sym.Variable("data"), sym.Variable("w")
     net = sym.tanh(sym.Convolution(x, w, kernel=(2,), num_filter=2, stride=(2,), no_bias=True))
@@ -156,6 +158,7 @@ def instructions(function: Callable[..., Any], *args: Any) -> int:
     return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
+@pytest.mark.slow("compiles")
 def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     net = DATA
     for name, stride, filters in (("a", 1, 4), ("b", 2, 6)):
@@ -184,6 +187,7 @@ def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     assert ours <= theirs
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("groups", [4, 2])
 def test_grouped_convolution_is_one_rule_with_two_forms(groups: int):
     """Shifted products on a CPU, XLA's grouped convolution elsewhere: equal numbers, gradients included."""

@@ -58,6 +58,7 @@ def test_masks_differ_between_keys_and_between_nodes_and_agree_for_one_key():
     assert (np.asarray(a) != np.asarray(other)).mean() > 0.3
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (-1,)])
 def test_axes_share_one_decision(axes: tuple[int, ...]):
     out = dropped(drop(axes=axes), (6, 20, 7))
@@ -95,6 +96,7 @@ def test_a_missing_key_is_an_error_that_names_the_node():
 # -- gradient --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("params", [{}, {"axes": (1,)}, {"p": 0.8}])
 def test_forward_alone_and_forward_with_backward_draw_the_same_mask(params: dict[str, Any]):
     net = drop(**params) * 2

@@ -63,6 +63,7 @@ def test_batch_and_channels_are_learnt_from_the_columns():
     assert found["data"] == (5, 2, 0, 0)
 
 
+@pytest.mark.slow("compiles")
 def test_columns_times_the_weight_are_the_convolution():
     window = {"kernel": (3, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (1, 2)}
     rng = np.random.RandomState(0)
@@ -75,6 +76,7 @@ def test_columns_times_the_weight_are_the_convolution():
     assert_close(ours, expected, 1e-12, "convolution")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "window",
     [

@@ -50,6 +50,7 @@ def test_zeros_stay_zeros():
     np.testing.assert_array_equal(value(sym.L2Normalization(DATA), np.zeros((2, 3), np.float32)), np.zeros((2, 3)))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("nsize", [3, 21])
 @pytest.mark.parametrize("shape", [(2, 5), (2, 5, 3), (1, 24, 2, 2)])
 def test_lrn_by_its_definition(nsize: int, shape: tuple[int, ...]):

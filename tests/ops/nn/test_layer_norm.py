@@ -100,6 +100,7 @@ def test_a_mean_ten_thousand_times_the_deviation_does_not_spoil_the_result(name:
     assert_close(out, exact, 1e-3, "output")
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
 @pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm", "InstanceNorm"])
 def test_half_precision_is_computed_in_single(name: str, dtype: Any):
@@ -129,6 +130,7 @@ def test_a_constant_row_is_beta_and_has_no_gradient():
 # -- gradients -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("shape", [(4, 5), (2, 3, 5), (5,)])
 def test_every_platform_has_the_same_gradient(shape: tuple[int, ...]):
     """On a CPU by matrix products, elsewhere by sums."""
@@ -143,6 +145,7 @@ def test_every_platform_has_the_same_gradient(shape: tuple[int, ...]):
         assert_close(ours, theirs, 1e-5, "gradient")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm", "InstanceNorm"])
 def test_third_order_gradients_are_those_of_jax(name: str):
     """Weighted each time: a plain sum is a derivative along a direction that the result does not depend on."""

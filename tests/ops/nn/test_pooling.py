@@ -19,6 +19,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.nn import pooling as windowing
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 
@@ -30,9 +31,9 @@ def pool(**params: Any) -> sym.Symbol:
 def value_and_gradient(data: Any, head: Any = None, **params: Any) -> tuple[np.ndarray, np.ndarray]:
     net = pool(**params)
     data = np.asarray(data)
-    (out,), _ = lowering.to_jax(net)({"data": data})
+    (out,), _ = evaluated(lowering.to_jax(net), {"data": data})
     heads = [np.ones(out.shape, data.dtype) if head is None else head]
-    _, grads, _ = lowering.grad_fn(net)({"data": data}, head_grads=heads)
+    _, grads, _ = evaluated(lambda args, heads: lowering.grad_fn(net)(args, head_grads=heads), {"data": data}, heads)
     return np.asarray(out), np.asarray(grads["data"])
 
 
@@ -114,6 +115,7 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, .
 # -- maxima ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("params", "gradient"),
     [
@@ -139,6 +141,7 @@ def test_a_window_of_padding_alone_is_the_lowest_number_and_has_no_gradient():
     np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("params", [{"stride": (2,)}, {"stride": (1,)}])
 def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str, Any]):
     data = np.asarray([[[1, np.nan, 3, 2]]], np.float32)
@@ -148,6 +151,7 @@ def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str
     np.testing.assert_array_equal(grad[0, 0], [0, 0, 1, 0])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("shape", "kernel", "stride", "pad"),
     [
@@ -184,6 +188,7 @@ def test_the_gradient_of_maxima_avoids_select_and_scatter():
 # -- places of windows -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("shape", "params"),
     [
@@ -210,6 +215,7 @@ def test_adding_where_windows_overlap_is_the_transpose_of_reading_their_elements
 # -- sums, means, norms ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_a_mean_counts_padding_as_far_as_pad_says_and_not_beyond():
     ones = np.ones((1, 1, 6), np.float32)
     params = {"pool_type": "avg", "kernel": (3,), "stride": (2,), "pooling_convention": "full"}
@@ -246,6 +252,7 @@ def test_the_mean_of_an_empty_window_is_zero():
         np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
+@pytest.mark.slow("compiles")
 def test_norms_keep_signs_and_have_gradient_0_at_0():
     data = np.asarray([[[-1, 2, -3, 1, 0, 0]]], np.float32)
     params = {"pool_type": "lp", "kernel": (2,), "stride": (2,)}
@@ -270,6 +277,7 @@ def test_half_precision_is_summed_in_single():
 # -- windows of many places ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("operator", ["Pooling", "Pooling_v1"])
 @pytest.mark.parametrize(
     "params",
@@ -323,6 +331,7 @@ LONG_WINDOWS = [
 ]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("pool_type", ["max", "avg", "sum", "lp"])
 @pytest.mark.parametrize(("shape", "params"), LONG_WINDOWS)
 def test_long_windows_along_one_axis_after_the_other_are_windows(
@@ -336,15 +345,17 @@ def test_long_windows_along_one_axis_after_the_other_are_windows(
     found = []
     for long in (windowing.LONG, 1):
         monkeypatch.setattr(windowing, "LONG", long)
-        out = lowering.to_jax(net)({"data": data})[0][0]
+        out = evaluated(lowering.to_jax(net), {"data": data})[0][0]
         head = np.random.RandomState(1).randn(*out.shape).astype(np.float32)
         args = {"data": data, "head": head}
-        (grad,), seconds, _ = lowering.grad_fn(gradient, ["head"])(args, head_grads=[data])
+        second = lowering.grad_fn(gradient, ["head"])
+        (grad,), seconds, _ = evaluated(lambda args, heads, run=second: run(args, head_grads=heads), args, [data])
         found.append((out, grad, seconds["head"]))
     for whole, along in zip(*found, strict=True):
         assert_close(along, whole, 1e-5, "windows")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("pool_type", ["max", "avg"])
 def test_a_window_of_a_million_elements_over_sixteen_takes_no_time(pool_type: str):
     """Its cost was that of the window, 10¹² operations."""
@@ -372,6 +383,7 @@ def test_longer_windows_see_a_beginning_an_end_all_or_nothing():
     assert which.tolist() == [1, 2, 3, 3, 3, 3, 3, 3, 3, 4, 5]
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("pool_type", ["max", "sum", "avg", "lp"])
 @pytest.mark.parametrize("seed", range(6))
 def test_long_windows_that_overlap_are_reduced_by_doubling(pool_type: str, seed: int):
@@ -385,7 +397,7 @@ def test_long_windows_that_overlap_are_reduced_by_doubling(pool_type: str, seed:
         "pad": tuple(map(int, pad)),
     }
     x = rng.uniform(-1, 1, (1, 1, *sizes)).astype("float32")
-    (found,), _ = lowering.to_jax(sym.Pooling(sym.Variable("x"), **how, **params))({"x": x})
+    (found,), _ = evaluated(lowering.to_jax(sym.Pooling(sym.Variable("x"), **how, **params)), {"x": x})
     fill = -np.inf if pool_type == "max" else 0
     padded = np.pad(x[0, 0].astype("float64"), [(p, p) for p in pad], constant_values=fill)
     windows = np.lib.stride_tricks.sliding_window_view(padded, params["kernel"])[:: stride[0], :: stride[1]]
@@ -393,6 +405,7 @@ def test_long_windows_that_overlap_are_reduced_by_doubling(pool_type: str, seed:
     np.testing.assert_allclose(found[0, 0], reduce[pool_type](windows, axis=(2, 3)), rtol=2e-4, atol=1e-4)
 
 
+@pytest.mark.slow("computes much")
 def test_large_windows_over_large_images_take_no_longer_than_their_elements():
     """One number for each element of each window took half a minute."""
     run = lowering.compile(sym.Pooling(sym.Variable("x"), kernel=(1000, 1000)))
@@ -404,6 +417,7 @@ def test_large_windows_over_large_images_take_no_longer_than_their_elements():
     assert corner == x[0, 0, -1000:, -1000:].max()
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize(
     ("size", "options"),

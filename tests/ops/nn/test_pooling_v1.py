@@ -60,6 +60,7 @@ def test_maxima_see_zeros_around_the_data():
     np.testing.assert_array_equal(grad, np.ones((2, 2)))
 
 
+@pytest.mark.slow("compiles")
 def test_every_tie_receives_the_gradient():
     _, grad = value_and_gradient(np.zeros((1, 1, 3, 3), np.float32), kernel=(2, 2))
     np.testing.assert_array_equal(grad, [[1, 2, 1], [2, 4, 2], [1, 2, 1]])

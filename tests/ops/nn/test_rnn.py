@@ -96,6 +96,7 @@ def test_impossible_parameters_are_refused(mode: str, params: dict[str, Any], wo
 # -- sequence lengths, clipping --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("mode", ["lstm", "gru"])
 def test_sequence_lengths_work_on_the_cpu(mode: str):
     """A quirk mended: each sequence is treated as if it were alone and ended where it ends."""
@@ -114,6 +115,7 @@ def test_sequence_lengths_work_on_the_cpu(mode: str):
             np.testing.assert_allclose(ours[:, i : i + 1], theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_an_empty_sequence_keeps_its_state():
     symbol = rnn(state_outputs=True, use_sequence_length=True)
     args = draw(symbol, data=(3, 1, 2)) | {"r_sequence_length": np.array([0], np.int32)}
@@ -123,6 +125,7 @@ def test_an_empty_sequence_keeps_its_state():
     np.testing.assert_array_equal(cell, args["r_state_cell"])
 
 
+@pytest.mark.slow("compiles")
 def test_state_clipping_works_on_the_cpu():
     """A quirk mended: the cell state stays in its range, and NaN is made its least value if so asked."""
     given = {"state_outputs": True, "lstm_state_clip_min": -0.1, "lstm_state_clip_max": 0.2}
@@ -139,6 +142,7 @@ def test_state_clipping_works_on_the_cpu():
 # -- dropout ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_elements_are_dropped_between_layers_in_training_only():
     symbol = rnn("rnn_relu", num_layers=2, p=0.5)
     args = draw(symbol, data=(3, 2, 2))
@@ -156,12 +160,14 @@ def test_elements_are_dropped_between_layers_in_training_only():
         run(args)
 
 
+@pytest.mark.slow("compiles")
 def test_one_layer_drops_nothing_and_needs_no_key():
     symbol = rnn(p=0.5)
     args = draw(symbol, data=(3, 2, 2))
     assert lowering.to_jax(symbol, is_train=True)(args)[0][0].shape == (3, 2, 2)
 
 
+@pytest.mark.slow("compiles")
 def test_dropping_all_leaves_the_upper_layer_its_state():
     symbol = rnn("rnn_tanh", num_layers=2, p=1.0)
     args = draw(symbol, data=(3, 2, 2))
@@ -174,6 +180,7 @@ def test_dropping_all_leaves_the_upper_layer_its_state():
 # -- gradients -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_the_third_order_is_right():
     """d/dx of <u, d/dx <v, d/dx <y, RNN>>>: directions nest to any depth."""
     symbol = rnn("gru", state_size=1)
@@ -213,6 +220,7 @@ def test_a_gradient_is_one_scan_forward_and_one_back():
     assert (inside, len(outside)) == ([1, 1], 4)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("mode", "params"),
     [("rnn_tanh", {}), ("gru", {}), ("lstm", {"projection_size": 1, "state_outputs": True})],
@@ -235,6 +243,7 @@ def test_both_layouts_agree(mode: str, params: dict[str, Any], monkeypatch: pyte
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
 
 
+@pytest.mark.slow("compiles")
 def test_lengths_get_a_zero_gradient():
     symbol = rnn("gru", use_sequence_length=True)
     args = draw(symbol, data=(3, 2, 2)) | {"r_sequence_length": np.array([2, 3], np.float32)}

@@ -48,6 +48,7 @@ def test_nan_fills_its_row_only():
     np.testing.assert_array_equal(out[1], [0.5, 0.5])
 
 
+@pytest.mark.slow("compiles")
 def test_a_row_of_length_0_is_zeros_and_passes_no_gradient():
     length = np.array([0, 2, -3], np.int32)
     x = np.array([[1, 2, 3]] * 3, np.float32)

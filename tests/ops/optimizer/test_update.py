@@ -178,6 +178,7 @@ def test_signsgd_counts_only_the_sign():
 # -- the formulas, as training uses them -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_learning_rates_and_step_numbers_may_be_arrays():
     weight, grad, mean, var = (jnp.asarray(v) for v in draw(ROWS["lamb_update_phase1"]).values())
     traces: list[Any] = []

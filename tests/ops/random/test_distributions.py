@@ -16,7 +16,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
 
-pytestmark = pytest.mark.slow  # as a whole: many seconds
+pytestmark = pytest.mark.slow("takes many seconds as a whole")
 
 KEY = jax.random.key(5)
 N = 100_000

@@ -68,6 +68,7 @@ def test_probabilities_are_those_of_the_draws():
         np.testing.assert_allclose(logarithms[i], np.log(data[i])[draws[i]], rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_is_that_of_reinforce():
     data = np.array([[0.2, 0.8], [0.6, 0.4]], np.float32)
     net = sym.sample_multinomial(DATA, shape=(5,), get_prob=True)
@@ -123,6 +124,7 @@ def unique(range_max: int, shape: tuple[int, int]) -> list[np.ndarray]:
     return run(sym._sample_unique_zipfian(range_max=range_max, shape=shape))
 
 
+@pytest.mark.slow("compiles")
 def test_first_classes_have_the_documented_distribution():
     """Mended: MXNet rounds where it documents that it truncates: class 0 comes 35 % less often."""
     classes, trials = unique(11, (N, 1))
@@ -130,6 +132,7 @@ def test_first_classes_have_the_documented_distribution():
     np.testing.assert_array_equal(trials, np.ones(N))
 
 
+@pytest.mark.slow("computes much")
 def test_pairs_are_drawn_without_replacement_in_order():
     p = zipfian(4)
     classes, trials = unique(4, (N, 2))

@@ -19,6 +19,7 @@ def value(symbol: sym.Symbol, **args: Any) -> np.ndarray:
     return np.asarray(lowering.to_jax(symbol)({k: np.array(v, np.float32) for k, v in args.items()})[0][0])
 
 
+@pytest.mark.slow("compiles")
 def test_the_end_of_the_support_is_finite():
     """Mended: MXNet multiplies 0 by the logarithm of 0."""
     cases = [
@@ -37,6 +38,7 @@ def test_outside_the_support_the_formula_counts():
     assert value(sym.random_pdf_exponential(X, A), x=[[-1.0]], a=[1.0])[0, 0] == pytest.approx(np.e)
 
 
+@pytest.mark.slow("compiles")
 def test_beta_of_a_gamma_density_is_the_rate_and_of_a_draw_the_scale():
     draws = sym.sample_gamma(A, B, shape=(50_000,))
     density = sym.random_pdf_gamma(draws, A, 1 / B)
@@ -46,6 +48,7 @@ def test_beta_of_a_gamma_density_is_the_rate_and_of_a_draw_the_scale():
     assert np.mean(out) == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.slow("compiles")
 def test_a_density_integrates_to_1():
     x = np.linspace(0.001, 0.999, 999)
     points = np.stack([x, 1 - x], -1)[None]
@@ -80,6 +83,7 @@ def test_vectors_must_be_as_long_as_their_concentrations():
         sym.random_pdf_dirichlet(X, A).infer_shape(x=(2, 5, 3), a=(2, 4))
 
 
+@pytest.mark.slow("compiles")
 def test_nothing_flows_to_counts_at_any_order():
     net = sym.random_pdf_poisson(X, A, is_log=True)
     args = {"x": np.array([[1.0, 2.0]], np.float32), "a": np.array([2.5], np.float32)}

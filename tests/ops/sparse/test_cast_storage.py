@@ -97,6 +97,7 @@ def test_they_are_found_where_mxnet_has_them():
     assert sym.contrib.SparseEmbedding(data, input_dim=3, output_dim=2, name="e").list_arguments() == ["x", "e_weight"]
 
 
+@pytest.mark.slow("compiles")
 def test_retained_rows_are_named_in_any_order_and_number():
     net = sym.sparse.retain(sym.Variable("x"), sym.Variable("i"))
     expected = [[1, 0], [0, 0], [3, -4]]

@@ -68,6 +68,7 @@ def test_channels_of_the_result_are_displacements_in_order():
     assert_close(ours, np.stack(expected, 1), 1e-12, "correlation")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "params",
     [

@@ -16,7 +16,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
 
-pytestmark = pytest.mark.slow  # as a whole: many seconds
+pytestmark = pytest.mark.slow("takes many seconds as a whole")
 
 DATA, ROIS = sym.Variable("data"), sym.Variable("rois")
 

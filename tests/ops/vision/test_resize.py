@@ -159,6 +159,7 @@ LINEAR = [
 ]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("op", "params"), LINEAR)
 def test_a_sparse_matrix_gives_what_a_dense_one_gives(monkeypatch: pytest.MonkeyPatch, op: str, params: dict[str, Any]):
     rng = np.random.default_rng(0)
@@ -176,6 +177,7 @@ def test_a_sparse_matrix_gives_what_a_dense_one_gives(monkeypatch: pytest.Monkey
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("op", "params", "shape", "sizes"),
     [

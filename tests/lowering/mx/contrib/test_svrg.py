@@ -61,6 +61,7 @@ def test_the_rule(contexts: int):
     np.testing.assert_allclose(found, gradient(filled, labels, *again) / (3 - 2 / 8), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_it_trains():
     module, data = made(), batches()
     taken: list[int] = []

@@ -40,6 +40,7 @@ def assert_all_close(values: dict[str, Any], kind: str, name: str, tolerance: fl
         np.testing.assert_allclose(value, expected[key], rtol=0, atol=tolerance * largest, err_msg=key)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str):
     values, texts = run_layer(mx, name)
@@ -52,6 +53,7 @@ def test_layers(name: str):
     assert_all_close(values, "layer", name, 2e-5)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name: str):
     assert_all_close(run_loss(mx, name), "loss", name, 1e-5)
@@ -66,6 +68,7 @@ def test_exports(name: str, tmp_path: Path):
     assert (tmp_path / f"{name}-0000.params").read_bytes() == (GOLDENS / f"{name}-0000.params").read_bytes()
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("hybridize", [False, True])
 @pytest.mark.parametrize("name", TRAININGS)
 def test_ten_steps(name: str, hybridize: bool):

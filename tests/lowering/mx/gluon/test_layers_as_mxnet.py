@@ -16,6 +16,7 @@ GOLDENS = Path(__file__).parents[3] / "goldens" / "gluon_layers"
 TEXTS: dict[str, Any] = json.loads((GOLDENS / "texts.json").read_text())
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("name", TEXTS["zoo"])
 def test_networks_of_the_zoo(name: str):
     """Their JSON byte for byte, structural names, parameters' names and shapes."""
@@ -29,6 +30,7 @@ def test_symbols_of_cells_and_layers():
     assert dict(scenarios.symbols(mx)) == TEXTS["symbols"]
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("kind", scenarios.KINDS)
 def test_numbers(kind: str):
     """Outputs, states and gradients."""

@@ -116,6 +116,7 @@ DENSE_AFTER = {
 }
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("what", SAME)
 @pytest.mark.parametrize("make", [csr, rows])
 def test_what_stays_sparse(what: str, make: Any):

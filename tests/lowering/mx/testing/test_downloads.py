@@ -39,6 +39,7 @@ def test_a_file_is_downloaded_once(tmp_path: Path):
     assert Path("a/b/other.txt").read_text() == "second"
 
 
+@pytest.mark.slow("computes much")
 def test_without_a_network(tmp_path: Path):
     tries: list[str] = []
 

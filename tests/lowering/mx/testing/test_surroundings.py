@@ -38,6 +38,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch):
     assert "MX_A" not in os.environ
 
 
+@pytest.mark.slow("starts processes")
 def test_no_errors_are_shown():
     code = """
 import os, sys

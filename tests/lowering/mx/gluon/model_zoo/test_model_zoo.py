@@ -12,6 +12,7 @@ from lowering.mx.gluon.model_zoo import model_store, vision
 from symjax_nnvm.errors import ModelNotFoundError, ParamError
 
 
+@pytest.mark.slow("computes much")
 def test_trained_parameters_are_read_from_a_folder(tmp_path: Path):
     net = vision.get_model("MobileNetV2_0.25", classes=3)
     net.initialize()

@@ -1,0 +1,56 @@
+"""The budget of a test: half a second of processor time, or a mark that says why it takes more.
+
+`pytest --budget` tells which tests without one took longer; a test on a loaded machine fails for no such reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+SECONDS = 0.5
+"""Of processor time, child processes included, on a machine like those that the marks were measured on."""
+
+SLOWER = 2.0
+"""How many times as slow a machine may be, and how much more the first test of a process pays for others."""
+
+MAY = f"{SECONDS} s of processor time, unless marked slow or nightly"
+
+_SPENT = "processor seconds"
+
+
+def spent() -> float:
+    """Processor time of this process and the children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@contextmanager
+def counted(item: pytest.Item) -> Iterator[None]:
+    """Write down what a test takes; its fixtures are shared with others."""
+    start = spent()
+    try:
+        yield
+    finally:
+        item.user_properties.append((_SPENT, spent() - start))
+
+
+def over(report: pytest.TestReport) -> float | None:
+    """The seconds of a test that took longer than it may; None of others."""
+    seconds = next((value for name, value in report.user_properties if name == _SPENT), None)
+    if not isinstance(seconds, float) or seconds <= SECONDS * SLOWER or {"slow", "nightly"} & report.keywords.keys():
+        return None
+    return seconds
+
+
+def tell(reporter: pytest.TerminalReporter) -> None:
+    """Print the tests that took longer than they may, the longest first."""
+    reports = [report for report in reporter.stats.get("passed", []) if report.when == "call"]
+    long = sorted(((seconds, report.nodeid) for report in reports if (seconds := over(report))), reverse=True)
+    if long:
+        reporter.section("tests over their budget: mark them slow, with the reason, or make them faster")
+        for seconds, nodeid in long:
+            reporter.line(f"{seconds:6.1f} s  {nodeid}")
