@@ -19,6 +19,7 @@ from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
+from lowering.host.keys import folded_in
 from lowering.host.staged import Account, Staged
 from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
@@ -257,4 +258,4 @@ class ExecutorFunctions:
 
 
 def _key(randomness: Randomness) -> jax.Array | None:
-    return None if randomness is None else jax.random.fold_in(*randomness)
+    return None if randomness is None else folded_in(*randomness)

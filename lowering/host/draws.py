@@ -14,7 +14,7 @@ from lowering.host.table import Arrays, Equation, dtype_of, evaluates, is_threef
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
-def _threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
+def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """Return the two words that two words become by a key."""
     words = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     x, y = first + words[0], second + words[1]
@@ -29,7 +29,7 @@ def _threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
 def _counted(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Return two words for each element of a shape."""
     counts = np.arange(prod(shape), dtype=np.uint64).reshape(shape)
-    return _threefry(key, (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32))
+    return threefry(key, (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32))
 
 
 def _require_threefry(equation: Equation, key: Any) -> None:
@@ -63,7 +63,7 @@ def _split(equation: Equation) -> Arrays:
 def _fold_in(equation: Equation) -> Arrays:
     _require_threefry(equation, equation.invars[0])
     require(equation.invars[1].aval.ndim == 0 and dtype_of(equation.invars[1]).itemsize == 4)
-    return lambda key, data: np.stack(_threefry(key, np.uint32(0), np.asarray(data).astype(np.uint32)), axis=-1)
+    return lambda key, data: np.stack(threefry(key, np.uint32(0), np.asarray(data).astype(np.uint32)), axis=-1)
 
 
 @evaluates("random_wrap", "random_unwrap")

@@ -19,6 +19,7 @@ import numpy as np
 from jax.core import Tracer
 
 from lowering.casts import held
+from lowering.host.keys import folded_in
 from lowering.messages.arguments import prng_key
 from symjax_nnvm.errors import InitializerError
 
@@ -232,7 +233,7 @@ def named_key(key: jax.Array | int, name: str) -> jax.Array:
     """A parameter's key depends on the name that it draws by and on nothing else: a new layer changes no other's
     numbers."""
     drawn_as = name.drawn_as if isinstance(name, ParameterName) else name
-    return jax.random.fold_in(prng_key(key), zlib.crc32(drawn_as.encode()))
+    return folded_in(prng_key(key), zlib.crc32(drawn_as.encode()))
 
 
 def _plain(value: Any) -> Any:

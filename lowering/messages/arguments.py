@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.casts import is_narrowed, require_held
+from lowering.host.keys import key_of_seed
 from symjax_nnvm.errors import CallError, LoweringError, NNVMError, close_names, cut, did_you_mean, listed, plain_list
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.types import DType, dtype_name
@@ -43,7 +44,7 @@ def whole_number(value: Any) -> int:
 def prng_key(key: Any) -> Any:
     """Return the PRNG key of a seed; a key as it is."""
     try:
-        return jax.random.key(whole_number(key))
+        return key_of_seed(whole_number(key))
     except TypeError:
         return key
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
+from lowering.host.keys import folded_in, key_of_seed
 from lowering.mx.context import as_context
 from symjax_nnvm.errors import ParamError
 
@@ -40,10 +41,10 @@ def seed(seed_state: int, ctx: object = "all") -> None:
 
 def next_key() -> jax.Array:
     """A new PRNG key."""
-    return jax.random.fold_in(*next_randomness())
+    return folded_in(*next_randomness())
 
 
 def next_randomness() -> tuple[jax.Array, int]:
     """What the next key is made of: the key of the seed, and a number that no other key of it has."""
     seed, numbers = _keys.sequence
-    return jax.random.key(seed), next(numbers)
+    return key_of_seed(seed), next(numbers)

@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, first_options
+from lowering.host.keys import folded_in
 from lowering.host.staged import Staged, checked_effort
 from lowering.initializer import init_params
 from lowering.messages.arguments import (
@@ -224,7 +225,7 @@ class Trainer:
             frozen={n: v for n, v in values.items() if n not in params and n not in states},
             aux={name: values[name] for name in states},
             opt_state=first_optimizer_state(self.placement, self.optimizer.init, params),
-            key=put_whole(self.placement, jax.random.fold_in(key, _RUN_KEY)),
+            key=put_whole(self.placement, folded_in(key, _RUN_KEY)),
             step=put_whole(self.placement, jnp.zeros((), jnp.int32)),
         )
 

@@ -296,6 +296,7 @@ def test_users_register_their_own():
 
 
 @pytest.mark.slow("has many cases")
+@pytest.mark.usefixtures("compiled_fully")
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 @pytest.mark.parametrize("shape", [(3, 5), (64, 65), (1, 4096), (70, 70, 1)])
 def test_numbers_are_those_of_a_draw_of_the_very_shape(impl: str, shape: tuple[int, ...]):
