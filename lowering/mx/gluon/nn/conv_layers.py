@@ -24,6 +24,7 @@ from lowering.mx.gluon.nn.pooling import GlobalMaxPool3D as GlobalMaxPool3D
 from lowering.mx.gluon.nn.pooling import MaxPool1D as MaxPool1D
 from lowering.mx.gluon.nn.pooling import MaxPool2D as MaxPool2D
 from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
+from lowering.mx.gluon.nn.ranked import Ranked
 
 
 def _sizes(value: Any, rank: int, what: str) -> Any:
@@ -39,8 +40,8 @@ def _check_layout(layout: str, known: tuple[str, ...], what: str) -> None:
         raise MismatchError(f"Only supports {' and '.join(known)} layout for {what}", got=layout)
 
 
-class _Conv(HybridBlock):
-    """Holds what all convolutions have in common. A subclass says its rank and layouts. adj: of a transposed one."""
+class _Conv(Ranked):
+    """Holds what all convolutions have in common. adj: of a transposed one."""
 
     def __init__(
         self,
@@ -109,8 +110,8 @@ class _Conv(HybridBlock):
         return f"{text}, {self.act})" if self.act else f"{text})"
 
 
-class Conv1D(_Conv):
-    """A convolution of data (n, c, w). channels: of the output. groups: of channels, each convolved by itself."""
+class _Convolution(_Conv):
+    """Holds the parameters of convolutions, which `Conv1D` describes."""
 
     def __init__(
         self,
@@ -128,64 +129,26 @@ class Conv1D(_Conv):
         in_channels: int = 0,
         **kwargs: Any,
     ):
-        _check_layout(layout, ("NCW",), "now")
-        kernel, op_name = _sizes(kernel_size, 1, "kernel_size"), kwargs.pop("op_name", "Convolution")
+        _check_layout(layout, self._layouts, "now")
+        kernel, op_name = _sizes(kernel_size, self._rank, "kernel_size"), kwargs.pop("op_name", "Convolution")
         options = activation, use_bias, weight_initializer, bias_initializer, op_name
         super().__init__(channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, **kwargs)
 
 
-class Conv2D(_Conv):
+class Conv1D(_Convolution, layouts=("NCW",)):
+    """A convolution of data (n, c, w). channels: of the output. groups: of channels, each convolved by itself."""
+
+
+class Conv2D(_Convolution, layouts=("NCHW", "NHWC"), strides=(1, 1), padding=(0, 0), dilation=(1, 1)):
     """A convolution of data (n, c, h, w), or with layout "NHWC" of (n, h, w, c)."""
 
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        dilation: Any = (1, 1),
-        groups: int = 1,
-        layout: str = "NCHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Any,
-    ):
-        _check_layout(layout, ("NCHW", "NHWC"), "now")
-        kernel, op_name = _sizes(kernel_size, 2, "kernel_size"), kwargs.pop("op_name", "Convolution")
-        options = activation, use_bias, weight_initializer, bias_initializer, op_name
-        super().__init__(channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, **kwargs)
 
-
-class Conv3D(_Conv):
+class Conv3D(_Convolution, layouts=("NCDHW", "NDHWC"), strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)):
     """A convolution of data (n, c, d, h, w), or with layout "NDHWC" of (n, d, h, w, c)."""
 
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Any,
-        strides: Any = (1, 1, 1),
-        padding: Any = (0, 0, 0),
-        dilation: Any = (1, 1, 1),
-        groups: int = 1,
-        layout: str = "NCDHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Any,
-    ):
-        _check_layout(layout, ("NCDHW", "NDHWC"), "now")
-        kernel, op_name = _sizes(kernel_size, 3, "kernel_size"), kwargs.pop("op_name", "Convolution")
-        options = activation, use_bias, weight_initializer, bias_initializer, op_name
-        super().__init__(channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, **kwargs)
 
-
-class Conv1DTranspose(_Conv):
-    """The transpose of Conv1D. output_padding: further columns of the output."""
+class _Transpose(_Conv):
+    """Holds the parameters of transposed convolutions, which `Conv1DTranspose` describes."""
 
     def __init__(
         self,
@@ -204,71 +167,33 @@ class Conv1DTranspose(_Conv):
         in_channels: int = 0,
         **kwargs: Any,
     ):
-        _check_layout(layout, ("NCW",), "now")
-        kernel, adj = _sizes(kernel_size, 1, "kernel_size"), _sizes(output_padding, 1, "output_padding")
+        _check_layout(layout, self._layouts, "now")
+        kernel = _sizes(kernel_size, self._rank, "kernel_size")
+        self.outpad = _sizes(output_padding, self._rank, "output_padding")
         options = activation, use_bias, weight_initializer, bias_initializer, kwargs.pop("op_name", "Deconvolution")
-        super().__init__(
-            channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, adj, **kwargs
-        )
-        self.outpad = adj
+        sizes = strides, padding, dilation, groups, layout, in_channels
+        super().__init__(channels, kernel, *sizes, *options, self.outpad, **kwargs)
 
 
-class Conv2DTranspose(_Conv):
+class Conv1DTranspose(_Transpose, layouts=("NCW",)):
+    """The transpose of Conv1D. output_padding: further columns of the output."""
+
+
+class Conv2DTranspose(
+    _Transpose, layouts=("NCHW", "NHWC"), strides=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1)
+):
     """The transpose of Conv2D. output_padding: further rows and columns of the output."""
 
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        output_padding: Any = (0, 0),
-        dilation: Any = (1, 1),
-        groups: int = 1,
-        layout: str = "NCHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Any,
-    ):
-        _check_layout(layout, ("NCHW", "NHWC"), "now")
-        kernel, adj = _sizes(kernel_size, 2, "kernel_size"), _sizes(output_padding, 2, "output_padding")
-        options = activation, use_bias, weight_initializer, bias_initializer, kwargs.pop("op_name", "Deconvolution")
-        super().__init__(
-            channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, adj, **kwargs
-        )
-        self.outpad = adj
 
-
-class Conv3DTranspose(_Conv):
+class Conv3DTranspose(
+    _Transpose,
+    layouts=("NCDHW", "NDHWC"),
+    strides=(1, 1, 1),
+    padding=(0, 0, 0),
+    output_padding=(0, 0, 0),
+    dilation=(1, 1, 1),
+):
     """The transpose of Conv3D. output_padding: further elements of the output along each axis."""
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Any,
-        strides: Any = (1, 1, 1),
-        padding: Any = (0, 0, 0),
-        output_padding: Any = (0, 0, 0),
-        dilation: Any = (1, 1, 1),
-        groups: int = 1,
-        layout: str = "NCDHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Any,
-    ):
-        _check_layout(layout, ("NCDHW", "NDHWC"), "now")
-        kernel, adj = _sizes(kernel_size, 3, "kernel_size"), _sizes(output_padding, 3, "output_padding")
-        options = activation, use_bias, weight_initializer, bias_initializer, kwargs.pop("op_name", "Deconvolution")
-        super().__init__(
-            channels, kernel, strides, padding, dilation, groups, layout, in_channels, *options, adj, **kwargs
-        )
-        self.outpad = adj
 
 
 class ReflectionPad2D(HybridBlock):

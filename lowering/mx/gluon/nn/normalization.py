@@ -14,9 +14,11 @@ def _text(first: str, values: dict[str, Any], channels: Any) -> str:
     return f"{first}({', '.join(f'{name}={value!r}' for name, value in values.items())}, in_channels={channels})"
 
 
-class _BatchNorm(HybridBlock):
-    """Holds what BatchNorm and BatchNormReLU have in common."""
+class BatchNorm(HybridBlock):
+    """Normalises each channel over the batch. axis: of channels. center, scale: whether there is a beta, a gamma that
+    is learned. use_global_stats: the moving statistics serve in training, too."""
 
+    fuse_relu = False
     gamma: Parameter
     beta: Parameter
     running_mean: Parameter
@@ -30,7 +32,6 @@ class _BatchNorm(HybridBlock):
         center: bool = True,
         scale: bool = True,
         use_global_stats: bool = False,
-        fuse_relu: bool = False,
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
         running_mean_initializer: Any = "zeros",
@@ -46,7 +47,6 @@ class _BatchNorm(HybridBlock):
             "fix_gamma": not scale,
             "use_global_stats": use_global_stats,
         }
-        self.fuse_relu = fuse_relu
         if in_channels:
             self.in_channels = in_channels
         rows = (
@@ -80,37 +80,10 @@ class _BatchNorm(HybridBlock):
         return _text(type(self).__name__, self._kwargs, channels or None)
 
 
-class BatchNorm(_BatchNorm):
-    """Normalises each channel over the batch. axis: of channels. center, scale: whether there is a beta, a gamma that
-    is learned. use_global_stats: the moving statistics serve in training, too."""
-
-    def __init__(
-        self,
-        axis: int = 1,
-        momentum: float = 0.9,
-        epsilon: float = 1e-5,
-        center: bool = True,
-        scale: bool = True,
-        use_global_stats: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        running_mean_initializer: Any = "zeros",
-        running_variance_initializer: Any = "ones",
-        in_channels: int = 0,
-        **kwargs: Any,
-    ):
-        firsts = beta_initializer, gamma_initializer, running_mean_initializer, running_variance_initializer
-        super().__init__(
-            axis, momentum, epsilon, center, scale, use_global_stats, self._with_relu, *firsts, in_channels, **kwargs
-        )
-
-    _with_relu = False
-
-
 class BatchNormReLU(BatchNorm):
     """BatchNorm, and relu after it, as one operator."""
 
-    _with_relu = True
+    fuse_relu = True
 
 
 class _Normalized(HybridBlock):

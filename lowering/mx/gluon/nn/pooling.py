@@ -6,10 +6,10 @@ from typing import Any
 
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.errors import MismatchError
-from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.nn.ranked import Ranked
 
 
-class _Pooling(HybridBlock):
+class _Pooling(Ranked):
     """Holds what all poolings have in common."""
 
     def __init__(
@@ -54,7 +54,7 @@ class _Pooling(HybridBlock):
         )
 
 
-def _checked(pool_size: Any, layout: str, layouts: tuple[str, str]) -> Any:
+def _checked(pool_size: Any, layout: str, layouts: tuple[str, ...]) -> Any:
     """Return the window along all axes. Raises MismatchError for another count, and for another layout."""
     rank = len(layouts[0]) - 2
     if layout not in layouts:
@@ -69,11 +69,8 @@ def _checked(pool_size: Any, layout: str, layouts: tuple[str, str]) -> Any:
 _1D, _2D, _3D = ("NCW", "NWC"), ("NCHW", "NHWC"), ("NCDHW", "NDHWC")
 
 
-class MaxPool1D(_Pooling):
-    """The largest element of each window along the last axis.
-
-    strides: by default the window. ceil_mode: a last window may overhang.
-    """
+class _MaxPool(_Pooling):
+    """Holds the parameters of `MaxPool1D`."""
 
     def __init__(
         self,
@@ -84,30 +81,25 @@ class MaxPool1D(_Pooling):
         ceil_mode: bool = False,
         **kwargs: Any,
     ):
-        window = _checked(pool_size, layout, _1D)
+        window = _checked(pool_size, layout, self._layouts)
         super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
-class MaxPool2D(_Pooling):
+class MaxPool1D(_MaxPool, layouts=_1D):
+    """The largest element of each window along the last axis.
+
+    strides: by default the window. ceil_mode: a last window may overhang.
+    """
+
+
+class MaxPool2D(_MaxPool, layouts=_2D, pool_size=(2, 2)):
     """The largest element of each window along rows and columns.
 
     strides: by default the window. ceil_mode: a last window may overhang.
     """
 
-    def __init__(
-        self,
-        pool_size: Any = (2, 2),
-        strides: Any = None,
-        padding: Any = 0,
-        layout: str = "NCHW",
-        ceil_mode: bool = False,
-        **kwargs: Any,
-    ):
-        window = _checked(pool_size, layout, _2D)
-        super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
-
-class MaxPool3D(_Pooling):
+class MaxPool3D(_Pooling, layouts=_3D):
     """The largest element of each window along three axes.
 
     strides: by default the window. ceil_mode: a last window may overhang.
@@ -122,11 +114,11 @@ class MaxPool3D(_Pooling):
         layout: str = "NCDHW",
         **kwargs: Any,
     ):
-        window = _checked(pool_size, layout, _3D)
+        window = _checked(pool_size, layout, self._layouts)
         super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
-class AvgPool1D(_Pooling):
+class AvgPool1D(_Pooling, layouts=_1D):
     """The mean of each window along the last axis; see MaxPool1D. count_include_pad: whether padding counts."""
 
     def __init__(
@@ -139,12 +131,12 @@ class AvgPool1D(_Pooling):
         count_include_pad: bool = True,
         **kwargs: Any,
     ):
-        window = _checked(pool_size, layout, _1D)
+        window = _checked(pool_size, layout, self._layouts)
         super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
 
 
-class AvgPool2D(_Pooling):
-    """The mean of each window along rows and columns; see MaxPool2D. count_include_pad: whether padding counts."""
+class _AvgPool(_Pooling):
+    """Holds the parameters of `AvgPool2D`."""
 
     def __init__(
         self,
@@ -156,70 +148,53 @@ class AvgPool2D(_Pooling):
         count_include_pad: bool = True,
         **kwargs: Any,
     ):
-        window = _checked(pool_size, layout, _2D)
+        window = _checked(pool_size, layout, self._layouts)
         super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
 
 
-class AvgPool3D(_Pooling):
+class AvgPool2D(_AvgPool, layouts=_2D):
+    """The mean of each window along rows and columns; see MaxPool2D. count_include_pad: whether padding counts."""
+
+
+class AvgPool3D(_AvgPool, layouts=_3D, pool_size=(2, 2, 2)):
     """The mean of each window along three axes; see MaxPool3D. count_include_pad: whether padding counts."""
 
-    def __init__(
-        self,
-        pool_size: Any = (2, 2, 2),
-        strides: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        layout: str = "NCDHW",
-        count_include_pad: bool = True,
-        **kwargs: Any,
-    ):
-        window = _checked(pool_size, layout, _3D)
-        super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
 
+class _GlobalPool(_Pooling):
+    """Holds what pooling over whole maps has in common."""
 
-class GlobalMaxPool1D(_Pooling):
-    """The largest element of each channel of each sample."""
+    _pool_type = "max"
 
     def __init__(self, layout: str = "NCW", **kwargs: Any):
-        window = _checked(1, layout, _1D)
-        super().__init__(window, None, 0, True, True, "max", layout, **kwargs)
+        window = _checked(1, layout, self._layouts)
+        super().__init__(window, None, 0, True, True, self._pool_type, layout, **kwargs)
 
 
-class GlobalMaxPool2D(_Pooling):
+class GlobalMaxPool1D(_GlobalPool, layouts=_1D):
     """The largest element of each channel of each sample."""
 
-    def __init__(self, layout: str = "NCHW", **kwargs: Any):
-        window = _checked(1, layout, _2D)
-        super().__init__(window, None, 0, True, True, "max", layout, **kwargs)
 
-
-class GlobalMaxPool3D(_Pooling):
+class GlobalMaxPool2D(_GlobalPool, layouts=_2D):
     """The largest element of each channel of each sample."""
 
-    def __init__(self, layout: str = "NCDHW", **kwargs: Any):
-        window = _checked(1, layout, _3D)
-        super().__init__(window, None, 0, True, True, "max", layout, **kwargs)
+
+class GlobalMaxPool3D(_GlobalPool, layouts=_3D):
+    """The largest element of each channel of each sample."""
 
 
-class GlobalAvgPool1D(_Pooling):
+class GlobalAvgPool1D(_GlobalPool, layouts=_1D):
     """The mean of each channel of each sample."""
 
-    def __init__(self, layout: str = "NCW", **kwargs: Any):
-        window = _checked(1, layout, _1D)
-        super().__init__(window, None, 0, True, True, "avg", layout, **kwargs)
+    _pool_type = "avg"
 
 
-class GlobalAvgPool2D(_Pooling):
+class GlobalAvgPool2D(_GlobalPool, layouts=_2D):
     """The mean of each channel of each sample."""
 
-    def __init__(self, layout: str = "NCHW", **kwargs: Any):
-        window = _checked(1, layout, _2D)
-        super().__init__(window, None, 0, True, True, "avg", layout, **kwargs)
+    _pool_type = "avg"
 
 
-class GlobalAvgPool3D(_Pooling):
+class GlobalAvgPool3D(_GlobalPool, layouts=_3D):
     """The mean of each channel of each sample."""
 
-    def __init__(self, layout: str = "NCDHW", **kwargs: Any):
-        window = _checked(1, layout, _3D)
-        super().__init__(window, None, 0, True, True, "avg", layout, **kwargs)
+    _pool_type = "avg"

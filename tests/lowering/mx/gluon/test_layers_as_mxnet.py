@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,33 @@ def test_numbers(kind: str):
         assert (found[key].shape, found[key].dtype) == (value.shape, value.dtype), key
         scale = np.maximum(np.abs(value).max(initial=0.0), 1.0)
         np.testing.assert_allclose(found[key], value, rtol=0, atol=3e-6 * scale, err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    [
+        ("Conv1D", "strides=1, padding=0, dilation=1, groups=1, layout='NCW', activation=None"),
+        ("Conv2D", "strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, layout='NCHW', activation=None"),
+        ("Conv3DTranspose", "strides=(1, 1, 1), padding=(0, 0, 0), output_padding=(0, 0, 0), dilation=(1, 1, 1)"),
+        ("MaxPool2D", "pool_size=(2, 2), strides=None, padding=0, layout='NCHW', ceil_mode=False"),
+        ("MaxPool3D", "pool_size=(2, 2, 2), strides=None, padding=0, ceil_mode=False, layout='NCDHW'"),
+        ("AvgPool1D", "pool_size=2, strides=None, padding=0, layout='NCW', ceil_mode=False, count_include_pad=True"),
+        ("AvgPool3D", "pool_size=(2, 2, 2), strides=None, padding=0, ceil_mode=False, layout='NCDHW'"),
+        ("GlobalAvgPool2D", "layout='NCHW'"),
+    ],
+)
+def test_a_layer_has_the_defaults_of_its_rank(name: str, defaults: str):
+    parameters = inspect.signature(getattr(mx.gluon.nn, name)).parameters.values()
+    optional = [f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty]
+    assert ", ".join(optional).startswith(defaults)
+
+
+def test_a_subclass_of_a_layer_has_its_own_parameters():
+    class Halving(mx.gluon.nn.Conv2D):
+        def __init__(self, channels: int):
+            super().__init__(channels, 3, 2, padding=1)
+
+    assert list(inspect.signature(Halving).parameters) == ["channels"]
+    with pytest.raises(TypeError, match=r"Conv2D.__init__\(\) missing 2 required"):
+        mx.gluon.nn.Conv2D()  # pyright: ignore[reportCallIssue]
+    assert Halving(4)(mx.sym.var("data")).infer_shape(data=(1, 3, 8, 8))[1] == [(1, 4, 4, 4)]

@@ -80,20 +80,8 @@ class SyncBatchNorm(BatchNorm):
         running_variance_initializer: Any = "ones",
         **kwargs: Any,
     ):
-        super().__init__(
-            axis=1,
-            momentum=momentum,
-            epsilon=epsilon,
-            center=center,
-            scale=scale,
-            use_global_stats=use_global_stats,
-            beta_initializer=beta_initializer,
-            gamma_initializer=gamma_initializer,
-            running_mean_initializer=running_mean_initializer,
-            running_variance_initializer=running_variance_initializer,
-            in_channels=in_channels,
-            **kwargs,
-        )
+        firsts = beta_initializer, gamma_initializer, running_mean_initializer, running_variance_initializer
+        super().__init__(1, momentum, epsilon, center, scale, use_global_stats, *firsts, in_channels, **kwargs)
         if num_devices is None:
             problem = "Caution using SyncBatchNorm: if not using all the GPUs, please mannually set num_devices"
             warnings.warn(problem, UserWarning, stacklevel=2)
