@@ -230,13 +230,14 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "tvmop": "XLA compiles every operator here, so there are none of TVM's.",
         "library": "Use symjax_nnvm.register_op and lowering.lowers for operators of one's own.",
         "FeedForward": "Use mx.model.FeedForward.",
+        "executor_manager": "It was dropped: use mx.mod.Module, which trains on several contexts, or cut batches for "
+        "executors of your own by mx.gluon.utils.split_data.",
         "test": "Use mx.test_utils.",
     },
-    "mx.contrib": {"tensorrt": "XLA compiles networks here, so there is no TensorRT."},
-    "mx.executor_manager": dict.fromkeys(
-        ("DataParallelExecutorManager", "DataParallelExecutorGroup"),
-        "Use mx.mod.Module, which trains on several contexts, too: forward, backward, update.",
-    ),
+    "mx.contrib": {
+        "svrg_optimization": "SVRGModule was dropped: use mx.mod.Module, whose other arguments are the same.",
+        "tensorrt": "XLA compiles networks here, so there is no TensorRT.",
+    },
     "mx.init": {"registry": "mx.init.register makes an initialiser of one's own known, and mx.init.create makes one."},
     "mx.libinfo": dict.fromkeys(
         ("find_lib_path", "find_include_path"),

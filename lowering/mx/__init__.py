@@ -17,7 +17,6 @@ from lowering.mx import callback as callback
 from lowering.mx import contrib as contrib
 from lowering.mx import engine as engine
 from lowering.mx import error as error
-from lowering.mx import executor_manager as executor_manager
 from lowering.mx import gluon as gluon
 from lowering.mx import image as image
 from lowering.mx import init as init

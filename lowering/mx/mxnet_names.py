@@ -51,7 +51,6 @@ _HOMES = {
     "lowering.mx.module.bucketing": "module.bucketing_module",
     "lowering.mx.module.python": "module.python_module",
     "lowering.mx.module.sequential": "module.sequential_module",
-    "lowering.mx.module.svrg": "contrib.svrg_optimization.svrg_module",
     "lowering.mx.ndarray.array": "ndarray.ndarray",
     "lowering.mx.ndarray.contributed": "ndarray.ndarray",
     "lowering.mx.ndarray.creation": "ndarray.ndarray",

@@ -49,7 +49,6 @@ NAMING = {
     "lowering/mx/gluon/rnn/sequences.py": _LAYER,
     "lowering/mx/symbol/told.py": "what MXNet's operators, one by one, say of shapes that are known in part",
     "lowering/mx/viz.py": "the operators whose parameters MXNet's table counts",
-    "lowering/mx/module/svrg.py": "the ending of names of parameters",
     "lowering/mx/ndarray/contributed.py": f"{_API}: updates of several arrays",
     "lowering/mx/ndarray/control_flow.py": f"{_API}: what a loop's outputs become one array by",
     "lowering/mx/ndarray/creation.py": _API,

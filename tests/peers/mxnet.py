@@ -17,7 +17,7 @@ FILES = (
     *("symbol", "attr", "executor", "infer_shape", "infer_type", "module", "io", "metric", "init", "rnn", "viz"),
     *("autograd", "model_parallel", "multi_device_exec", "recordio", "optimizer", "ndarray", "kvstore"),
     *("kvstore_custom", "contrib_control_flow", "contrib_krprod", "contrib_stes_op", "contrib_hawkesll", "contrib_io"),
-    *("contrib_svrg_module", "contrib_svrg_optimizer", "contrib_optimizer", "contrib_operator", "contrib_autograd"),
+    *("contrib_optimizer", "contrib_operator", "contrib_autograd"),
     *("contrib_text", "random", "operator", "higher_order_grad", "loss", "image", "profiler"),
     *("sparse_operator", "sparse_ndarray"),
     *("gluon_data", "gluon_data_vision", "gluon_rnn", "gluon_contrib", "gluon_model_zoo"),

@@ -8,7 +8,6 @@ from lowering.mx.contrib import autograd as autograd
 from lowering.mx.contrib import io as io
 from lowering.mx.contrib import onnx as onnx
 from lowering.mx.contrib import quantization as quantization
-from lowering.mx.contrib import svrg_optimization as svrg_optimization
 from lowering.mx.contrib import tensorboard as tensorboard
 from lowering.mx.contrib import text as text
 from lowering.mx.ndarray import contrib as ndarray

@@ -449,12 +449,9 @@ class Module(BaseModule):
         """Both in training, as one program; by the methods of a subclass that has others."""
         if overridden(self, Module, "forward", "backward"):
             super().forward_backward(data_batch)
-        else:
-            self._run_both(data_batch)
-
-    def _run_both(self, data_batch: DataBatch) -> None:
+            return
         self._require()
-        feed = self._feed(data_batch)
+        feed = self._feed(data_batch)  # which may bind for other shapes
         self._bound.forward_backward(**feed)
 
     def get_outputs(self, merge_multi_context: bool = True) -> Any:
@@ -530,7 +527,8 @@ class Module(BaseModule):
         if not isinstance(store, KVStoreBase):
             raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
         self._store = store
-        rescale_grad = self._rescale_grad(store)
+        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
+        rescale_grad = 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
         self._optimizer = make_optimizer(
             optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
         )
@@ -548,12 +546,6 @@ class Module(BaseModule):
         if self._preload_opt_states is not None:
             self.load_optimizer_states(self._preload_opt_states)
             self._preload_opt_states = None
-
-    def _rescale_grad(self, kvstore: Any) -> float:
-        """Return 1 / the size of all workers' batches."""
-        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
-        store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
-        return 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
 
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Update with another module's optimiser, whose states it shares."""

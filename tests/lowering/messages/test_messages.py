@@ -270,7 +270,6 @@ def test_every_attribute_of_mxnet_is_told():
     owners |= {"mx.contrib.quantization": mx.contrib.quantization}
     owners |= {"mx.init": mx.init, "mx.rnn": mx.rnn, "mx.libinfo": mx.libinfo}
     owners |= {
-        "mx.executor_manager": mx.executor_manager,
         "mx.optimizer.Updater": mx.optimizer.get_updater(mx.optimizer.SGD()),
     }
     assert set(owners) == set(ATTRIBUTES)

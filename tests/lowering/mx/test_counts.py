@@ -126,7 +126,6 @@ OTHERS: dict[str, Door] = {
     "optim.FactorScheduler step": lambda n: schedules.FactorScheduler(step=n),
     "optim.MultiFactorScheduler step": lambda n: schedules.MultiFactorScheduler(step=(n, 5)),
     "optim.PolyScheduler max_update": lambda n: schedules.PolyScheduler(max_update=n),
-    "SVRGModule update_freq": lambda n: mx.contrib.svrg_optimization.SVRGModule(network(), update_freq=n),
     "TopKAccuracy top_k": lambda n: mx.metric.TopKAccuracy(n),
     "LBSGD batch_scale": lambda n: mx.optimizer.create("lbsgd", batch_scale=n),
     "Trainer accumulate": lambda n: lowering.Trainer(network(), "sgd", accumulate=n),

@@ -112,20 +112,3 @@ def test_numbers_are_made_in_the_shape_of_the_array_that_takes_them():
     mx.nd.random.randint(3, 5, out=other)  # the same call as for another shape
     assert set(other.asnumpy().tolist()) <= {3, 4}
     assert mx.random.uniform().shape == mx.nd.random_uniform(0, 1).shape == (1,)
-
-
-def test_fit_of_svrg_resets_its_iterator_as_often_as_mxnet():
-    """A reset shuffles: one for each epoch, and one for each full gradient."""
-    net = mx.sym.LinearRegressionOutput(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1), name="softmax")
-    module = mx.contrib.svrg_optimization.SVRGModule(net, update_freq=2)
-    resets: list[int] = []
-
-    class Counted(mx.io.NDArrayIter):
-        def reset(self) -> None:
-            resets.append(1)
-            super().reset()
-
-    batches = Counted(np.ones((4, 2)), np.ones(4), 2)
-    resets.clear()
-    module.fit(batches, eval_metric="mse", num_epoch=3)
-    assert len(resets) == 3 + 2

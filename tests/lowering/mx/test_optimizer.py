@@ -307,7 +307,8 @@ def test_lists_of_aggregate_num_parameters_of_one_dtype():
         (lambda: mx.libinfo, "find_lib_path", "There is no C library here"),
         (lambda: mx.init, "registry", "mx.init.register"),
         (lambda: mx.rnn, "rnn_unroll", "cell.unroll"),
-        (lambda: mx.executor_manager, "DataParallelExecutorManager", "Use mx.mod.Module"),
+        (lambda: mx, "executor_manager", "It was dropped: use mx.mod.Module"),
+        (lambda: mx.contrib, "svrg_optimization", "SVRGModule was dropped: use mx.mod.Module"),
     ],
 )
 def test_what_is_not_here_says_what_to_use(owner: Any, name: str, way: str):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lowering import mx
-from lowering.mx import executor_manager, model
+from lowering.mx import model
 
 CONTEXTS = (mx.cpu(0), mx.cpu(1))
 
@@ -36,8 +35,7 @@ def optimizer() -> Any:
 def trained_by_hand(update_on_kvstore: bool, with_kvstore: bool = True) -> dict[str, np.ndarray]:
     """The first device's parameters after three steps."""
     net, (data, label), params = network(), batch(), parameters()
-    executor_manager._check_arguments(net)
-    slices = executor_manager._split_input_slice(len(data), [1, 1])
+    slices = [slice(0, 4), slice(4, 7)]
     executors = [
         net.simple_bind(ctx, data=(rows.stop - rows.start, 4), softmax_label=(rows.stop - rows.start,))
         for ctx, rows in zip(CONTEXTS, slices, strict=True)
@@ -54,13 +52,9 @@ def trained_by_hand(update_on_kvstore: bool, with_kvstore: bool = True) -> dict[
         model._initialize_kvstore(store, arrays, params, names, update_on_kvstore)
     if update_on_kvstore:
         store.set_optimizer(optimizer())
-    given = SimpleNamespace(data=[mx.nd.array(data)], label=[mx.nd.array(label)])
     for _ in range(3):
-        for name, load in (("data", executor_manager._load_data), ("softmax_label", executor_manager._load_label)):
-            targets = [(rows, executor.arg_dict[name]) for rows, executor in zip(slices, executors, strict=True)]
-            load(given, [targets])
-        for executor in executors:
-            executor.forward(is_train=True)
+        for rows, executor in zip(slices, executors, strict=True):
+            executor.forward(is_train=True, data=data[rows], softmax_label=label[rows])
             executor.backward()
         if update_on_kvstore:
             model._update_params_on_kvstore(arrays, grads, store, names)
@@ -106,20 +100,3 @@ def test_a_store_is_made_where_one_is_needed():
     assert model._create_kvstore("local", 2, large)[1] is False
     with pytest.raises(TypeError, match="kvstore must be KVStore, str or None"):
         model._create_kvstore(5, 1, params)
-
-
-def test_what_is_wrong_is_said():
-    with pytest.raises(ValueError, match="Too many slices. Some splits are empty"):
-        executor_manager._split_input_slice(1, [1, 1])
-    twice = mx.sym.FullyConnected(mx.sym.Variable("data"), mx.sym.Variable("data"), num_hidden=3)
-    with pytest.raises(ValueError, match='Find duplicated argument name "data"'):
-        executor_manager._check_arguments(twice)
-    target = mx.nd.zeros((2, 3))
-    with pytest.raises(AssertionError, match="Batch size miss match. Expected 2, got 3"):
-        executor_manager._load_general([mx.nd.zeros((3, 3))], [[(slice(0, 2), target)]])
-    executor_manager._load_general([mx.nd.ones((2, 3))], [target])
-    assert target.asnumpy().sum() == 6
-    with pytest.raises(
-        AttributeError, match=r"mx.executor_manager has no attribute 'DataParallelExecutorGroup'.*mx.mod.Module"
-    ):
-        executor_manager.DataParallelExecutorGroup  # noqa: B018
