@@ -6,14 +6,17 @@ Names of nodes and parameters, and the order of the gates, are MXNet's, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lowering.mx import symbol as sym
 from lowering.mx.init import LSTMBias
 from lowering.mx.ndarray import NDArray, concatenate
+from lowering.mx.rnn.formulas import gru, lstm
 from lowering.mx.symbol import Symbol
 from symjax_nnvm.errors import ComposeError
 
+_TANH = partial(sym.Activation, act_type="tanh")
 Params = dict[str, NDArray]
 States = list[Any]
 
@@ -219,13 +222,7 @@ class LSTMCell(_Gated):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """One step."""
         name, i2h, h2h = self._products(inputs, states[0])
-        gates = sym.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
-        kinds = (("i", "sigmoid"), ("f", "sigmoid"), ("c", "tanh"), ("o", "sigmoid"))
-        i, f, c, o = (
-            sym.Activation(gates[k], act_type=kind, name=f"{name}{letter}") for k, (letter, kind) in enumerate(kinds)
-        )
-        cell = sym.elemwise_add(f * states[1], i * c, name=f"{name}state")
-        output = sym.elemwise_mul(o, sym.Activation(cell, act_type="tanh"), name=f"{name}out")
+        output, cell = lstm(sym, i2h + h2h, states[1], name, _TANH)
         return output, [output, cell]
 
 
@@ -240,10 +237,5 @@ class GRUCell(_Gated):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """One step."""
         name, i2h, h2h = self._products(inputs, states[0], "_")
-        xs = sym.SliceChannel(i2h, num_outputs=3, name=f"{name}_i2h_slice")
-        hs = sym.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice")
-        reset = sym.Activation(xs[0] + hs[0], act_type="sigmoid", name=f"{name}_r_act")
-        update = sym.Activation(xs[1] + hs[1], act_type="sigmoid", name=f"{name}_z_act")
-        new = sym.Activation(xs[2] + reset * hs[2], act_type="tanh", name=f"{name}_h_act")
-        output = sym.elemwise_add((1.0 - update) * new, update * states[0], name=f"{name}out")
+        output = gru(sym, i2h, h2h, states[0], name, _TANH, separator="_")
         return output, [output]

@@ -8,6 +8,7 @@ from typing import Any
 
 from lowering.mx import symbol as sym
 from lowering.mx.rnn.cells import BaseRNNCell, RNNParams, States
+from lowering.mx.rnn.formulas import gru, lstm
 from lowering.mx.symbol import Symbol
 
 _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
@@ -84,9 +85,8 @@ class BaseConvRNNCell(BaseRNNCell):
         i2h, h2h = product("i2h", inputs, self._iW, self._iB), product("h2h", state, self._hW, self._hB)
         return name, i2h, h2h
 
-    def _split(self, product: Symbol, name: str, **axis: int) -> list[Symbol]:
-        """Return a product by gates. axis: of the channels, where it is to be written into the graph."""
-        return list(sym.SliceChannel(product, num_outputs=len(self._gate_names), name=name, **axis))
+    def _squash(self, values: Symbol, **name: str) -> Symbol:
+        return self._get_activation(values, self._activation, **name)
 
 
 class ConvRNNCell(BaseConvRNNCell):
@@ -98,7 +98,7 @@ class ConvRNNCell(BaseConvRNNCell):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """One step."""
         name, i2h, h2h = self._products(inputs, states[0])
-        output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
+        output = self._squash(i2h + h2h, name=f"{name}out")
         return output, [output]
 
 
@@ -116,12 +116,8 @@ class ConvLSTMCell(BaseConvRNNCell):
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
         """One step."""
         name, i2h, h2h = self._products(inputs, states[0])
-        gates = self._split(i2h + h2h, f"{name}slice", axis=self._conv_layout.find("C"))
-        kinds = (("i", "sigmoid"), ("f", "sigmoid"), ("c", self._activation), ("o", "sigmoid"))
-        pairs = zip(gates, kinds, strict=True)
-        i, f, c, o = (self._get_activation(gate, kind, name=f"{name}{letter}") for gate, (letter, kind) in pairs)
-        cell = sym.elemwise_add(f * states[1], i * c, name=f"{name}state")
-        output = sym.elemwise_mul(o, self._get_activation(cell, self._activation), name=f"{name}out")
+        axis = self._conv_layout.find("C")
+        output, cell = lstm(sym, i2h + h2h, states[1], name, self._squash, axis=axis)
         return output, [output, cell]
 
 
@@ -136,9 +132,5 @@ class ConvGRUCell(BaseConvRNNCell):
         name, i2h, h2h = self._products(inputs, states[0])
         channels = self._conv_layout.find("C")
         axis = {} if channels == 1 else {"axis": channels}  # the default is not written, as by MXNet
-        xs, hs = self._split(i2h, f"{name}_i2h_slice", **axis), self._split(h2h, f"{name}_h2h_slice", **axis)
-        reset = sym.Activation(xs[0] + hs[0], act_type="sigmoid", name=f"{name}_r_act")
-        update = sym.Activation(xs[1] + hs[1], act_type="sigmoid", name=f"{name}_z_act")
-        new = self._get_activation(xs[2] + reset * hs[2], self._activation, name=f"{name}_h_act")
-        output = sym.elemwise_add((1.0 - update) * new, update * states[0], name=f"{name}out")
+        output = gru(sym, i2h, h2h, states[0], name, self._squash, separator="_", **axis)
         return output, [output]

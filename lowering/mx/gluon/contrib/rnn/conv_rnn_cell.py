@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated
+from lowering.mx.rnn.formulas import gru, lstm
 
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
@@ -125,15 +127,9 @@ class _ConvLSTMCell(_ConvCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run one step."""
-        t = self.step
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
-        i, f, c, o = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{t}slice", axis=self._channel_axis)
-        i = F.Activation(i, act_type="sigmoid", name=f"{t}i")
-        f = F.Activation(f, act_type="sigmoid", name=f"{t}f")
-        c = activated(F, c, self._activation, name=f"{t}c")
-        o = F.Activation(o, act_type="sigmoid", name=f"{t}o")
-        cell = F.elemwise_add(f * states[1], i * c, name=f"{t}state")
-        output = F.elemwise_mul(o, activated(F, cell, self._activation), name=f"{t}out")
+        squash = partial(activated, F, activation=self._activation)
+        output, cell = lstm(F, i2h + h2h, states[1], self.step, squash, axis=self._channel_axis)
         return output, [output, cell]
 
 
@@ -144,14 +140,9 @@ class _ConvGRUCell(_ConvCell):
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run one step."""
-        t = self.step
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
-        i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=f"{t}i2h_slice", axis=self._channel_axis)
-        h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=f"{t}h2h_slice", axis=self._channel_axis)
-        reset = F.Activation(i2h_r + h2h_r, act_type="sigmoid", name=f"{t}r_act")
-        update = F.Activation(i2h_z + h2h_z, act_type="sigmoid", name=f"{t}z_act")
-        new = activated(F, i2h + reset * h2h, self._activation, name=f"{t}h_act")
-        output = F.elemwise_add((1.0 - update) * new, update * states[0], name=f"{t}out")
+        squash = partial(activated, F, activation=self._activation)
+        output = gru(F, i2h, h2h, states[0], self.step, squash, axis=self._channel_axis)
         return output, [output]
 
 

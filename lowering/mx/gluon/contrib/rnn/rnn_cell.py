@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from lowering.mx.gluon.rnn.rnn_cell import GatedCell, ModifierCell, States, refuse_bidirectional
 from lowering.mx.gluon.rnn.sequences import TENSORS, begin_state_of, format_sequence, mask_sequence
+from lowering.mx.rnn.formulas import lstm
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
 
@@ -103,12 +105,8 @@ class LSTMPCell(GatedCell):
         """One step."""
         t = self.step
         i2h, h2h = self.products(F, inputs, states[0], **parameters)
-        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{t}slice")
-        kinds = (("i", "sigmoid"), ("f", "sigmoid"), ("c", "tanh"), ("o", "sigmoid"))
-        pairs = zip(gates, kinds, strict=True)
-        i, f, c, o = (F.Activation(gate, act_type=kind, name=f"{t}{letter}") for gate, (letter, kind) in pairs)
-        cell = F.elemwise_add(f * states[1], i * c, name=f"{t}state")
-        hidden = F.elemwise_mul(o, F.Activation(cell, act_type="tanh"), name=f"{t}hidden")
+        tanh = partial(F.Activation, act_type="tanh")
+        hidden, cell = lstm(F, i2h + h2h, states[1], t, tanh, output="hidden")
         output = F.FullyConnected(
             data=hidden, num_hidden=self._projection_size, weight=h2r_weight, no_bias=True, name=f"{t}out"
         )
