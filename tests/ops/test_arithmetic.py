@@ -12,6 +12,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, NotImplementedForSymbol, SymbolTypeError
 from symjax_nnvm.symbol import NameManager
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 X = np.array([0.5, 1.0, 2.0, -1.5], np.float32)
 Y = np.array([2.0, 1.0, -0.5, 2.0], np.float32)
@@ -70,7 +71,6 @@ EXPRESSIONS = [
 _FUNCTIONS = ("maximum", "minimum", "hypot", "power")
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("text", "op", "name", "scalar"), EXPRESSIONS, ids=[row[0] for row in EXPRESSIONS])
 def test_expression(text: str, op: str, name: str, scalar: str | None):
     def evaluate(x, y, module):
@@ -82,7 +82,7 @@ def test_expression(text: str, op: str, name: str, scalar: str | None):
     node = symbol.outputs[0].node
     assert (node.op.name, node.name, node.attrs.dict.get("scalar")) == (op, name, scalar)
     args = {key: value for key, value in (("x", X), ("y", Y)) if key in symbol.list_arguments()}
-    (value,), _ = lowering.to_jax(symbol)(args)
+    (value,), _ = evaluated(lowering.to_jax(symbol), args)
     assert value.dtype == np.float32
     assert_close(value, np.asarray(evaluate(X, Y, np), np.float32), 1e-6, text)
 

@@ -22,6 +22,7 @@ from symjax_nnvm.errors import (
 )
 from symjax_nnvm.ir.traverse import post_order
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 KEY = jax.random.key(3)
 
@@ -74,14 +75,17 @@ def test_a_loop_and_its_gradient_are_one_loop_each():
 def test_dropout_in_a_body_draws_anew_at_each_step_and_the_gradient_draws_the_same():
     symbol = loop(lambda x, s: (sym.Dropout(x, p=0.5), s))
     args = {"data": ones(6, 50), "state": ones(1)}
-    outputs, grads, _ = lowering.grad_fn(symbol, ["data"])(args, {}, KEY, [ones(6, 50), ones(1)])
+    outputs, grads, _ = evaluated(lowering.grad_fn(symbol, ["data"]), args, {}, KEY, [ones(6, 50), ones(1)])
     masks = np.asarray(outputs[0]) != 0
     assert len({mask.tobytes() for mask in masks}) == 6
     assert_close(grads["data"], outputs[0], 1e-6, "gradient")
 
 
 def test_a_body_that_draws_nothing_needs_no_key():
-    lowering.to_jax(loop(lambda x, s: (sym.Dropout(x, p=0.5), s)), is_train=False)({"data": ones(2), "state": ones(1)})
+    evaluated(
+        lowering.to_jax(loop(lambda x, s: (sym.Dropout(x, p=0.5), s)), is_train=False),
+        {"data": ones(2), "state": ones(1)},
+    )
     with pytest.raises(LoweringError, match="needs a PRNG key"):
         lowering.to_jax(loop(lambda x, s: (sym.Dropout(x, p=0.5), s)), is_train=True)(
             {"data": ones(2), "state": ones(1)}
@@ -147,7 +151,9 @@ def test_gradient_graphs_of_loops_survive_json():
     grad = loop(lambda x, s: (sym.tanh(x * s), s + x)).gradient(["data", "state"])
     loaded = sym.load_json(grad.tojson())
     args = {"data": ones(3, 2) * 0.5, "state": ones(2)}
-    for ours, again in zip(lowering.to_jax(grad)(args)[0], lowering.to_jax(loaded)(args)[0], strict=True):
+    for ours, again in zip(
+        evaluated(lowering.to_jax(grad), args)[0], evaluated(lowering.to_jax(loaded), args)[0], strict=True
+    ):
         assert_close(again, ours, 0, "gradient")
 
 
@@ -331,7 +337,6 @@ def test_a_loop_that_is_mirrored_keeps_its_states_alone(kind: str):
     lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
     net = recurrent(kind)
@@ -343,5 +348,5 @@ def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
     assert history.attrs.parsed.num_kept == 2  # what the product reads, and tanh
     loaded = sym.load_json(gradient.tojson())
     given = {name: args[name] for name in loaded.list_arguments()}
-    again, ours = (np.asarray(lowering.to_jax(each)(given)[0][0]) for each in (loaded, gradient))
+    again, ours = (np.asarray(evaluated(lowering.to_jax(each), given)[0][0]) for each in (loaded, gradient))
     assert_close(again, ours, 0, "gradient")

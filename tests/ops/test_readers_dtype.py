@@ -13,6 +13,7 @@ from symjax_nnvm.cli import main
 from symjax_nnvm.errors import InferenceError
 from tests.ops.test_recurrent_layers import GOLDENS, golden, load
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 MADE = {
     "_zeros": {"shape": (3,)},
@@ -45,7 +46,7 @@ def test_a_reader_of_another_dtype_decides_deviation(op: str, dtype: str):
         assert [np.dtype(t) for t in net.infer_type(x=dtype)[1]] == [np.dtype(dtype)]
         with jax.enable_x64(True):
             args = {"x": jnp.zeros((1, 3) if op == "_eye" else 3, dtype)}
-            outputs, _ = lowering.to_jax(net)(args, key=jax.random.key(0))
+            outputs, _ = evaluated(lowering.to_jax(net), args, key=jax.random.key(0))
         assert outputs[0].dtype == dtype
 
 
@@ -85,14 +86,13 @@ def test_a_loop_lets_the_graph_outside_decide_first():
 # -- Gluon's recurrent layers, whose first states are zeros that its functions call float32 ----------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("layer", ["lstm", "rnn"])
 def test_recurrent_layers_run_in_half_and_double_precision(layer: str):
     expected = golden(layer, "out")["0"]
     for dtype, rtol in (("float16", 2e-3), ("float64", 1e-6)):
         with jax.enable_x64(True):
             args = {name: value.astype(dtype) for name, value in golden(layer, "arg").items()}
-            (output,), _ = lowering.to_jax(load(layer))(args)
+            (output,), _ = evaluated(lowering.to_jax(load(layer)), args)
             assert output.dtype == dtype
             assert_close(output, expected, rtol, f"{layer} in {dtype}")
 

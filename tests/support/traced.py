@@ -22,11 +22,14 @@ class Traced:
     lacks a primitive. compiled: XLA's. result: shapes and dtypes.
     """
 
-    def __init__(self, function: Callable[..., Any], *args: Any):
-        leaves, tree = jax.tree.flatten(args)
-        self.closed, self.result = jax.make_jaxpr(
-            lambda *arrays: function(*jax.tree.unflatten(tree, arrays)), return_shape=True
-        )(*leaves)
+    def __init__(self, function: Callable[..., Any], *args: Any, **named: Any):
+        leaves, tree = jax.tree.flatten((args, named))
+
+        def traced(*arrays: Any) -> Any:
+            args, named = jax.tree.unflatten(tree, arrays)
+            return function(*args, **named)
+
+        self.closed, self.result = jax.make_jaxpr(traced, return_shape=True)(*leaves)
         self.left = ""
 
     def takes(self, *args: Any) -> bool:
@@ -46,14 +49,15 @@ class Traced:
     def _compiled(self) -> Callable[..., Any]:
         return jax.jit(jaxpr_as_fun(self.closed))
 
-    def compiled(self, *args: Any) -> Any:
-        return self._results(self._compiled(*map(jnp.asarray, jax.tree.leaves(args))))
+    def compiled(self, *args: Any, **named: Any) -> Any:
+        return self._results(self._compiled(*map(jnp.asarray, jax.tree.leaves((args, named)))))
 
-    def evaluated(self, *args: Any) -> Any:
+    def evaluated(self, *args: Any, **named: Any) -> Any:
         if self.evaluator is None:
-            return self.compiled(*args)
+            return self.compiled(*args, **named)
         with np.errstate(all="ignore"):
-            return self._results(self.evaluator(*(as_numpy(jnp.asarray(leaf)) for leaf in jax.tree.leaves(args))))
+            leaves = (as_numpy(jnp.asarray(leaf)) for leaf in jax.tree.leaves((args, named)))
+            return self._results(self.evaluator(*leaves))
 
     def _results(self, leaves: Any) -> Any:
         return jax.tree.unflatten(jax.tree.structure(self.result), leaves)
@@ -83,6 +87,6 @@ def equations(program: Traced) -> list[tuple[object, ...]]:
     return listed
 
 
-def evaluated(function: Callable[..., Any], *args: Any) -> Any:
+def evaluated(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """What a function gives, without a compilation for each of its primitives, which a call outside jit costs."""
-    return Traced(function, *args).evaluated(*args)
+    return Traced(function, *args, **named).evaluated(*args, **named)

@@ -17,6 +17,7 @@ from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.pipeline import without
 from symjax_nnvm.surgery import rename
 from symjax_nnvm.symbol.symbol import Symbol
+from tests.support.traced import evaluated
 
 KEY = jax.random.key(7)
 ONES = np.ones((4, 50), np.float32)
@@ -66,14 +67,13 @@ BY_NAME = pytest.mark.parametrize("name", NETWORKS)
 
 
 def run(net: Symbol, is_train: bool = True) -> list[Any]:
-    return lowering.to_jax(net, is_train=is_train)(ARGS, key=KEY)[0]
+    return evaluated(lowering.to_jax(net, is_train=is_train), ARGS, key=KEY)[0]
 
 
 def same(got: Any, wanted: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
-@pytest.mark.slow("compiles")
 @BY_NAME
 def test_a_network_built_twice_draws_the_same(name: str):
     first, second = NETWORKS[name](), NETWORKS[name]()
@@ -81,30 +81,27 @@ def test_a_network_built_twice_draws_the_same(name: str):
     same(run(second), run(first))
 
 
-@pytest.mark.slow("has many cases")
 @BY_NAME
 def test_names_do_not_matter(name: str):
     net = NETWORKS[name]()
     same(run(rename(net, lambda one: one if one == "x" else f"other_{one}")), run(net))
 
 
-@pytest.mark.slow("has many cases")
 @BY_NAME
 def test_a_network_draws_the_same_when_it_was_saved_and_loaded(name: str):
     net = NETWORKS[name]()
     same(run(sym.load_json(net.tojson())), run(net))
 
 
-@pytest.mark.slow("compiles")
 @BY_NAME
 def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same(name: str):
     net = NETWORKS[name]()
     outputs = run(net)
     heads = [np.ones(np.shape(one), np.float32) for one in outputs]
-    ours = lowering.grad_fn(net, ["x"])(ARGS, key=KEY, head_grads=heads)
+    ours = evaluated(lowering.grad_fn(net, ["x"]), ARGS, key=KEY, head_grads=heads)
     same(ours[0], outputs)
     for mirror in ("blocks", lambda node: True):
-        same(lowering.grad_fn(net, ["x"], mirror=mirror)(ARGS, key=KEY, head_grads=heads)[:2], ours[:2])
+        same(evaluated(lowering.grad_fn(net, ["x"], mirror=mirror), ARGS, key=KEY, head_grads=heads)[:2], ours[:2])
     same(run(net.gradient(["x"]))[0], ours[1]["x"])
 
 

@@ -201,7 +201,6 @@ def test_a_case_computes_the_same(name: str):
     assert folds == (not {"_scale_shift", "BatchNorm"}.intersection(left)), left
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["convolution", "grouped", "deconvolution in groups", "dense", "two in a row"])
 def test_a_case_computes_the_same_in_float64(name: str):
     build, shape, _ = CASES[name]

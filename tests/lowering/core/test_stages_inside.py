@@ -19,6 +19,7 @@ from symjax_nnvm.ir.node import Subgraph
 from symjax_nnvm.passes.hoist_invariants import hoist_invariants
 from symjax_nnvm.pipeline import Options, optional_stages
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 RNG = np.random.default_rng(3)
 IMAGES, STEPS = (2, 3, 6, 6), 3
@@ -140,7 +141,7 @@ def test_bodies_in_half_precision_keep_the_dtypes_of_their_states():
     out, last = sym.contrib.foreach(body, sym.Variable("data"), sym.Variable("state"))
     args = {"data": floats(3, 2, 2), "state": floats(2, 2), "w": floats(2, 2)}
     net = sym.Group([out, last])
-    exact, _ = lowering.to_jax(net)(args)
+    exact, _ = evaluated(lowering.to_jax(net), args)
     program = Programs(net).forward(Options(platform="cpu", compute_dtype="bfloat16"))
     near, _ = program.evaluate(args, {}, None)
     for a, b in zip(near, exact, strict=True):
@@ -163,17 +164,16 @@ def scaled_by(w: sym.Symbol, inside):
     return sym.contrib.foreach(lambda item, s: (item * inside(w) + s, s), data, state)[0]
 
 
-@pytest.mark.slow("compiles")
 def test_what_depends_on_invariants_alone_goes_before_the_loop():
     net = scaled_by(sym.Variable("w"), lambda w: sym.tanh(sym.relu(w)))
     graph, (body,) = hoisted(net)
     assert graph == ["relu", "tanh", "_foreach"]
     assert body == ["elemwise_mul", "elemwise_add", "_copy"]
     args = {"data": floats(3, 2), "state": floats(2), "w": floats(2)}
-    (found,), _ = lowering.to_jax(net)(args)
+    (found,), _ = evaluated(lowering.to_jax(net), args)
     np.testing.assert_allclose(found, args["data"] * np.tanh(args["w"]) + args["state"], rtol=1e-6)
     loss = sym.MakeLoss(sym.sum(net))
-    _, grads, _ = lowering.grad_fn(loss, ["w"])(args)
+    _, grads, _ = evaluated(lowering.grad_fn(loss, ["w"]), args)
     t = np.tanh(args["w"])
     np.testing.assert_allclose(grads["w"], args["data"].sum(0) * (1 - t**2), rtol=1e-5)
 
@@ -188,7 +188,7 @@ def test_nested_loops_give_it_to_the_outermost():
     assert ops(plan.graph)[0] == "tanh"
     assert [names.count("tanh") for names in bodies(plan.graph)] == [0, 0]
     args = {"data": floats(3, 4, 2), "state": floats(2), "w": floats(2)}
-    (found,), _ = lowering.to_jax(net)(args)
+    (found,), _ = evaluated(lowering.to_jax(net), args)
     np.testing.assert_allclose(found, args["data"] * np.tanh(args["w"]) + args["state"], rtol=1e-6)
 
 
@@ -221,7 +221,7 @@ def test_variables_of_one_name_are_not_taken_for_each_other():
         variable.attrs.name = "same"
     assert "tanh" not in hoisted(net)[0]
     args = {"data": floats(3, 2), "state": floats(2), "w": floats(2)}
-    (found,), _ = lowering.to_jax(net)(args)
+    (found,), _ = evaluated(lowering.to_jax(net), args)
     steps = np.arange(3, dtype=np.float32)[:, None]
     np.testing.assert_allclose(found, args["data"] * np.tanh(args["w"]) + args["state"] + steps, rtol=1e-6)
 
@@ -242,16 +242,15 @@ def test_a_while_loop_that_does_not_run_has_no_gradient_of_what_its_body_would_c
     last = sym.contrib.while_loop(lambda i, s: i < sym.Variable("n"), body, state, max_iterations=3)[1][1]
     args = {"i": np.zeros(1, "f"), "n": np.zeros(1, "f"), "s": np.ones(2, "f"), "z": np.zeros(2, "f")}
     loss = sym.make_loss(sym.sum(last))
-    assert np.asarray(lowering.grad_fn(loss, ["z"])(args)[1]["z"]).tolist() == [0, 0]
+    assert np.asarray(evaluated(lowering.grad_fn(loss, ["z"]), args)[1]["z"]).tolist() == [0, 0]
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("inside", [sym.sqrt, sym.log, lambda w: sym.sqrt(sym.tanh(w)), lambda w: w**0.5])
 def test_a_foreach_of_length_0_has_no_gradient_of_what_its_body_would_compute(inside: Any):
     loss = sym.make_loss(sym.sum(scaled_by(sym.Variable("w"), inside)))
     for length, expected in ((0, [0, 0]), (1, [np.inf, np.inf])):
         args = {"data": floats(length, 2), "state": floats(2), "w": np.zeros(2, np.float32)}
-        assert np.asarray(lowering.grad_fn(loss, ["w"])(args)[1]["w"]).tolist() == expected
+        assert np.asarray(evaluated(lowering.grad_fn(loss, ["w"]), args)[1]["w"]).tolist() == expected
 
 
 def test_a_loop_keeps_what_may_have_no_finite_derivative_unless_it_is_constant():

@@ -14,13 +14,14 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.traced import evaluated
 
 X, Y, Z = sym.Variable("x"), sym.Variable("y"), sym.Variable("z")
 
 
 def value(symbol: sym.Symbol, **arrays: Any) -> Any:
     """The outputs on arguments by name."""
-    return [np.asarray(out) for out in lowering.to_jax(symbol)(arrays)[0]]
+    return [np.asarray(out) for out in evaluated(lowering.to_jax(symbol), arrays)[0]]
 
 
 # -- casts -----------------------------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ def test_casts_are_cast_back_in_the_gradient():
     x, y = np.ones((2, 3), np.float16), np.ones(4, np.float32)
     cast = sym.amp_multicast(sym.amp_cast(X, dtype="float32"), Y, num_outputs=2)
     heads = [np.full((2, 3), 0.1, np.float32), np.full(4, 0.1, np.float32)]
-    _, grads, _ = lowering.grad_fn(cast)({"x": x, "y": y}, head_grads=heads)
+    _, grads, _ = evaluated(lowering.grad_fn(cast), {"x": x, "y": y}, head_grads=heads)
     assert (grads["x"].dtype, grads["y"].dtype) == (np.float16, np.float32)
     np.testing.assert_array_equal(grads["x"], heads[0].astype(np.float16))
 
@@ -89,7 +90,6 @@ def test_casts_refuse_what_is_no_dtype():
 # -- checks and sums -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32])
 def test_one_element_that_is_not_finite_is_found(bad: float, dtype: Any):
@@ -142,7 +142,7 @@ def test_reset_arrays_sets_states_to_0():
     assert (reset.list_arguments(), reset.list_auxiliary_states()) == ([], ["x", "y"])
     assert reset.infer_shape(x=(2, 3), y=(4,))[1:] == ([(2, 3), (4,)], [(2, 3), (4,)])
     states = {"x": np.ones((2, 3), np.float16), "y": np.full(4, np.nan, np.float32)}
-    outputs, new = lowering.to_jax(reset)({}, states)
+    outputs, new = evaluated(lowering.to_jax(reset), {}, states)
     for name, out in zip("xy", outputs, strict=True):
         assert out.dtype == new[name].dtype == states[name].dtype
         np.testing.assert_array_equal(out, np.zeros_like(states[name]))

@@ -12,6 +12,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.register import NoParams
 from symjax_nnvm.ops.elementwise.broadcast import broadcast_shapes
+from tests.support.traced import evaluated
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_shapes_that_cannot_be_broadcast():
 def test_gradients_have_the_operands_shapes():
     symbol = sym.broadcast_sub(sym.Variable("x"), sym.Variable("y"))
     args = {"x": np.zeros((2, 1), np.float32), "y": np.zeros(3, np.float32)}
-    _, grads, _ = lowering.grad_fn(symbol)(args, head_grads=[np.ones((2, 3), np.float32)])
+    _, grads, _ = evaluated(lowering.grad_fn(symbol), args, head_grads=[np.ones((2, 3), np.float32)])
     assert grads["x"].tolist() == [[3], [3]]
     assert grads["y"].tolist() == [-2, -2, -2]
 
@@ -69,7 +70,7 @@ def test_gradients_have_the_operands_shapes():
 def where(condition, x, y):
     names = ("condition", "x", "y")
     symbol = sym.where(*map(sym.Variable, names), name="chosen")
-    return lowering.to_jax(symbol)(dict(zip(names, (condition, x, y), strict=True)))[0][0]
+    return evaluated(lowering.to_jax(symbol), dict(zip(names, (condition, x, y), strict=True)))[0][0]
 
 
 def test_where_condition_is_anything_but_zero():
@@ -116,5 +117,5 @@ def test_where_condition_gets_zeros():
         "x": np.array([2, np.inf], np.float32),
         "y": np.array([np.nan, 4], np.float32),
     }
-    _, grads, _ = lowering.grad_fn(symbol)(args, head_grads=[np.ones(2, np.float32)])
+    _, grads, _ = evaluated(lowering.grad_fn(symbol), args, head_grads=[np.ones(2, np.float32)])
     assert {name: grad.tolist() for name, grad in grads.items()} == {"c": [0, 0], "x": [1, 0], "y": [0, 1]}

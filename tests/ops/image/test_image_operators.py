@@ -16,6 +16,7 @@ from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.image.resize import resized
 from tests.cases import families
 from tests.support import ladder
+from tests.support.traced import evaluated
 
 X = sym.Variable("x")
 OPS: Any = sym.image
@@ -79,25 +80,23 @@ def test_shapes_are_inferred_both_ways():
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("interp", range(5))
 @pytest.mark.parametrize("size", [(3, 9), (9, 3), (7, 5), (2, 2)])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_numpy_and_the_rule_resize_alike(interp: int, size: tuple[int, int], dtype: str):
     image = IMAGE.astype(dtype)
     net = OPS.resize(X, size=size, interp=interp)
-    (found,), _ = lowering.to_jax(net, is_train=False)({"x": image})
+    (found,), _ = evaluated(lowering.to_jax(net, is_train=False), {"x": image})
     assert found.dtype == image.dtype
     assert np.allclose(found, resized(image, size[1], size[0], interp), atol=0 if dtype == "uint8" else 1e-3)
 
 
-@pytest.mark.slow("compiles")
 def test_resized_bytes_are_mxnets_bytes():
     from_mxnet = 0
     for case in families()["image.resize"]:
         if case.op == "_image_resize" and case.inputs[0].dtype == "uint8":
             (image,) = case.values()
-            (found,), _ = lowering.to_jax(ladder.build(case), is_train=False)({"in0": image})
+            (found,), _ = evaluated(lowering.to_jax(ladder.build(case), is_train=False), {"in0": image})
             expected = ladder.golden("image.resize", case)["out0"]
             assert np.array_equal(found, expected), case.id
             width, height = case.params["size"]
@@ -122,12 +121,13 @@ def test_resized_bytes_are_opencvs_bytes(interp: int):
     assert different <= total * (1e-4 if interp in (3, 4) else 0)
 
 
-@pytest.mark.slow("compiles")
 def test_a_batch_of_bytes_is_resized_as_its_images():
     batch = np.random.default_rng(8).integers(0, 256, (2, 4, 6, 3)).astype(np.uint8)
     for interp in range(5):
         for size in ((3, 2), (5, 7)):
-            (found,), _ = lowering.to_jax(OPS.resize(X, size=size, interp=interp), is_train=False)({"x": batch})
+            (found,), _ = evaluated(
+                lowering.to_jax(OPS.resize(X, size=size, interp=interp), is_train=False), {"x": batch}
+            )
             assert np.array_equal(found, [resized(image, size[1], size[0], interp) for image in batch])
 
 
@@ -146,13 +146,12 @@ def test_a_hue_turned_all_around_is_the_same():
     assert np.allclose(third, np.roll(IMAGE, 1, 2), atol=1e-3)  # red becomes green
 
 
-@pytest.mark.slow("compiles")
 def test_the_gradient_of_to_tensor_is_its_derivative():
     for image in (IMAGE, IMAGE[None]):
         run = lowering.to_jax(OPS.to_tensor(X), is_train=True)
         out, pull = jax.vjp(lambda x, run=run: run({"x": x})[0][0], jnp.asarray(image))
         head = np.random.default_rng(4).uniform(-1, 1, out.shape).astype(np.float32)
-        _, grads, _ = lowering.grad_fn(OPS.to_tensor(X), ["x"])({"x": image}, {}, None, [head])
+        _, grads, _ = evaluated(lowering.grad_fn(OPS.to_tensor(X), ["x"]), {"x": image}, {}, None, [head])
         assert np.allclose(grads["x"], pull(jnp.asarray(head))[0], rtol=1e-6)
         assert grads["x"].shape == image.shape
 

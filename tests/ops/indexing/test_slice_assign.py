@@ -12,13 +12,16 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.cases.indexing.slice_assign import CASES
+from tests.support.traced import evaluated
 
 X, Y, I = (sym.Variable(name) for name in "xyi")  # noqa: E741  (indices)
 MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def run(symbol, **args):
-    return np.asarray(lowering.to_jax(symbol)({name: jnp.asarray(value) for name, value in args.items()})[0][0])
+    return np.asarray(
+        evaluated(lowering.to_jax(symbol), {name: jnp.asarray(value) for name, value in args.items()})[0][0]
+    )
 
 
 def test_places_of_the_cases_are_distinct_where_the_gradient_is_the_derivative():
@@ -29,7 +32,6 @@ def test_places_of_the_cases_are_distinct_where_the_gradient_is_the_derivative()
             assert (len({*map(tuple, places.T)}) == places.shape[-1]) == (not case.not_derivative)
 
 
-@pytest.mark.slow("compiles")
 def test_scatter_set_nd_as_mxnets_imperative_function():
     symbol = sym._scatter_set_nd(X, Y, I, shape=(3, 4))
     points = run(symbol, x=MATRIX, y=np.array([100, 101], "float32"), i=np.array([[0, 2], [1, 3]], "int32"))

@@ -7,20 +7,22 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.traced import evaluated
 
 X, H, S = (sym.Variable(name) for name in "xhs")
 RNG = np.random.default_rng(0)
 
 
 def run(symbol, **args):
-    return np.asarray(lowering.to_jax(symbol)({name: jnp.asarray(value) for name, value in args.items()})[0][0])
+    return np.asarray(
+        evaluated(lowering.to_jax(symbol), {name: jnp.asarray(value) for name, value in args.items()})[0][0]
+    )
 
 
 def interleaved(complex_numbers):
     return np.stack([complex_numbers.real, complex_numbers.imag], -1).reshape(*complex_numbers.shape[:-1], -1)
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("length", [1, 5, 8])
 def test_transforms_are_numpys_with_parts_alternating(length):
     x = RNG.normal(size=(3, length)).astype("float32")
@@ -36,7 +38,6 @@ def test_inverse_is_not_divided_by_the_length():
     np.testing.assert_allclose(run(sym._contrib_ifft(sym._contrib_fft(X)), x=x), 3 * x, rtol=1e-6)
 
 
-@pytest.mark.slow("compiles")
 def test_sketch_of_an_outer_product_is_the_convolution_of_sketches():
     """The theorem that the operators are for: count sketches multiply in the frequency domain (Pham and Pagh 2013)."""
     d, out = 6, 8

@@ -11,18 +11,21 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 A, B = sym.Variable("a"), sym.Variable("b")
 
 
 def run(symbol: sym.Symbol, **args: object) -> list[np.ndarray]:
-    outputs, _ = lowering.to_jax(symbol)({name: jnp.asarray(value, jnp.float32) for name, value in args.items()})
+    outputs, _ = evaluated(
+        lowering.to_jax(symbol), {name: jnp.asarray(value, jnp.float32) for name, value in args.items()}
+    )
     return [np.asarray(output) for output in outputs]
 
 
 def gradient(symbol: sym.Symbol, heads: list[object], **args: object) -> dict[str, np.ndarray]:
     arrays = {name: jnp.asarray(value, jnp.float32) for name, value in args.items()}
-    _, grads, _ = lowering.grad_fn(symbol)(arrays, head_grads=[jnp.asarray(h, jnp.float32) for h in heads])
+    _, grads, _ = evaluated(lowering.grad_fn(symbol), arrays, head_grads=[jnp.asarray(h, jnp.float32) for h in heads])
     return {name: np.asarray(value) for name, value in grads.items()}
 
 
@@ -69,7 +72,6 @@ def test_gradients_of_symmetric_matrices_are_derivatives_to_second_order(op: str
         assert_close(second["x"], expected, 1e-9, "second-order gradient")
 
 
-@pytest.mark.slow("compiles")
 def test_one_triangle_of_a_symmetric_matrix_is_read():
     whole = np.array([[4, 2, 1], [2, 5, 3], [1, 3, 6]], np.float32)
     lower = np.where(np.tri(3, dtype=bool), whole, 99)
@@ -80,7 +82,6 @@ def test_one_triangle_of_a_symmetric_matrix_is_read():
     np.testing.assert_array_equal(run(upper, a=whole), run(upper, a=lower.T))
 
 
-@pytest.mark.slow("compiles")
 def test_triangles_that_files_ask_for_by_a_parameter_that_mxnet_does_not_list_are_computed():
     whole = np.array([[4, 2, 1], [2, 5, 3], [1, 3, 6]], np.float32)
     for op, argument in (("_linalg_potrf", np.triu(whole)), ("_linalg_potri", np.linalg.cholesky(whole).T)):
@@ -101,7 +102,6 @@ def test_the_largest_component_of_an_eigenvector_is_positive():
     assert (largest > 0).all()
 
 
-@pytest.mark.slow("compiles")
 def test_equal_eigenvalues_leave_the_gradient_of_the_others_alone():
     vectors = sym._linalg_syevd(A)
     grads = gradient(vectors, [np.zeros((3, 3)), [1, 1, 5]], a=np.diag([1.0, 1.0, 2.0]))
@@ -111,7 +111,6 @@ def test_equal_eigenvalues_leave_the_gradient_of_the_others_alone():
 # -- singular matrices -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("op", "values"), [("linalg_det", [[-3, 0]]), ("linalg_slogdet", [[-1, 0], [np.log(3), -np.inf]])]
 )
@@ -211,7 +210,6 @@ def test_factorisations_take_float32_and_float64_only(op: str):
         getattr(sym, op)(A, name="n").infer_type(a="float16")
 
 
-@pytest.mark.slow("compiles")
 def test_packing_keeps_the_order_of_mxnet():
     a = np.arange(9).reshape(3, 3)
     assert run(sym.linalg_extracttrian(A), a=a)[0].tolist() == [0, 3, 4, 6, 7, 8]

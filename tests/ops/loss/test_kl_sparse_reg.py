@@ -14,6 +14,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 PARAMS = {"sparseness_target": 0.2, "penalty": 0.3, "momentum": 0.7}
@@ -32,7 +33,7 @@ def values(shape: tuple[int, ...], dtype: Any = np.float32) -> tuple[np.ndarray,
 def test_gradient_and_moving_average_by_their_definition(shape: tuple[int, ...], dtype: Any, rtol: float):
     x, average, head = values(shape, dtype)
     net = sym.IdentityAttachKLSparseReg(DATA, name="reg", **PARAMS)
-    (out,), grads, new = lowering.grad_fn(net)({"data": x}, {"reg_moving_avg": average}, head_grads=[head])
+    (out,), grads, new = evaluated(lowering.grad_fn(net), {"data": x}, {"reg_moving_avg": average}, head_grads=[head])
     np.testing.assert_array_equal(out, x)
     units = tuple(axis for axis in range(x.ndim) if axis != 1)
     rho = 0.7 * average + 0.3 * x.astype(np.float32).mean(units)
@@ -45,7 +46,7 @@ def test_gradient_and_moving_average_by_their_definition(shape: tuple[int, ...],
 def test_the_average_rests_outside_training():
     x, average, _ = values((4, 3))
     net = sym.IdentityAttachKLSparseReg(DATA, name="reg", **PARAMS)
-    _, new = lowering.to_jax(net)({"data": x}, {"reg_moving_avg": average})
+    _, new = evaluated(lowering.to_jax(net), {"data": x}, {"reg_moving_avg": average})
     np.testing.assert_array_equal(new["reg_moving_avg"], average)
 
 
@@ -53,8 +54,11 @@ def test_the_penalty_is_constant_in_gradients_of_gradients():
     x, average, head = values((4, 3))
     net = sym.IdentityAttachKLSparseReg(DATA, name="reg", **PARAMS)
     first = net.gradient(["data"], head_grads=[sym.Variable("head")])
-    _, grads, _ = lowering.grad_fn(first, ["data", "head"])(
-        {"data": x, "head": head}, {"reg_moving_avg": average}, head_grads=[head]
+    _, grads, _ = evaluated(
+        lowering.grad_fn(first, ["data", "head"]),
+        {"data": x, "head": head},
+        {"reg_moving_avg": average},
+        head_grads=[head],
     )
     np.testing.assert_array_equal(grads["data"], np.zeros_like(x))
     np.testing.assert_array_equal(grads["head"], head)

@@ -15,6 +15,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 KEY = jax.random.key(3)
@@ -27,14 +28,13 @@ def leaky(**params: Any) -> sym.Symbol:
 def value_and_gradient(net: sym.Symbol, data: list[float], **args: Any) -> tuple[np.ndarray, np.ndarray]:
     values = {"data": np.asarray(data, np.float32), **args}
     heads = [np.ones(len(data), np.float32)]
-    (out,), grads, _ = lowering.grad_fn(net)(values, head_grads=heads)
+    (out,), grads, _ = evaluated(lowering.grad_fn(net), values, head_grads=heads)
     return np.asarray(out), np.asarray(grads["data"])
 
 
 # -- special values --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("kind", "values", "slopes"),
     [
@@ -56,7 +56,6 @@ def test_nan_stays_nan(kind: str):
     assert np.isnan(value_and_gradient(sym.Activation(DATA, act_type=kind), [np.nan])[0]).all()
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("kind", "values", "slopes"),
     [
@@ -118,12 +117,11 @@ def test_a_gamma_that_does_not_fit_is_named(shape: tuple[int, ...]):
 # -- random slopes ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 def test_random_slopes_are_uniform_between_their_bounds_and_shown():
     net = leaky(act_type="rrelu", lower_bound=0.2, upper_bound=0.6)
     assert net.list_outputs() == ["act_output", "act_mask"]
     data = -np.ones(20000, np.float32)
-    (out, mask), _ = lowering.to_jax(net, is_train=True)({"data": data}, key=KEY)
+    (out, mask), _ = evaluated(lowering.to_jax(net, is_train=True), {"data": data}, key=KEY)
     np.testing.assert_array_equal(out, -mask)
     assert 0.2 <= mask.min() < 0.201
     assert 0.599 < mask.max() <= 0.6
@@ -133,7 +131,7 @@ def test_random_slopes_are_uniform_between_their_bounds_and_shown():
 
 def test_random_slopes_become_their_mean_outside_training_and_need_no_key():
     data = np.asarray([-2, 3], np.float32)
-    (out, mask), _ = lowering.to_jax(leaky(act_type="rrelu"))({"data": data})
+    (out, mask), _ = evaluated(lowering.to_jax(leaky(act_type="rrelu")), {"data": data})
     slope = (0.125 + 0.333999991) / 2
     np.testing.assert_allclose(out, [-2 * slope, 3], rtol=1e-6)
     np.testing.assert_allclose(mask, [slope, slope], rtol=1e-6)
@@ -141,7 +139,7 @@ def test_random_slopes_become_their_mean_outside_training_and_need_no_key():
 
 def test_only_random_slopes_need_a_key():
     data = np.asarray([-2, 3], np.float32)
-    lowering.to_jax(leaky(), is_train=True)({"data": data})
+    evaluated(lowering.to_jax(leaky(), is_train=True), {"data": data})
     with pytest.raises(LoweringError, match="'act'.* needs a PRNG key"):
         lowering.to_jax(leaky(act_type="rrelu"), is_train=True)({"data": data})
 

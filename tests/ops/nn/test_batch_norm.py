@@ -13,6 +13,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 
@@ -86,12 +87,12 @@ def test_moving_statistics_follow_in_training_only():
     data = np.random.RandomState(0).randn(4, 3, 2).astype(np.float32)
     args, aux = state(3)
     args["data"] = data
-    _, new = lowering.to_jax(norm(momentum=0.7), is_train=True)(args, aux)
+    _, new = evaluated(lowering.to_jax(norm(momentum=0.7), is_train=True), args, aux)
     mean, var = data.mean((0, 2)), data.var((0, 2))
     assert_close(new["bn_moving_mean"], 0.7 * aux["bn_moving_mean"] + 0.3 * mean, 1e-6, "mean")
     assert_close(new["bn_moving_var"], 0.7 * aux["bn_moving_var"] + 0.3 * var, 1e-6, "biased variance")
     for params, is_train in (({}, False), ({"use_global_stats": True}, True)):
-        _, new = lowering.to_jax(norm(**params), is_train=is_train)(args, aux)
+        _, new = evaluated(lowering.to_jax(norm(**params), is_train=is_train), args, aux)
         for name, value in aux.items():
             np.testing.assert_array_equal(new[name], value)
 
@@ -99,19 +100,20 @@ def test_moving_statistics_follow_in_training_only():
 def test_the_output_var_is_one_over_the_deviation():
     data = np.random.RandomState(0).randn(4, 3).astype(np.float32)
     args, aux = state(3)
-    outputs, _ = lowering.to_jax(norm(output_mean_var=True, eps=0.01), is_train=True)(args | {"data": data}, aux)
+    outputs, _ = evaluated(
+        lowering.to_jax(norm(output_mean_var=True, eps=0.01), is_train=True), args | {"data": data}, aux
+    )
     assert_close(outputs[1], data.mean(0), 1e-6, "mean")
     assert_close(outputs[2], 1 / np.sqrt(data.var(0) + 0.01), 1e-6, "var")
 
 
-@pytest.mark.slow("compiles")
 def test_fix_gamma_takes_1_for_gamma_and_gives_it_no_gradient():
     data = np.random.RandomState(0).randn(4, 3).astype(np.float32)
     args, aux = state(3)
     head = np.random.RandomState(1).randn(4, 3).astype(np.float32)
-    (fixed,), grads, _ = lowering.grad_fn(norm())(args | {"data": data}, aux, head_grads=[head])
+    (fixed,), grads, _ = evaluated(lowering.grad_fn(norm()), args | {"data": data}, aux, head_grads=[head])
     ones = args | {"data": data, "bn_gamma": np.ones(3, np.float32)}
-    (free,), free_grads, _ = lowering.grad_fn(norm(fix_gamma=False))(ones, aux, head_grads=[head])
+    (free,), free_grads, _ = evaluated(lowering.grad_fn(norm(fix_gamma=False)), ones, aux, head_grads=[head])
     np.testing.assert_array_equal(fixed, free)
     np.testing.assert_array_equal(grads["bn_gamma"], np.zeros(3))
     np.testing.assert_array_equal(grads["data"], free_grads["data"])
@@ -120,23 +122,27 @@ def test_fix_gamma_takes_1_for_gamma_and_gives_it_no_gradient():
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 def test_the_variance_survives_a_mean_a_thousand_times_the_deviation():
     data = (np.random.RandomState(0).randn(512, 2) + np.asarray([1000.0, -3000.0])).astype(np.float32)
     args, aux = state(2)
-    outputs, _ = lowering.to_jax(norm(output_mean_var=True, eps=1e-5), is_train=True)(args | {"data": data}, aux)
+    outputs, _ = evaluated(
+        lowering.to_jax(norm(output_mean_var=True, eps=1e-5), is_train=True), args | {"data": data}, aux
+    )
     exact = data.astype(np.float64)
     assert_close(outputs[2], 1 / np.sqrt(exact.var(0) + 1e-5), 1e-4, "var")
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
 def test_half_precision_is_normalised_in_single(dtype: Any):
     data = (np.random.RandomState(0).randn(300, 2) * 30 + 100).astype(np.float32)
     args, aux = state(2)
-    (ours,), new = lowering.to_jax(norm(fix_gamma=False), is_train=True)(args | {"data": data.astype(dtype)}, aux)
+    (ours,), new = evaluated(
+        lowering.to_jax(norm(fix_gamma=False), is_train=True), args | {"data": data.astype(dtype)}, aux
+    )
     rounded = np.asarray(data.astype(dtype)).astype(np.float32)
-    (exact,), new_exact = lowering.to_jax(norm(fix_gamma=False), is_train=True)(args | {"data": rounded}, aux)
+    (exact,), new_exact = evaluated(
+        lowering.to_jax(norm(fix_gamma=False), is_train=True), args | {"data": rounded}, aux
+    )
     assert ours.dtype == dtype
     np.testing.assert_array_equal(np.asarray(ours, np.float32), np.asarray(exact.astype(dtype), np.float32))
     assert new["bn_moving_var"].dtype == np.float32
@@ -145,8 +151,11 @@ def test_half_precision_is_normalised_in_single(dtype: Any):
 
 def test_one_element_in_a_channel_has_variance_0():
     args, aux = state(2)
-    (out,), grads, _ = lowering.grad_fn(norm(axis=0))(
-        args | {"data": np.asarray([3, -4], np.float32)}, aux, head_grads=[np.ones(2, np.float32)]
+    (out,), grads, _ = evaluated(
+        lowering.grad_fn(norm(axis=0)),
+        args | {"data": np.asarray([3, -4], np.float32)},
+        aux,
+        head_grads=[np.ones(2, np.float32)],
     )
     np.testing.assert_allclose(out, args["bn_beta"])
     np.testing.assert_array_equal(grads["data"], np.zeros(2))
@@ -169,7 +178,7 @@ def test_batch_norm_is_differentiable_three_times_in_both_modes():
     third = net.gradient(["data"]).gradient(["data"]).gradient(["data"])
     for is_train in (True, False):
         with jax.enable_x64(True):
-            (ours,), _ = lowering.to_jax(third, is_train=is_train)(args, aux)
+            (ours,), _ = evaluated(lowering.to_jax(third, is_train=is_train), args, aux)
             forward = lowering.to_jax(net, is_train=is_train)
             derivative: Any = lambda x, f=forward: f(args | {"data": x}, aux)[0][0]  # noqa: E731
             for _ in range(3):

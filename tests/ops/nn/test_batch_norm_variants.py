@@ -14,6 +14,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 VARIANTS = {"BatchNorm_v1": {}, "_contrib_SyncBatchNorm": {"key": "k"}, "_contrib_BatchNormWithReLU": {}}
@@ -30,7 +31,7 @@ def run(net: sym.Symbol, *, is_train: bool) -> tuple[list[Any], dict[str, Any], 
     aux = {"bn_moving_mean": rng.randn(3), "bn_moving_var": rng.uniform(0.5, 2, 3)}
     aux = {key: value.astype(np.float32) for key, value in aux.items()}
     narrow = {key: value.astype(np.float32) for key, value in args.items()}
-    outputs, new = lowering.to_jax(net, is_train=is_train)(narrow, aux)
+    outputs, new = evaluated(lowering.to_jax(net, is_train=is_train), narrow, aux)
     return outputs, new, aux
 
 

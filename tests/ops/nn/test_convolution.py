@@ -16,6 +16,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 
@@ -112,7 +113,6 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, A
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_channels_last_is_channels_first_with_its_axes_moved(group: int):
     rng = np.random.RandomState(0)
@@ -120,10 +120,10 @@ def test_channels_last_is_channels_first_with_its_axes_moved(group: int):
     head = rng.randn(2, 4, 3, 6)
     params = {"num_group": group, "stride": (2, 1), "pad": (0, 1), "dilate": (1, 2)}
     with jax.enable_x64(True):
-        (first,), grads, _ = lowering.grad_fn(conv(**params))(args, head_grads=[head])
+        (first,), grads, _ = evaluated(lowering.grad_fn(conv(**params)), args, head_grads=[head])
         moved = {name: np.moveaxis(value, 1, -1) if value.ndim > 1 else value for name, value in args.items()}
-        (last,), moved_grads, _ = lowering.grad_fn(conv(layout="NHWC", **params))(
-            moved, head_grads=[np.moveaxis(head, 1, -1)]
+        (last,), moved_grads, _ = evaluated(
+            lowering.grad_fn(conv(layout="NHWC", **params)), moved, head_grads=[np.moveaxis(head, 1, -1)]
         )
     assert_close(np.moveaxis(np.asarray(last), -1, 1), first, 1e-12, "output")
     for name, grad in grads.items():
@@ -139,7 +139,7 @@ def test_convolution_is_differentiable_three_times():
     rng = np.random.RandomState(0)
     args = {"data": rng.randn(1, 2, 5), "w": rng.randn(2, 2, 2)}
     with jax.enable_x64(True):
-        (ours,), _ = lowering.to_jax(third)(args)
+        (ours,), _ = evaluated(lowering.to_jax(third), args)
 
         def total(w: jax.Array) -> jax.Array:
             return jnp.sum(lowering.to_jax(net)({**args, "w": w})[0][0])
@@ -158,7 +158,6 @@ def instructions(function: Callable[..., Any], *args: Any) -> int:
     return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
-@pytest.mark.slow("compiles")
 def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     net = DATA
     for name, stride, filters in (("a", 1, 4), ("b", 2, 6)):

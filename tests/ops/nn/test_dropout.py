@@ -13,6 +13,7 @@ from lowering.core.cache import Programs
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.pipeline import Options
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 KEY = jax.random.key(11)
@@ -24,7 +25,7 @@ def drop(**params: Any) -> sym.Symbol:
 
 def dropped(net: sym.Symbol, shape: tuple[int, ...], key: jax.Array = KEY, *, is_train: bool = True) -> np.ndarray:
     """The output for data of ones."""
-    (out,), _ = lowering.to_jax(net, is_train=is_train)({"data": np.ones(shape, np.float32)}, key=key)
+    (out,), _ = evaluated(lowering.to_jax(net, is_train=is_train), {"data": np.ones(shape, np.float32)}, key=key)
     return np.asarray(out)
 
 
@@ -58,7 +59,6 @@ def test_masks_differ_between_keys_and_between_nodes_and_agree_for_one_key():
     assert (np.asarray(a) != np.asarray(other)).mean() > 0.3
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (-1,)])
 def test_axes_share_one_decision(axes: tuple[int, ...]):
     out = dropped(drop(axes=axes), (6, 20, 7))
@@ -74,9 +74,9 @@ def test_axes_share_one_decision(axes: tuple[int, ...]):
 
 def test_nothing_is_dropped_outside_training_and_no_key_is_needed():
     data = np.random.RandomState(0).randn(3, 4).astype(np.float32)
-    (out,), _ = lowering.to_jax(drop())({"data": data})
+    (out,), _ = evaluated(lowering.to_jax(drop()), {"data": data})
     np.testing.assert_array_equal(out, data)
-    (out,), _ = lowering.to_jax(drop(p=0.0), is_train=True)({"data": data})
+    (out,), _ = evaluated(lowering.to_jax(drop(p=0.0), is_train=True), {"data": data})
     np.testing.assert_array_equal(out, data)
 
 
@@ -96,13 +96,12 @@ def test_a_missing_key_is_an_error_that_names_the_node():
 # -- gradient --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("params", [{}, {"axes": (1,)}, {"p": 0.8}])
 def test_forward_alone_and_forward_with_backward_draw_the_same_mask(params: dict[str, Any]):
     net = drop(**params) * 2
     args = {"data": np.ones((8, 9), np.float32)}
-    (alone,), _ = lowering.to_jax(net, is_train=True)(args, key=KEY)
-    (out,), grads, _ = lowering.grad_fn(net)(args, key=KEY, head_grads=[np.ones((8, 9), np.float32)])
+    (alone,), _ = evaluated(lowering.to_jax(net, is_train=True), args, key=KEY)
+    (out,), grads, _ = evaluated(lowering.grad_fn(net), args, key=KEY, head_grads=[np.ones((8, 9), np.float32)])
     np.testing.assert_array_equal(out, alone)
     np.testing.assert_array_equal(grads["data"], alone)
 
@@ -121,7 +120,7 @@ def test_a_second_backward_uses_the_same_mask():
 def test_the_gradient_outside_training_is_the_head_gradient():
     head = np.random.RandomState(0).randn(4).astype(np.float32)
     args = {"data": np.ones(4, np.float32)}
-    _, grads, _ = lowering.grad_fn(drop(), is_train=False)(args, head_grads=[head])
+    _, grads, _ = evaluated(lowering.grad_fn(drop(), is_train=False), args, head_grads=[head])
     np.testing.assert_array_equal(grads["data"], head)
 
 

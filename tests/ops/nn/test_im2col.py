@@ -16,6 +16,7 @@ from lowering.ops.nn import places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 
@@ -63,20 +64,18 @@ def test_batch_and_channels_are_learnt_from_the_columns():
     assert found["data"] == (5, 2, 0, 0)
 
 
-@pytest.mark.slow("compiles")
 def test_columns_times_the_weight_are_the_convolution():
     window = {"kernel": (3, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (1, 2)}
     rng = np.random.RandomState(0)
     data, weight = rng.randn(2, 3, 5, 6), rng.randn(4, 3, 3, 2)
     convolution = sym.Convolution(DATA, sym.Variable("w"), num_filter=4, no_bias=True, **window)
     with jax.enable_x64(True):
-        (columns,), _ = lowering.to_jax(sym.im2col(DATA, **window))({"data": data})
-        (expected,), _ = lowering.to_jax(convolution)({"data": data, "w": weight})
+        (columns,), _ = evaluated(lowering.to_jax(sym.im2col(DATA, **window)), {"data": data})
+        (expected,), _ = evaluated(lowering.to_jax(convolution), {"data": data, "w": weight})
     ours = np.einsum("fr,nrp->nfp", weight.reshape(4, -1), columns).reshape(expected.shape)
     assert_close(ours, expected, 1e-12, "convolution")
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "window",
     [
@@ -94,7 +93,7 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
     found = []
     for written_out in (places.WRITTEN_OUT, 0):
         monkeypatch.setattr(places, "WRITTEN_OUT", written_out)
-        outputs, grads, _ = lowering.grad_fn(net)({"data": data}, head_grads=heads)
+        outputs, grads, _ = evaluated(lowering.grad_fn(net), {"data": data}, head_grads=heads)
         found.append([outputs[0], grads["data"]])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)

@@ -115,7 +115,6 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, .
 # -- maxima ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("params", "gradient"),
     [
@@ -141,7 +140,6 @@ def test_a_window_of_padding_alone_is_the_lowest_number_and_has_no_gradient():
     np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("params", [{"stride": (2,)}, {"stride": (1,)}])
 def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str, Any]):
     data = np.asarray([[[1, np.nan, 3, 2]]], np.float32)
@@ -215,7 +213,6 @@ def test_adding_where_windows_overlap_is_the_transpose_of_reading_their_elements
 # -- sums, means, norms ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
 def test_a_mean_counts_padding_as_far_as_pad_says_and_not_beyond():
     ones = np.ones((1, 1, 6), np.float32)
     params = {"pool_type": "avg", "kernel": (3,), "stride": (2,), "pooling_convention": "full"}
@@ -252,7 +249,6 @@ def test_the_mean_of_an_empty_window_is_zero():
         np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
-@pytest.mark.slow("compiles")
 def test_norms_keep_signs_and_have_gradient_0_at_0():
     data = np.asarray([[[-1, 2, -3, 1, 0, 0]]], np.float32)
     params = {"pool_type": "lp", "kernel": (2,), "stride": (2,)}
@@ -304,8 +300,8 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
         values = {name: values[name] for name in symbol.list_arguments()}
         with monkeypatch.context() as patch:
             patch.setattr(places, "WRITTEN_OUT", 0)
-            in_turn = lowering.to_jax(symbol)(values)[0]
-        written_out = lowering.to_jax(symbol)(values)[0]
+            in_turn = evaluated(lowering.to_jax(symbol), values)[0]
+        written_out = evaluated(lowering.to_jax(symbol), values)[0]
         for a, b in zip(in_turn, written_out, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
@@ -355,7 +351,6 @@ def test_long_windows_along_one_axis_after_the_other_are_windows(
         assert_close(along, whole, 1e-5, "windows")
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("pool_type", ["max", "avg"])
 def test_a_window_of_a_million_elements_over_sixteen_takes_no_time(pool_type: str):
     """Its cost was that of the window, 10¹² operations."""
@@ -428,8 +423,8 @@ def test_large_windows_over_large_images_take_no_longer_than_their_elements():
 def test_the_maximum_of_a_window_outside_the_data_is_the_lowest_number(size: int, options: Any, dtype: Any):
     net = sym.Pooling(sym.Variable("data"), pool_type="max", **options)
     data = np.arange(1, size + 1, dtype=dtype).reshape(1, 1, size)
-    (out,), _ = lowering.to_jax(net)({"data": data})
+    (out,), _ = evaluated(lowering.to_jax(net), {"data": data})
     outside = np.asarray(out)[np.asarray(out) < 1]
     assert outside.tolist() == [np.finfo(dtype).min]
-    _, grads, _ = lowering.grad_fn(net)({"data": data}, head_grads=[np.ones(out.shape, dtype)])
+    _, grads, _ = evaluated(lowering.grad_fn(net), {"data": data}, head_grads=[np.ones(out.shape, dtype)])
     assert np.asarray(grads["data"]).sum() == out.size - 1

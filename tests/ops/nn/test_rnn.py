@@ -17,6 +17,7 @@ from lowering.ops.nn import rnn as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 KEY = jax.random.key(3)
 
@@ -115,27 +116,25 @@ def test_sequence_lengths_work_on_the_cpu(mode: str):
             np.testing.assert_allclose(ours[:, i : i + 1], theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow("compiles")
 def test_an_empty_sequence_keeps_its_state():
     symbol = rnn(state_outputs=True, use_sequence_length=True)
     args = draw(symbol, data=(3, 1, 2)) | {"r_sequence_length": np.array([0], np.int32)}
-    (out, state, cell), _ = lowering.to_jax(symbol)(args)
+    (out, state, cell), _ = evaluated(lowering.to_jax(symbol), args)
     assert not np.asarray(out).any()
     np.testing.assert_array_equal(state, args["r_state"])
     np.testing.assert_array_equal(cell, args["r_state_cell"])
 
 
-@pytest.mark.slow("compiles")
 def test_state_clipping_works_on_the_cpu():
     """A quirk mended: the cell state stays in its range, and NaN is made its least value if so asked."""
     given = {"state_outputs": True, "lstm_state_clip_min": -0.1, "lstm_state_clip_max": 0.2}
     args = draw(rnn(**given), data=(3, 2, 2))
-    cell = np.asarray(lowering.to_jax(rnn(**given))(args)[0][2])
+    cell = np.asarray(evaluated(lowering.to_jax(rnn(**given)), args)[0][2])
     assert cell.min() >= np.float32(-0.1)
     assert cell.max() <= np.float32(0.2)
     args["r_state_cell"][0, 0, 0] = np.nan
-    assert np.isnan(lowering.to_jax(rnn(**given))(args)[0][2]).any()
-    stopped = np.asarray(lowering.to_jax(rnn(lstm_state_clip_nan=True, **given))(args)[0][2])
+    assert np.isnan(evaluated(lowering.to_jax(rnn(**given)), args)[0][2]).any()
+    stopped = np.asarray(evaluated(lowering.to_jax(rnn(lstm_state_clip_nan=True, **given)), args)[0][2])
     assert np.isfinite(stopped).all()
 
 
@@ -146,9 +145,9 @@ def test_state_clipping_works_on_the_cpu():
 def test_elements_are_dropped_between_layers_in_training_only():
     symbol = rnn("rnn_relu", num_layers=2, p=0.5)
     args = draw(symbol, data=(3, 2, 2))
-    (plain,), _ = lowering.to_jax(rnn("rnn_relu", num_layers=2))(args)
-    (evaluated,), _ = lowering.to_jax(symbol)(args)
-    np.testing.assert_array_equal(evaluated, plain)
+    (plain,), _ = evaluated(lowering.to_jax(rnn("rnn_relu", num_layers=2)), args)
+    (dropped,), _ = evaluated(lowering.to_jax(symbol), args)
+    np.testing.assert_array_equal(dropped, plain)
     run = lowering.to_jax(symbol, is_train=True)
     (one,), _ = run(args, key=KEY)
     (again,), _ = run(args, key=KEY)
@@ -160,14 +159,12 @@ def test_elements_are_dropped_between_layers_in_training_only():
         run(args)
 
 
-@pytest.mark.slow("compiles")
 def test_one_layer_drops_nothing_and_needs_no_key():
     symbol = rnn(p=0.5)
     args = draw(symbol, data=(3, 2, 2))
-    assert lowering.to_jax(symbol, is_train=True)(args)[0][0].shape == (3, 2, 2)
+    assert evaluated(lowering.to_jax(symbol, is_train=True), args)[0][0].shape == (3, 2, 2)
 
 
-@pytest.mark.slow("compiles")
 def test_dropping_all_leaves_the_upper_layer_its_state():
     symbol = rnn("rnn_tanh", num_layers=2, p=1.0)
     args = draw(symbol, data=(3, 2, 2))
@@ -243,9 +240,8 @@ def test_both_layouts_agree(mode: str, params: dict[str, Any], monkeypatch: pyte
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
 
 
-@pytest.mark.slow("compiles")
 def test_lengths_get_a_zero_gradient():
     symbol = rnn("gru", use_sequence_length=True)
     args = draw(symbol, data=(3, 2, 2)) | {"r_sequence_length": np.array([2, 3], np.float32)}
-    _, grads, _ = lowering.grad_fn(symbol, ["r_sequence_length"])(args, head_grads=[jnp.ones((3, 2, 2))])
+    _, grads, _ = evaluated(lowering.grad_fn(symbol, ["r_sequence_length"]), args, head_grads=[jnp.ones((3, 2, 2))])
     assert grads["r_sequence_length"].tolist() == [0, 0]

@@ -7,6 +7,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.traced import evaluated
 
 X, L = sym.Variable("x"), sym.Variable("l")
 OPERATORS = (sym.SequenceMask, sym.SequenceLast, sym.SequenceReverse)
@@ -15,7 +16,7 @@ DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 def run(symbol: sym.Symbol, lengths: list[float]) -> list[list[float]]:
     args = {"x": jnp.asarray(DATA), "l": jnp.asarray(lengths)}
-    return np.asarray(lowering.to_jax(symbol)(args)[0][0]).tolist()
+    return np.asarray(evaluated(lowering.to_jax(symbol), args)[0][0]).tolist()
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -17,6 +17,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.optimizer.multi_update import UPDATES, MultiUpdateSchema
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 ROWS = {row.name: row for row in UPDATES}
 EACH = {"lrs": (0.1, 0.2), "learning_rates": (0.1, 0.2), "wds": (0.3, 0.4), "etas": (0.5, 0.6), "step_count": (1, 2)}
@@ -70,7 +71,7 @@ def test_many_weights_are_updated_as_one_by_one(row: MultiUpdateSchema):
         for name, shape in zip(names, [*arguments, *auxiliary], strict=True)
     }
     aux = {name: values.pop(name) for name in symbol.list_auxiliary_states()}
-    outputs, new = lowering.to_jax(symbol)(values, aux)
+    outputs, new = evaluated(lowering.to_jax(symbol), values, aux)
     for i in range(2):
         each = [jnp.asarray((values | aux)[f"n_{name}_{i}"]) for name in row.each]
         hyper = {SINGULAR[name]: EACH[name][i] for name in EACH if name in row.params.__dataclass_fields__}
@@ -142,5 +143,5 @@ def test_lars_leaves_the_rate_of_a_layer_without_norm():
         f"n_{name}": np.asarray(v, np.float32)
         for name, v in zip(names, ([1, 1, 1], [4, 0, 4], [9, 9, 0], [0.5] * 3), strict=True)
     }
-    (out,), _ = lowering.to_jax(sym.multi_lars(name="n", eta=0.1, eps=0.0))(values)
+    (out,), _ = evaluated(lowering.to_jax(sym.multi_lars(name="n", eta=0.1, eps=0.0)), values)
     assert_close(out, [0.1 * 2 / (3 + 0.5 * 2), 1, 1], 1e-6, "learning rates")

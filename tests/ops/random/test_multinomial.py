@@ -15,6 +15,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.traced import evaluated
 
 KEY = jax.random.key(9)
 DATA = sym.Variable("data")
@@ -68,12 +69,11 @@ def test_probabilities_are_those_of_the_draws():
         np.testing.assert_allclose(logarithms[i], np.log(data[i])[draws[i]], rtol=1e-6)
 
 
-@pytest.mark.slow("compiles")
 def test_the_gradient_is_that_of_reinforce():
     data = np.array([[0.2, 0.8], [0.6, 0.4]], np.float32)
     net = sym.sample_multinomial(DATA, shape=(5,), get_prob=True)
     heads = [np.full((2, 5), 7.0), np.arange(10, dtype=np.float32).reshape(2, 5)]
-    (draws, _), grads, _ = lowering.grad_fn(net)({"data": data}, key=KEY, head_grads=heads)
+    (draws, _), grads, _ = evaluated(lowering.grad_fn(net), {"data": data}, key=KEY, head_grads=heads)
     expected = np.zeros((2, 2))
     for i, j in np.ndindex(2, 5):
         expected[i, draws[i, j]] += heads[1][i, j] / data[i, draws[i, j]]
@@ -82,7 +82,9 @@ def test_the_gradient_is_that_of_reinforce():
 
 def test_without_probabilities_nothing_flows():
     net = sym.sample_multinomial(DATA, shape=(5,), dtype="float32")
-    _, grads, _ = lowering.grad_fn(net)({"data": np.full(2, 0.5, np.float32)}, key=KEY, head_grads=[np.ones(5)])
+    _, grads, _ = evaluated(
+        lowering.grad_fn(net), {"data": np.full(2, 0.5, np.float32)}, key=KEY, head_grads=[np.ones(5)]
+    )
     np.testing.assert_array_equal(grads["data"], np.zeros(2))
 
 

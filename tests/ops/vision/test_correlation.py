@@ -14,6 +14,7 @@ from lowering.ops.vision import correlation as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 
 def correlation(**params: Any) -> sym.Symbol:
@@ -62,13 +63,12 @@ def test_channels_of_the_result_are_displacements_in_order():
     rng = np.random.RandomState(0)
     a, b = rng.randn(1, 3, 5, 6), rng.randn(1, 3, 5, 6)
     with jax.enable_x64(True):
-        (ours,), _ = lowering.to_jax(correlation(pad_size=1))({"a": a, "b": b})
+        (ours,), _ = evaluated(lowering.to_jax(correlation(pad_size=1)), {"a": a, "b": b})
     moved = np.pad(b, [(0, 0), (0, 0), (1, 1), (1, 1)])
     expected = [np.mean(a * moved[:, :, y : y + 5, x : x + 6], 1) for y in range(3) for x in range(3)]
     assert_close(ours, np.stack(expected, 1), 1e-12, "correlation")
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "params",
     [
@@ -87,7 +87,7 @@ def test_displacements_of_long_rows_at_once_are_those_one_by_one(
     found = []
     for sliced in (32, 1):
         monkeypatch.setattr(rules, "_SLICED", sliced)
-        outputs, gradients, _ = lowering.grad_fn(net)(args, head_grads=[head])
+        outputs, gradients, _ = evaluated(lowering.grad_fn(net), args, head_grads=[head])
         found.append((outputs[0], gradients["a"], gradients["b"]))
     for one_by_one, at_once in zip(*found, strict=True):
         assert_close(at_once, one_by_one, 1e-5, "displacements")

@@ -13,6 +13,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.vision import resize as ops
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
 
@@ -22,7 +23,7 @@ def resize(**params: Any) -> sym.Symbol:
 
 
 def value(net: sym.Symbol, data: Any) -> np.ndarray:
-    (out,), _ = lowering.to_jax(net)({"data": np.asarray(data, np.float32)})
+    (out,), _ = evaluated(lowering.to_jax(net), {"data": np.asarray(data, np.float32)})
     return np.asarray(out)
 
 
@@ -137,13 +138,15 @@ def test_adaptive_pooling_by_its_definition(sizes: tuple[int, int]):
 def test_half_precision_is_summed_in_single():
     data = np.ones((1, 1, 64, 66), np.float16)
     for sizes in ((1, 1), (1, 2)):
-        (out,), _ = lowering.to_jax(sym._contrib_AdaptiveAvgPooling2D(DATA, output_size=sizes))({"data": data})
+        (out,), _ = evaluated(
+            lowering.to_jax(sym._contrib_AdaptiveAvgPooling2D(DATA, output_size=sizes)), {"data": data}
+        )
         np.testing.assert_array_equal(out, np.ones((1, 1, *sizes)))
 
 
 def test_crop_takes_integers():
     net = sym.Crop(DATA, h_w=(1, 2), offset=(1, 1))
-    (out,), _ = lowering.to_jax(net)({"data": np.arange(9, dtype=np.int32).reshape(1, 1, 3, 3)})
+    (out,), _ = evaluated(lowering.to_jax(net), {"data": np.arange(9, dtype=np.int32).reshape(1, 1, 3, 3)})
     np.testing.assert_array_equal(out[0, 0], [[4, 5]])
     assert out.dtype == np.int32
 
@@ -177,7 +180,6 @@ def test_a_sparse_matrix_gives_what_a_dense_one_gives(monkeypatch: pytest.Monkey
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("op", "params", "shape", "sizes"),
     [
@@ -193,7 +195,7 @@ def test_long_axes_make_no_matrix_of_both(
     """It was 7 GB here, and 50 GB where there is no image at all."""
     data, heads = np.ones(shape, np.float32), [np.ones((*shape[:2], *sizes), np.float32)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    outputs, grads, _ = lowering.grad_fn(getattr(sym, op)(DATA, **params))({"data": data}, head_grads=heads)
+    outputs, grads, _ = evaluated(lowering.grad_fn(getattr(sym, op)(DATA, **params)), {"data": data}, head_grads=heads)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18
     np.testing.assert_allclose(outputs[0], heads[0], rtol=1e-6)
     assert np.asarray(grads["data"]).sum(dtype=np.float64) == pytest.approx(heads[0].size, rel=1e-6)
