@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from jax.sharding import SingleDeviceSharding
 
 from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.table import NotEvaluated, is_key, is_threefry
+from lowering.native.unpromised import put
 from lowering.xla.options import forget_note_of_jax, jit
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 from symjax_nnvm.recent import Recent
@@ -228,7 +229,7 @@ def _price_of(jaxpr: Any) -> float:
 class _Evaluated:
     """A program of one signature, evaluated. accounts: each call is counted in."""
 
-    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree")
+    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree", "_types")
 
     def __init__(self, evaluator: Evaluator, shapes: Any, accounts: Sequence[Account]):
         self._kinds, self._tree = jax.tree_util.tree_flatten(shapes)
@@ -236,6 +237,7 @@ class _Evaluated:
             raise NotEvaluated
         self._evaluator, self._accounts = evaluator, accounts
         self._cost = _OF_A_CALL + evaluator.microseconds
+        self._types: list[Any] = []
 
     @property
     def account(self) -> Account:
@@ -254,15 +256,32 @@ class _Evaluated:
             results = self._evaluator(*self._evaluator.taken(leaves))
         # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
         own = {id(value): value for value in results if getattr(value, "base", None) is None}
-        arrays = [value if own.pop(id(value), None) is value else np.array(value) for value in results]
-        arrays = [*map(_as_kind, jax.device_put(arrays, _place_of(leaves)), self._kinds)]
+        arrays = [np.asarray(value) if own.pop(id(value), None) is value else np.array(value) for value in results]
+        arrays = map(_as_kind, self._placed(arrays, _place_of(leaves)), self._kinds)
         return jax.tree_util.tree_unflatten(self._tree, arrays)
+
+    def _placed(self, arrays: list[np.ndarray], place: SingleDeviceSharding | None) -> Sequence[jax.Array]:
+        """Return NumPy's arrays as JAX's."""
+        pairs = zip(arrays, self._types, strict=True) if self._types else ()
+        if self._types and all(array.dtype == t.dtype and array.shape == t.shape for array, t in pairs):
+            placed = put(self._types, arrays, place or _on_first_device(), place is not None)
+            if placed is not None:
+                return placed
+        placed = jax.device_put(arrays, place)
+        self._types = [*map(jax.typeof, placed)]
+        return placed
 
 
 def _place_of(leaves: Sequence[Any]) -> SingleDeviceSharding | None:
     """Return the device that arrays are bound to, as results then are, too; None where they may go to any."""
     bound = (leaf for leaf in leaves if getattr(leaf, "committed", False))
     return next((SingleDeviceSharding(device) for leaf in bound for device in leaf.devices()), None)
+
+
+@cache
+def _on_first_device() -> SingleDeviceSharding:
+    """Return where arrays are that may go to any device."""
+    return SingleDeviceSharding(jax.devices()[0])
 
 
 def _as_kind(array: jax.Array, kind: Any) -> jax.Array:

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jaxlib.xla_client
+import numpy as np
 import pytest
 
 from lowering.native import unpromised
@@ -60,6 +62,7 @@ m._program_of = lambda ctx: was(object())""",
 import jax
 def raises(*args, **kwargs): raise TypeError("ffi_call() got an unexpected keyword argument")
 jax.ffi.ffi_call = raises""",
+    "batched_device_put": "import lowering.native.unpromised as m; m._put_one = object",
     "jaxlib.xla_client": "import jax; sys.modules['jaxlib.xla_client'] = None",
     "/proc": "import lowering.native.unpromised as m; m._TASKS = m.Path('/no/proc')",
     "sys.executable": "sys.executable = ''",
@@ -142,3 +145,21 @@ def test_an_older_jax_is_told_at_once():
         "ImportError: lowering needs jax 0.10.0 or newer and found 0.9.2: "
         "pip install --upgrade 'jax>=0.10.0' 'jaxlib>=0.10.0' (on Python 3.11 or newer)."
     )
+
+
+def test_arrays_are_put_as_jax_puts_them(monkeypatch: pytest.MonkeyPatch):
+    """Also where the quick way is not there."""
+    arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array(True), np.arange(6, dtype=np.int8)[::2]]
+    expected = jax.device_put(arrays)
+    kinds = [*map(jax.typeof, expected)]
+    for committed in (False, True):
+        placed = unpromised.put(kinds, arrays, expected[0].sharding, committed)
+        assert placed is not None
+        assert [array.committed for array in placed] == [committed] * 3
+        assert [*map(jax.typeof, placed)] == kinds
+        for array, other in zip(placed, expected, strict=True):
+            np.testing.assert_array_equal(array, other)
+    unpromised._put_one.cache_clear()
+    monkeypatch.setattr(unpromised, "import_module", lambda name: object())
+    assert unpromised.put(kinds, arrays, expected[0].sharding, False) is None
+    unpromised._put_one.cache_clear()
