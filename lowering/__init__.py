@@ -22,6 +22,7 @@ from lowering.host.staged import effort as effort
 from lowering.initializer import init_params as init_params
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.serving.predictor import Predictor as Predictor
+from lowering.xla.bound import limit_programs as limit_programs
 from lowering.xla.host_memory import keep_memory as keep_memory
 from lowering.xla.kept_programs import keep_programs as keep_programs
 
@@ -78,6 +79,7 @@ __all__ = [
     "initializer",
     "keep_memory",
     "keep_programs",
+    "limit_programs",
     "lowers",
     "lowers_custom",
     "ops",

@@ -68,11 +68,16 @@ def compile(
         data_axis=data_axis,
     )
     effort = checked_effort(effort)
-    compiled = CompiledFunction(symbol, function, platform=platform, donate_aux=donate_aux, max_memory=limit)
     options = chosen_options(Options(platform=platform), compute_dtype, mesh, data_axis)
-    if first_options(options) and not (donate_aux or calls_python(symbol)):
-        compiled.stage(effort)
-    return compiled
+    staged = first_options(options) is not None and not (donate_aux or calls_python(symbol))
+    return CompiledFunction(
+        *(symbol, function),
+        platform=platform,
+        donate_aux=donate_aux,
+        max_memory=limit,
+        staged=staged,
+        effort=effort,
+    )
 
 
 class CompiledFunction:
@@ -90,6 +95,8 @@ class CompiledFunction:
         platform: str | None,
         donate_aux: bool,
         max_memory: int | None,
+        staged: bool,
+        effort: str | None,
     ):
         self.symbol = symbol
         self._max_memory = max_memory
@@ -97,17 +104,17 @@ class CompiledFunction:
         self._platform = platform
         self._to_jax = to_jax
         donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
-        self._jitted = jit(
-            to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
+        compiles = partial(
+            jit, to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
         )
+        self._jitted = compiles()
         self._run: Callable[..., Any] = self._jitted
+        if staged:
+            for_any = cache(partial(to_jax, platform=ANY))
+            first = lambda *call: for_any()(*call)  # noqa: E731
+            self._run = Staged(first, lambda kept: compiles(kept=kept), effort=effort, network=True)
         self._latest: tuple[Any, ...] | None = None
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
-
-    def stage(self, effort: str | None) -> None:
-        """Have first calls be evaluated, or compiled quickly. effort: as `compile` takes it."""
-        for_any = cache(partial(self._to_jax, platform=ANY))
-        self._run = Staged(lambda *call: for_any()(*call), self._jitted, effort=effort, network=True)
 
     def ways(self) -> list[str]:
         """Return lines of text: the signatures that were called, how each runs, and when it moves up."""

@@ -82,12 +82,13 @@ class Segments:
         """Return what runs a segment for (running, values, key)."""
         if segment.python:
             return segment.fill
-        jitted = jit(segment.fill, platform=self._platform, static_argnums=0)
+        platform = self._platform
         staged: dict[Running, Staged] = {}
 
         def run(running: Running, values: Sequence[Any], key: jax.Array | None) -> list[Any]:
             if running not in staged:
-                staged[running] = Staged(partial(segment.fill, running), partial(jitted, running))
+                filled = partial(segment.fill, running)
+                staged[running] = Staged(filled, lambda kept: jit(filled, platform=platform, kept=kept))
             return staged[running](values, key)
 
         return run

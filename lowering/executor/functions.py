@@ -39,18 +39,25 @@ class ExecutorFunctions:
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. quick: it is compiled quickly. account: of calls that are evaluated, where that can be. Raises
+    executable for each. quick: it is compiled quickly. evaluated: calls are evaluated first, where that can be. Raises
     the errors of the pipeline.
     """
 
-    def __init__(self, programs: Programs, options: Options, quick: bool = False, account: Account | None = None):
+    def __init__(self, programs: Programs, options: Options, quick: bool = False, evaluated: bool = False):
         self.symbol = programs.symbol
         self.wrt = list(options.wrt or ())
-        self._programs, self._options, self.quick, self.account = programs, options, quick, account
+        self._programs, self._options, self.quick = programs, options, quick
+        self._kept = Account(self)
+        self.account = self._kept if evaluated else None
         self._asked: dict[tuple[bool, bool], GradientProgram] = {}
         program = self.program(True)  # errors in the graph are told here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
         self._jitted: dict[Any, Callable[..., Any]] = {}
+        self._forgotten = False
+
+    def forget(self, _: Any = None) -> None:
+        """Let go of all programs. Others are to be called, that begin anew."""
+        self._jitted, self._forgotten = {}, True
 
     def program(self, is_train: bool, monitored: bool = False) -> GradientProgram:
         """Return the lowered graph, in training or in inference. Both number their nodes and values alike.
@@ -75,8 +82,14 @@ class ExecutorFunctions:
 
     @property
     def is_due(self) -> bool:
-        """Return whether calls have cost so much that others, compiled fully, are to be called."""
-        return self.account is not None and self.account.is_due
+        """Return whether other functions are to be called: calls have cost so much that those are compiled fully, or
+        the programs were forgotten."""
+        return self._forgotten or (self.account is not None and self.account.is_due)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Return whether the programs were forgotten, and what was counted."""
+        return self._forgotten
 
     def draws(self, is_train: bool) -> bool:
         """Return whether the graph draws random numbers."""
@@ -201,9 +214,10 @@ class ExecutorFunctions:
         if jitted is None:
             options["whole"] = not self.calls_python
             platform = None if self.quick else self._options.platform
-            jitted = jit(function, platform=platform, quick=self.quick, **options)
+            jitted = jit(function, platform=platform, quick=self.quick, kept=self._kept, **options)
             if self.account and options["whole"]:
-                jitted = Staged(function, jitted, [self.account])
+                compiled = jitted
+                jitted = Staged(function, lambda _: compiled, [self.account])
             self._jitted[which] = jitted
         return jitted
 

@@ -12,13 +12,13 @@ from typing import Any
 from lowering.core.cache import Programs
 from lowering.core.options import first_options
 from lowering.executor.functions import ExecutorFunctions
-from lowering.host.staged import Account, checked_effort, chosen_effort, may_be_quick, may_evaluate
+from lowering.host.staged import checked_effort, chosen_effort, may_be_quick, may_evaluate
 from lowering.xla.platforms import current_platform
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
 
-_KEPT = 256
-"""Signatures whose functions are known, those called last."""
+_KEPT = 4096
+"""Signatures whose functions are known, those called last. Their programs are in the bound of all."""
 
 
 class Ways:
@@ -30,13 +30,15 @@ class Ways:
 
     def __init__(self, programs: Programs, options: Options, effort: str | None = None):
         self._programs, self._options, self._effort = programs, options, checked_effort(effort)
+        self._full: ExecutorFunctions | None = None
         self._chosen: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
-        self._moved_up: set[Any] = set()
 
-    @cached_property
+    @property
     def full(self) -> ExecutorFunctions:
-        """The functions that are compiled fully."""
-        return ExecutorFunctions(self._programs, self._options)
+        """The functions that are compiled fully at the first call of each signature."""
+        if self._full is None or self._full.is_forgotten:
+            self._full = ExecutorFunctions(self._programs, self._options)
+        return self._full
 
     def functions(self, kinds: Any) -> ExecutorFunctions:
         """The functions of the next call whose arrays have these shapes and dtypes. Raises the errors of the
@@ -44,18 +46,16 @@ class Ways:
         effort = chosen_effort(self._effort)
         if effort == "full" or self._first is None or (effort == "auto" and not self._may_start):
             return self.full
-        if (effort, kinds) in self._moved_up:  # however many others were called since: its programs are there
-            return self.full
         chosen = self._chosen.get((effort, kinds))
-        if chosen is None:
-            chosen = ExecutorFunctions(self._programs, self._first, True, Account() if effort == "auto" else None)
-            self._chosen[effort, kinds] = chosen
-            moves_up = chosen.calls_python
-        else:
-            moves_up = chosen.is_due
-        if moves_up:
-            self._moved_up.add((effort, kinds))
-        return self.full if moves_up else chosen
+        if chosen is None or chosen.is_forgotten:
+            chosen = ExecutorFunctions(self._programs, self._first, True, evaluated=effort == "auto")
+            if not chosen.calls_python:
+                self._chosen[effort, kinds] = chosen
+                return chosen
+        elif not chosen.is_due:
+            return chosen
+        self._chosen[effort, kinds] = chosen = ExecutorFunctions(self._programs, self._options)
+        return chosen
 
     @cached_property
     def _first(self) -> Options | None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import jax
@@ -23,9 +23,9 @@ from jax.sharding import SingleDeviceSharding
 from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.table import NotEvaluated, is_key, is_threefry
 from lowering.native.unpromised import put
+from lowering.xla.bound import Forgets, Kept, bytes_of_plan, jitted
 from lowering.xla.options import forget_note_of_jax, jit
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
-from symjax_nnvm.recent import Recent
 
 _OF_A_CALL = 20.0
 """Microseconds by which an evaluated call of nothing is slower than a compiled one: results become JAX's arrays."""
@@ -42,9 +42,6 @@ three steps with a large one is spared what they would cost six times over."""
 _QUICK_CALLS = 4
 """So many calls of a program that is compiled quickly come before it is compiled fully: who looks at results makes few,
 who trains makes thousands."""
-
-_KEPT = 1024
-"""Signatures of one function whose evaluated programs are kept, those called last."""
 
 _flattened = jax.tree_util.tree_flatten
 
@@ -89,14 +86,18 @@ def checked_effort(word: str | None) -> str | None:
     return word
 
 
-class Account:
+class Account(Kept):
     """Counts what the first calls of functions cost that are compiled together when that pays.
 
-    spent: microseconds by which the calls were slower than compiled ones. price: microseconds that compiling takes.
+    owner: as `Kept` takes it, for what their programs keep. spent: microseconds by which the calls were slower than
+    compiled ones. price: microseconds that compiling takes.
     """
 
-    def __init__(self, price: float = 0.0):
-        self.spent, self.price = 0.0, price
+    __slots__ = ("price", "spent")
+
+    def __init__(self, owner: Forgets, key: Any = None):
+        super().__init__(owner, key)
+        self.spent, self.price = 0.0, 0.0
 
     @property
     def limit(self) -> float:
@@ -120,12 +121,17 @@ class Account:
         )
 
 
+Compile = Callable[[Kept], Callable[..., Any]]
+"""Returns a function that is compiled at its first call, and counts there what its programs keep."""
+
+
 class Staged:
     """A function of arrays whose first calls of each signature are evaluated.
 
-    function: what is evaluated. jitted: `jax.jit` of it, or of what computes the same, which is called where that pays.
+    function: what is evaluated. compiles: returns `jax.jit` of it, or of what computes the same, anew for each
+    signature that is called so often that compiling pays; None: `jitted` of it.
     accounts: None: each signature has one, and is compiled when that is due. Else of all calls of this function and of
-    others; who holds them has other functions called when they are due. jitted is then what is compiled quickly.
+    others; who holds them has other functions called when they are due, and what is compiled is compiled quickly.
     effort: "auto", "quick" or "full"; None: that of the block that a call is in. told_by: returns those arguments whose
     shapes and dtypes tell signatures apart; None: all. network: a network's, whose first calls on a GPU are compiled
     quickly.
@@ -134,87 +140,131 @@ class Staged:
     def __init__(
         self,
         function: Callable[..., Any],
-        jitted: Callable[..., Any] | None = None,
+        compiles: Compile | None = None,
         accounts: Sequence[Account] | None = None,
         effort: str | None = None,
         told_by: Callable[..., Any] | None = None,
         network: bool = False,
     ):
         self._function, self._accounts, self._effort, self._told_by = function, accounts, effort, told_by
-        self.jitted = jax.jit(function) if jitted is None else jitted
-        self._compiled: set[Any] = set()
-        self._network, self._quick_calls = network, Recent[Any, int](_KEPT)
-        self._evaluated: Recent[Any, _Evaluated] = Recent(_KEPT)
+        self._compiles = partial(jitted, function) if compiles is None else compiles
+        self._network, self._all = network, Kept(self)
+        self._signatures: dict[Any, _Signature] = {}
 
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
         try:
-            effort = "auto" if self._accounts else chosen_effort(self._effort)
-            if effort != "auto":
-                return (self._quick if effort == "quick" else self.jitted)(*args)
-            leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
-            try:
-                kinds = [leaf.aval for leaf in leaves]
-            except AttributeError:  # not all are JAX's arrays
-                kinds = None
-            if kinds is None:
-                if not all(isinstance(leaf, _ARRAYS) for leaf in leaves):
-                    return self.jitted(*args)
-                kinds = [*map(jax.typeof, leaves)]
-            key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
-            if key in self._compiled:
-                for account in self._accounts or ():
-                    account.count_quick()
-                return self.jitted(*args)
-            if not may_evaluate(leaves if self._told_by is None else _flattened(args)[0]):
-                for account in self._accounts or ():
-                    account.count_quick()
-                return (self._quick if self._network and self._is_quick(key) else self.jitted)(*args)
-            way = self._evaluated.get(key) or self._traced(key, args)
-            if way is not None and (self._accounts is not None or way.is_affordable):
-                with suppress(MemoryError):  # the compiled program needs less, or tells how much
+            way = self._way(args)
+            if type(way) is _Evaluated:
+                try:
                     return way(_flattened(args)[0])
-            self._compiled.add(key)
-            return self.jitted(*args)
+                except MemoryError:  # the compiled program needs less, or tells how much
+                    way.fits = False
+                    way = self._way(args)
+            return way(*args)
         except NNVMError as error:
             forget_note_of_jax(error)
             raise
 
-    def _is_quick(self, key: Any) -> bool:
-        """Count a call of a network, and return whether it is one of the first on a GPU."""
-        if not may_be_quick():
-            return False
-        calls = self._quick_calls[key] = (self._quick_calls.get(key) or 0) + 1
-        if calls > _QUICK_CALLS:
-            self._compiled.add(key)
-        return calls <= _QUICK_CALLS
+    def _way(self, args: Sequence[Any]) -> Callable[..., Any]:
+        """Return what runs a call, and count the call."""
+        effort = "auto" if self._accounts else chosen_effort(self._effort)
+        if effort != "auto":
+            self._all.use()
+            return self._quick if effort == "quick" else self._full
+        leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
+        try:
+            kinds = [leaf.aval for leaf in leaves]
+        except AttributeError:  # not all are JAX's arrays
+            if not all(isinstance(leaf, _ARRAYS) for leaf in leaves):
+                return self._full
+            kinds = [*map(jax.typeof, leaves)]
+        key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
+        signature = self._signatures.get(key)
+        if signature is not None and signature.compiled is not None:
+            signature.account.use()
+            return signature.compiled
+        evaluates = may_evaluate(leaves if self._told_by is None else _flattened(args)[0])
+        if not (evaluates or self._accounts or (self._network and may_be_quick())):
+            return self._full
+        if signature is None:
+            signature = self._signatures[key] = _Signature(Account(self, key))
+        signature.account.use()
+        if evaluates and signature.is_evaluated:
+            way = signature.evaluated or self._traced(signature, args)
+            if way is not None and way.fits and (self._accounts is not None or way.is_affordable):
+                return way
+            signature.is_evaluated, signature.evaluated = False, None
+        return self._quick_or_full(signature, evaluates)
+
+    def _quick_or_full(self, signature: _Signature, evaluates: bool) -> Callable[..., Any]:
+        """Return what runs a call that is not evaluated. evaluates: whether others are, here."""
+        if self._accounts is not None:
+            for account in self._accounts:
+                account.count_quick()
+            return self._full
+        if not evaluates and not signature.account.is_due:
+            signature.account.count_quick()
+            return self._quick
+        signature.account.bytes = 0  # the plan's
+        signature.compiled = self._compiles(signature.account)
+        return signature.compiled
+
+    def forget(self, key: Any) -> None:
+        """Let go of the programs of a signature, and of what was counted: it begins anew. None: of what is compiled for
+        all that are not told apart."""
+        if key is None:
+            vars(self).pop("_full", None)
+        else:
+            self._signatures.pop(key, None)
 
     def ways(self) -> list[str]:
         """Lines of text: the signatures that were called, how each runs, and when it moves up."""
-        started = [(key, f"evaluated by NumPy; {each.account}") for key, each in self._evaluated.items()]
-        quick = [
-            (key, f"compiled quickly, {calls} of {_QUICK_CALLS} calls") for key, calls in self._quick_calls.items()
+        return [
+            f"{', '.join(map(str, key[2:5]))}{', …' if len(key) > 5 else ''}: {signature}"
+            for key, signature in [*self._signatures.items()]
         ]
-        known = dict([*started, *quick]) | dict.fromkeys(self._compiled, "compiled")
-        return [f"{', '.join(map(str, key[2:5]))}{', …' if len(key) > 5 else ''}: {way}" for key, way in known.items()]
+
+    @cached_property
+    def _full(self) -> Callable[..., Any]:
+        """What runs calls of signatures that are not told apart: they are compiled at once."""
+        return self._compiles(self._all)
 
     @cached_property
     def _quick(self) -> Callable[..., Any]:
         return jit(self._function, quick=True)
 
-    def _traced(self, key: Any, args: Sequence[Any]) -> _Evaluated | None:
+    def _traced(self, signature: _Signature, args: Sequence[Any]) -> _Evaluated | None:
         """Return the evaluated program of a new signature; None where NumPy lacks something."""
         closed, shapes = jax.make_jaxpr(lambda *given: self._function(*given), return_shape=True)(*args)
         price = _TO_COMPILE + _A_RESULT * len(closed.jaxpr.outvars) + _price_of(closed.jaxpr)
-        accounts = [Account()] if self._accounts is None else self._accounts
+        accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
             account.price += price
         try:
             evaluated = _Evaluated(evaluator_of(closed), shapes, accounts)
         except (NotEvaluated, MemoryError):
             return None
-        self._evaluated[key] = evaluated
+        signature.evaluated = evaluated
+        signature.account.grow(bytes_of_plan(closed.jaxpr))
         return evaluated
+
+
+class _Signature:
+    """Holds what one signature runs by. account: of its programs' bytes, and of its calls if it has its own.
+    is_evaluated: its next call may be."""
+
+    __slots__ = ("account", "compiled", "evaluated", "is_evaluated")
+
+    def __init__(self, account: Account):
+        self.account, self.is_evaluated = account, True
+        self.evaluated: _Evaluated | None = None
+        self.compiled: Callable[..., Any] | None = None
+
+    def __str__(self) -> str:
+        if self.evaluated is not None:
+            return f"evaluated by NumPy; {self.evaluated.account}"
+        return "compiled" if self.compiled is not None else f"compiled quickly; {self.account}"
 
 
 def _price_of(jaxpr: Any) -> float:
@@ -227,15 +277,15 @@ def _price_of(jaxpr: Any) -> float:
 
 
 class _Evaluated:
-    """A program of one signature, evaluated. accounts: each call is counted in."""
+    """A program of one signature, evaluated. accounts: each call is counted in. fits: memory holds what it computes."""
 
-    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree", "_types")
+    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree", "_types", "fits")
 
     def __init__(self, evaluator: Evaluator, shapes: Any, accounts: Sequence[Account]):
         self._kinds, self._tree = jax.tree_util.tree_flatten(shapes)
         if any(is_key(kind.dtype) and not is_threefry(kind.dtype) for kind in self._kinds):
             raise NotEvaluated
-        self._evaluator, self._accounts = evaluator, accounts
+        self._evaluator, self._accounts, self.fits = evaluator, accounts, True
         self._cost = _OF_A_CALL + evaluator.microseconds
         self._types: list[Any] = []
 

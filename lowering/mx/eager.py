@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from lowering.core.rules import FLowering
 from lowering.host.staged import Staged
 from lowering.initializer.base import counts_elements
 from lowering.mx.keys import next_key
+from lowering.xla.bound import jitted
 from symjax_nnvm.errors import CallError, InferenceError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.inspect.roles import input_names
@@ -208,7 +209,7 @@ class Expression:
     def _staged(self, function_for: Callable[[str], tuple[Any, Program]]) -> Any:
         """Return the function that is made for a platform, compiled when that pays; one in segments is not."""
         function, program = function_for(self.platform)
-        return function if program.segments is not None else Staged(function_for(ANY)[0], jax.jit(function))
+        return function if program.segments is not None else Staged(function_for(ANY)[0], partial(jitted, function))
 
     @cached_property
     def _written(self) -> dict[tuple[str, ...], Collection[str]]:

@@ -32,6 +32,7 @@ from lowering.mx.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
 from lowering.optim.updates import Array
+from lowering.xla.options import jit
 from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
@@ -442,7 +443,9 @@ class RuleOptimizer(Optimizer):
         known = _updates.get(key)
         if known is None:
             update = _update_by(*kind, names, drawn_by, decay, lazy, hyper)
-            known = _updates[key] = update, Staged(update, jax.jit(update, donate_argnums=2 if donate else ()))
+            donated = 2 if donate else ()
+            compiles = lambda kept: jit(update, kept=kept, donate_argnums=donated)  # noqa: E731
+            known = _updates[key] = update, Staged(update, compiles)
         return known
 
 

@@ -210,9 +210,10 @@ class _TapeProgram:
         functions = [getattr(row.function, "functions", None) for row in rows]
         self._accounts = [each.account for each in functions if each is not None and each.account is not None]
         """Of the functions whose first calls these are."""
-        jitted = jit(self._run, quick=bool(self._accounts))
-        compiled = any(functions) and not self._accounts
-        self.run = jitted if compiled else Staged(self._run, jitted, self._accounts or None)
+        quick = bool(self._accounts)
+        compiled = any(functions) and not quick
+        compiles = lambda kept: jit(self._run, quick=quick, kept=kept)  # noqa: E731
+        self.run = jit(self._run) if compiled else Staged(self._run, compiles, self._accounts or None)
         self._with_updates: dict[Any, Callable[..., Any]] = {}
         self._asked: Recent[Any, int] = Recent(64)
 

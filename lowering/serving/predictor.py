@@ -157,7 +157,7 @@ class Predictor:
         self._constants: dict[str, jax.Array] | None = None
         self._first: Staged | None = None
         if first_options(self._options) and not (one_core or self._calls_python):
-            self._first = Staged(self._unprepared, self._prepared, effort=self._effort, network=True)
+            self._first = Staged(self._unprepared, lambda _: self._prepared, effort=self._effort, network=True)
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:

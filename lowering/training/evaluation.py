@@ -44,12 +44,14 @@ class Evaluation:
         self._placement = placement
         self._program = programs.forward(options)
         whole = self._program.segments is None
-        self._forward: Any = jit(under_auto_axes(partial(self._run, lambda: self._program)), whole=whole)
+        run = under_auto_axes(partial(self._run, lambda: self._program))
         first_calls = first_options(options)
         if whole and first_calls is not None:
             first = partial(programs.forward, first_calls)
             told_by = lambda params, frozen, aux, key, batch: batch  # noqa: E731
-            self._forward = Staged(partial(self._run, first), self._forward, told_by=told_by)
+            self._forward: Any = Staged(partial(self._run, first), lambda kept: jit(run, kept=kept), told_by=told_by)
+        else:
+            self._forward = jit(run, whole=whole)
 
     def _run(
         self, program: Callable[[], Program], params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any

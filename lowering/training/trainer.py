@@ -159,7 +159,7 @@ class Trainer:
         if whole and first is not None and effort != "full":
             self._step = Staged(
                 step_of(partial(programs.gradient, first)),
-                self.step_fn,
+                lambda _: self.step_fn,
                 effort=effort,
                 told_by=lambda state, batch: batch,
                 network=True,

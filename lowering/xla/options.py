@@ -15,8 +15,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from lowering.native.unpromised import OURS_ALONE, knows_option
+from lowering.xla.bound import Kept, bytes_of_program
 from lowering.xla.host_memory import installed_memory
 from lowering.xla.platforms import current_platform
 from lowering.xla.switches import XLAS, onednn_calls
@@ -83,7 +85,8 @@ class Jitted:
 
     plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
     calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
-    whose arguments are mappings by name among its own; None where it is not known.
+    whose arguments are mappings by name among its own; None where it is not known. kept: counts what programs keep, and
+    has them forgotten; None: one of its own.
 
     The first run of a program is waited for, and memory that it could not allocate is reported: NumPy, reading a result
     that was never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
@@ -96,47 +99,64 @@ class Jitted:
         quick: bool,
         whole: bool,
         symbol: Symbol | None = None,
+        kept: Kept | None = None,
         **options: Any,
     ):
         self._made = False
+        self._function, self._platform, self._quick, self._options = function, platform, quick, options
+        self._symbol, self._whole = symbol, whole
+        self._kept = Kept(self) if kept is None else kept
 
-        @wraps(function)
+    def forget(self, _: Any = None) -> None:
+        """Let go of all programs: the next call compiles anew."""
+        for name in ("_traced", "plain", "_compiling"):
+            vars(self).pop(name, None)
+
+    @cached_property
+    def _traced(self) -> Callable[..., Any]:
+        """Return what JAX is given: a function of its own, as JAX keeps the programs of a function as long as it."""
+
+        @wraps(self._function)
         def traced(*args: Any) -> Any:
             self._made = True
-            outputs = function(*args)
-            if (platform or current_platform()) == "cpu" and (most := _bytes_of_largest(outputs)) > installed_memory():
+            outputs = self._function(*args)
+            on_cpu = (self._platform or current_platform()) == "cpu"
+            if on_cpu and (most := _bytes_of_largest(outputs)) > installed_memory():
                 raise _too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
             return outputs
 
-        self._function = traced
-        self._platform, self._quick, self._options, self._symbol = platform, quick, options, symbol
-        self._whole = whole
-        self.plain: Any = jax.jit(traced, **options)
+        return traced
+
+    @cached_property
+    def plain(self) -> Any:
+        """Return the function, jitted without options."""
+        return jax.jit(self._traced, **self._options)
 
     @cached_property
     def _compiling(self) -> Any:
         options = options_for(self._platform or current_platform(), self._quick)
-        return self.plain if options is None else jax.jit(self._function, compiler_options=options, **self._options)
+        return self.plain if options is None else jax.jit(self._traced, compiler_options=options, **self._options)
 
     def __call__(self, *args: Any) -> Any:
         """Call the function. Raises LoweringError where a program needs more memory than there is."""
         if not self._whole:
             return self._function(*args)
+        self._kept.use()
         try:
             began = time.perf_counter()
             outputs = self._run(args)
             if self._made:  # a program
                 self._made = False
-                tell_compiled(self._function.__name__, began)
+                tell_compiled(self._traced.__name__, began)
                 _wait_for_memory(outputs)
+                self._count(args)
         except NNVMError as error:
             forget_note_of_jax(error)
             raise
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):
                 raise
-            for call in (self._compiling, self.plain):
-                call.clear_cache()  # so that the next call waits, too
+            self.forget()  # so that the next call waits, too
             raise _too_large(error, self._estimated(args)) from error
         return outputs
 
@@ -144,6 +164,11 @@ class Jitted:
         with suppress(ValueError):  # inside another function JAX takes no options; an error of the function's own
             return self._compiling(*args)
         return self.plain(*args)  # is raised again
+
+    def _count(self, args: tuple[Any, ...]) -> None:
+        """Count what the program of arguments like these keeps; one that is part of another's counts there."""
+        if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(args)):
+            self._kept.grow(bytes_of_program(self._compiling.trace(*args).jaxpr))  # which was traced before
 
     def _estimated(self, args: tuple[Any, ...]) -> Footprint | None:
         named = {name: value for argument in args if isinstance(argument, Mapping) for name, value in argument.items()}
@@ -173,11 +198,12 @@ def jit(
     quick: bool = False,
     whole: bool = True,
     symbol: Symbol | None = None,
+    kept: Kept | None = None,
     **options: Any,
 ) -> Jitted:
     """Return `jax.jit` of positional arguments, with `OPTIONS`, or `QUICK`. platform: where it runs; options:
-    `jax.jit`'s. whole, symbol: see `Jitted`."""
-    return Jitted(function, platform, quick, whole, symbol, **options)
+    `jax.jit`'s. whole, symbol, kept: see `Jitted`."""
+    return Jitted(function, platform, quick, whole, symbol, kept, **options)
 
 
 _LONG = 5.0
