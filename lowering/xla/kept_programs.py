@@ -6,11 +6,12 @@ JAX keeps no program that calls a library of ours, such as oneDNN's convolutions
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import jax
+
+from symjax_nnvm.io.files import cache_folder
 
 _VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 
@@ -27,7 +28,7 @@ _LEAST_SECONDS = 0.1
 def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
     """Keep what this process, and those that it starts, compile; for applications, before anything is compiled.
 
-    folder: made if it is not there, for its owner alone; None: "symjax_nnvm" in the user's cache folder. Of programs
+    folder: made if it is not there, for its owner alone; None: "symjax-nnvm/programs" in the user's caches. Of programs
     from before at most a GiB is left in it; other files stay. A folder that JAX was told before
     (JAX_COMPILATION_CACHE_DIR) stays. Returns the folder.
     Raises OSError.
@@ -35,23 +36,13 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
     known = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if known and folder is None:
         return Path(known)
-    path = Path(folder) if folder is not None else _of_user() / "symjax_nnvm"
+    path = Path(folder) if folder is not None else cache_folder() / "programs"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _forget_oldest(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
     os.environ[_VARIABLE] = str(path)
     return path
-
-
-def _of_user() -> Path:
-    """Return the folder of the user's caches, by the platform's custom."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return named if named.is_absolute() else Path.home() / ".cache"  # a relative one says nothing, by the standard
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -14,6 +14,7 @@ import mmap
 import os
 import secrets
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -135,9 +136,18 @@ def one_writer(folder: StrPath) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Return the user's folder for files of this library that can be made again; it need not exist."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(folder) / "symjax-nnvm"
+    """Return the user's folder for files of this library that can be made again, by the platform's custom; it need not
+    exist. An absolute XDG_CACHE_HOME says where on every platform; a relative one says nothing, by the standard."""
+    named, home = Path(os.environ.get("XDG_CACHE_HOME", "")), Path(os.path.expanduser("~"))
+    if named.is_absolute():
+        folder = named
+    elif sys.platform == "darwin":
+        folder = home / "Library" / "Caches"
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        folder = home / ".cache"
+    return folder / "symjax-nnvm"
 
 
 def make_folder(path: Path) -> None:

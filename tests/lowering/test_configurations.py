@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -220,12 +221,29 @@ def test_the_allocator_is_left_alone_where_the_environment_says_so(monkeypatch: 
     assert host_memory._libc() is host_memory._glibc()
 
 
-@pytest.mark.parametrize("folder", [None, "/somewhere"])
-def test_the_users_folder_may_be_another(folder: str | None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    if folder:
-        monkeypatch.setenv("XDG_CACHE_HOME", folder)
-    assert str(cache_folder()) == (folder or os.path.expanduser("~/.cache")) + "/symjax-nnvm"
+@pytest.mark.parametrize(
+    ("platform", "environment", "folder"),
+    [
+        ("linux", {}, "home/.cache"),
+        ("linux", {"XDG_CACHE_HOME": "somewhere"}, "home/.cache"),
+        ("linux", {"XDG_CACHE_HOME": os.path.abspath("/somewhere")}, os.path.abspath("/somewhere")),
+        ("darwin", {}, "home/Library/Caches"),
+        ("darwin", {"XDG_CACHE_HOME": os.path.abspath("/somewhere")}, os.path.abspath("/somewhere")),
+        ("win32", {}, "home/AppData/Local"),
+        ("win32", {"LOCALAPPDATA": "local"}, "local"),
+    ],
+)
+def test_the_users_folder_is_where_the_platform_has_it(
+    platform: str, environment: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", platform)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, "home")
+    assert cache_folder() == Path(folder) / "symjax-nnvm"
 
 
 def fails() -> None:

@@ -103,7 +103,7 @@ class _Recording(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         is_option = isinstance(node.value, ast.Attribute) and ast.unparse(node.value) == "jax.config"
-        return self._recorded(node) if is_option and node.attr != "read" else self.generic_visit(node)
+        return self._recorded(node) if is_option and node.attr not in ("read", "update") else self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         called = ast.unparse(node.func)
