@@ -155,7 +155,7 @@ class Staged:
         """The function's results."""
         try:
             way = self._way(args)
-            if type(way) is _Evaluated:
+            if isinstance(way, _Evaluated):
                 try:
                     return way(_flattened(args)[0])
                 except MemoryError:  # the compiled program needs less, or tells how much
@@ -207,8 +207,8 @@ class Staged:
             signature.account.count_quick()
             return self._quick
         signature.account.bytes = 0  # the plan's
-        signature.compiled = self._compiles(signature.account)
-        return signature.compiled
+        signature.compiled = compiled = self._compiles(signature.account)
+        return compiled
 
     def forget(self, key: Any) -> None:
         """Let go of the programs of a signature, and of what was counted: it begins anew. None: of what is compiled for
@@ -262,7 +262,7 @@ class _Signature:
         self.compiled: Callable[..., Any] | None = None
 
     def __str__(self) -> str:
-        if self.evaluated is not None:
+        if self.compiled is None and self.evaluated is not None:
             return f"evaluated by NumPy; {self.evaluated.account}"
         return "compiled" if self.compiled is not None else f"compiled quickly; {self.account}"
 

@@ -39,7 +39,7 @@ _lock = threading.Lock()
 class Forgets(Protocol):
     """Has programs, of the signature `key`, that it lets go of."""
 
-    def forget(self, key: Any) -> None:
+    def forget(self, key: Any, /) -> None:
         """Let go of programs."""
         ...
 
