@@ -97,6 +97,12 @@ class BaseRNNCell:
         list; None: as it comes.
         """
         self.reset()
+        return self._unroll(length, inputs, begin_state, layout, merge_outputs)
+
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None
+    ) -> tuple[Any, States]:
+        """Run one step after the other. Cells that unroll otherwise override it."""
         inputs, _ = normalized(length, inputs, layout, merge=False)
         states = self.begin_state() if begin_state is None else begin_state
         outputs = []

@@ -86,16 +86,10 @@ class SequentialRNNCell(_Several):
             after += new
         return inputs, after
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: States | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None
     ) -> tuple[Any, States]:
         """Unroll one cell after the other; see `BaseRNNCell.unroll`."""
-        self.reset()
         after: States = []
         parts = self._parted(self.begin_state() if begin_state is None else begin_state)
         for i, (cell, cell_states) in enumerate(parts):
@@ -120,16 +114,10 @@ class BidirectionalCell(_Several):
         self._join(l_cell)
         self._join(r_cell)
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: States | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None
     ) -> tuple[Any, States]:
         """Unroll both directions; the states are a list for each direction. See `BaseRNNCell.unroll`."""
-        self.reset()
         inputs, axis = normalized(length, inputs, layout, merge=False)
         (left, begin), (right, end) = self._parted(self.begin_state() if begin_state is None else begin_state)
         ahead, states = left.unroll(length, inputs, begin, layout, merge_outputs)
@@ -160,20 +148,14 @@ class DropoutCell(BaseRNNCell):
         """One step."""
         return (sym.Dropout(data=inputs, p=self.dropout) if self.dropout > 0 else inputs), states
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: States | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None
     ) -> tuple[Any, States]:
         """Unroll the cell; all steps at once where they are one symbol. See `BaseRNNCell.unroll`."""
-        self.reset()
         inputs, _ = normalized(length, inputs, layout, merge_outputs)
         if isinstance(inputs, Symbol):
             return self(inputs, [])
-        return super().unroll(length, inputs, begin_state, layout, merge_outputs)
+        return super()._unroll(length, inputs, begin_state, layout, merge_outputs)
 
 
 class ModifierCell(BaseRNNCell):
@@ -250,16 +232,10 @@ class ResidualCell(ModifierCell):
         output, after = self.base_cell(inputs, states)
         return sym.elemwise_add(output, inputs, name=f"{output.name}_plus_residual"), after
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: States | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None
     ) -> tuple[Any, States]:
         """Unroll the cell; see `BaseRNNCell.unroll`."""
-        self.reset()
         self.base_cell._modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)
         self.base_cell._modified = True

@@ -50,16 +50,10 @@ class FusedRNNCell(BaseRNNCell):
         shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
         return [{"shape": shape, "__layout__": "LNC"} for _ in range(1 + (self._mode == "lstm"))]
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: States | None = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None
     ) -> tuple[Any, States]:
         """Unroll the cell as `BaseRNNCell.unroll` does; layout "TNC" needs no transposition."""
-        self.reset()
         inputs, axis = normalized(length, inputs, layout, merge=True)
         if axis == 1:
             inputs = sym.swapaxes(inputs, dim1=0, dim2=1)

@@ -108,6 +108,12 @@ class RecurrentCell(Block):
         valid_length: the lengths (n,) of the sequences; outputs after them are 0, and states are those at their ends.
         """
         self.reset()
+        return self._unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
+    ) -> tuple[Any, States]:
+        """Run one step after the other. Cells that unroll otherwise override it."""
         inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
         states = _get_begin_state(self, F, begin_state, inputs, batch_size)
         outputs: Any = []
@@ -365,17 +371,10 @@ class _Stack(RecurrentCell):
             new.extend(own)
         return inputs, new
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
         """Run as `RecurrentCell.unroll` does: each cell is unrolled before the next."""
-        self.reset()
         inputs, _, F, batch_size = _format_sequence(length, inputs, layout, None)
         states = _get_begin_state(self, F, begin_state, inputs, batch_size)
         last, new = len(self._children) - 1, []
@@ -428,21 +427,14 @@ class DropoutCell(HybridRecurrentCell):
             inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"{self.step}fwd")
         return inputs, states
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
         """As `RecurrentCell.unroll`: a sequence that is one tensor is dropped out at once."""
-        self.reset()
         inputs, _, F, _ = _format_sequence(length, inputs, layout, merge_outputs)
         if isinstance(inputs, TENSORS):
             return self.hybrid_forward(F, inputs, begin_state or [])
-        return super().unroll(length, inputs, begin_state, layout, merge_outputs, None)
+        return super()._unroll(length, inputs, begin_state, layout, merge_outputs, None)
 
 
 class ModifierCell(HybridRecurrentCell):
@@ -526,17 +518,10 @@ class ResidualCell(ModifierCell):
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"{self.step}fwd"), states
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
         """As `RecurrentCell.unroll`: the base cell is unrolled, and the inputs are added."""
-        self.reset()
         self.base_cell._modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.base_cell._modified = True
@@ -574,17 +559,10 @@ class BidirectionalCell(HybridRecurrentCell):
         assert not self._modified, _MODIFIED.format("DropoutCell")
         return _cells_begin_state(self._children.values(), **kwargs)
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
         """As `RecurrentCell.unroll`. valid_length: each sequence is taken backwards from its own end on."""
-        self.reset()
         inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
         backwards = _reverse_sequences(inputs, length, valid_length)
         states = _get_begin_state(self, F, begin_state, inputs, batch_size)

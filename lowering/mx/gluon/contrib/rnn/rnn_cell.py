@@ -48,19 +48,12 @@ class VariationalDropoutCell(ModifierCell):
     def __repr__(self) -> str:
         return f"VariationalDropoutCell(p_out = {self.drop_outputs}, p_state = {self.drop_states})"
 
-    def unroll(
-        self,
-        length: int,
-        inputs: Any,
-        begin_state: Any = None,
-        layout: str = "NTC",
-        merge_outputs: bool | None = None,
-        valid_length: Any = None,
+    def _unroll(
+        self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
         """As `RecurrentCell.unroll`: where states keep all their values, whole sequences are dropped out."""
         if self.drop_states:
-            return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
-        self.reset()
+            return super()._unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         inputs, axis, F, batch_size = format_sequence(length, inputs, layout, True)
         states = begin_state_of(self, F, begin_state, inputs, batch_size)
         if self.drop_inputs:
