@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Contender", "Failed", "Loaded", "conditions", "cores", "fresh", "in_process", "medians"]
+__all__ = ["Contender", "Failed", "Loaded", "compare", "conditions", "cores", "fresh", "in_process", "medians"]
 __all__ += ["options_of", "print_table", "ratio", "serve", "take_turns", "with_all_cores"]
 
 # -- the protocol ------------------------------------------------------------------------------------------------------
@@ -254,3 +254,66 @@ def print_table(
             print(*row, sep="  ", file=sys.stderr, flush=True)
         measured.append(row)
     print(table_text(columns, measured, right=len(columns) - left), flush=True)
+
+
+# -- a whole script ----------------------------------------------------------------------------------------------------
+
+
+def compare(
+    about: str | None,
+    names: Sequence[str],
+    ways: Sequence[str],
+    rows: Mapping[tuple[str, ...], Callable[[], Mapping[str, Callable[[], Any]]]],
+    load_in_mxnet: Callable[..., Loaded] | None = None,
+    *,
+    rounds: int,
+    seconds: float = 0.05,
+    pause: float = 0.0,
+) -> None:
+    """Be a script that runs the same work in several ways, in turn: it prints milliseconds of each, and the ratios of
+    the first way to the others with their geometric means.
+
+    names: of the columns at the left. rows: what is in those → a function that makes the calls ready, by ways; a way
+    may be missing. load_in_mxnet: gets what is in those columns, in the interpreter that --mxnet names.
+    """
+    if load_in_mxnet and sys.argv[1:] == ["--serve"]:
+        return serve(lambda cells: load_in_mxnet(*cells))
+    parser = options_of(about, rounds)
+    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="rows that have one of these in them")
+    if load_in_mxnet:
+        parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1")
+    options = parser.parse_args()
+    import lowering  # which MXNet's interpreter does not have
+
+    lowering.keep_memory()  # as docs/guide/training.md advises; MXNet keeps freed memory by itself
+    python = options.mxnet if load_in_mxnet else None
+    shown = [*ways, "MXNet"] if python else list(ways)
+    ratios: dict[str, list[float]] = {way: [] for way in shown[1:]}
+
+    def lines() -> Iterable[Sequence[str]]:
+        for cells, make in rows.items():
+            if options.only and not any(text in cell for text in options.only for cell in cells):
+                continue
+            with ExitStack() as stack:
+                turns = {way: in_process(call) for way, call in make().items()}
+                if python:
+                    child = stack.enter_context(Contender([python, sys.argv[0], "--serve"]))
+                    try:
+                        child.load(cells=cells)
+                        turns["MXNet"] = child.time
+                    except Failed as failure:
+                        print(f"MXNet cannot run {cells}: {failure}", file=sys.stderr)
+                times = take_turns(turns, options.rounds, seconds=seconds, pause=pause)
+            ms = medians(times)
+            others = {way: ratio(times, shown[0], way) for way in shown[1:] if way in times}
+            for way, value in others.items():
+                ratios[way].append(value)
+            figures = [f"{ms[way]:.2f}" if way in ms else "" for way in shown]
+            yield [*cells, *figures, *(f"{others[way]:.2f}" if way in others else "" for way in shown[1:])]
+
+    columns = [*names, *(f"{way} ms" for way in shown), *(f"of {way}" for way in shown[1:])]
+    print_table(columns, lines(), ("mxnet", python), left=len(names))
+    for way, values in ratios.items():
+        if values:
+            mean = statistics.geometric_mean(values)
+            print(f"{shown[0]} of {way}: geometric mean {mean:.2f}, largest {max(values):.2f}")

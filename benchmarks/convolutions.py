@@ -25,10 +25,77 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import jax
 
 import lowering
-from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
 from lowering.api.tune import CONSTANT, about, measure, row, runs
 from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.table import Measured, Table, user_table, write_table
+
+Shape = tuple[int, int, int, int | tuple[int, int], int, int]
+"""Size, channels, filters, kernel, stride, groups; 0 groups: one for each channel."""
+
+NETWORKS: dict[str, list[Shape]] = {
+    "resnet18": [
+        *((224, 3, 64, 7, 2, 1), (56, 64, 64, 3, 1, 1), (56, 64, 128, 3, 2, 1), (56, 64, 128, 1, 2, 1)),
+        *((28, 128, 128, 3, 1, 1), (28, 128, 256, 3, 2, 1), (28, 128, 256, 1, 2, 1), (14, 256, 256, 3, 1, 1)),
+        *((14, 256, 512, 3, 2, 1), (14, 256, 512, 1, 2, 1), (7, 512, 512, 3, 1, 1)),
+    ],
+    "resnet50": [
+        *((56, 64, 64, 1, 1, 1), (56, 64, 256, 1, 1, 1), (56, 256, 64, 1, 1, 1), (56, 256, 128, 1, 2, 1)),
+        *((56, 256, 512, 1, 2, 1), (28, 128, 512, 1, 1, 1), (28, 512, 128, 1, 1, 1), (28, 512, 1024, 1, 2, 1)),
+        *((14, 256, 1024, 1, 1, 1), (14, 1024, 256, 1, 1, 1), (14, 1024, 2048, 1, 2, 1), (7, 512, 2048, 1, 1, 1)),
+        (7, 2048, 512, 1, 1, 1),
+    ],
+    "mobilenet": [
+        *((224, 3, 32, 3, 2, 1), (112, 32, 32, 3, 1, 0), (112, 32, 64, 1, 1, 1), (112, 64, 64, 3, 2, 0)),
+        *((56, 64, 128, 1, 1, 1), (56, 128, 128, 3, 1, 0), (56, 128, 128, 1, 1, 1), (56, 128, 128, 3, 2, 0)),
+        *((28, 256, 256, 3, 1, 0), (28, 256, 256, 1, 1, 1), (28, 256, 256, 3, 2, 0), (14, 256, 512, 1, 1, 1)),
+        *((14, 512, 512, 3, 1, 0), (14, 512, 512, 1, 1, 1), (14, 512, 512, 3, 2, 0), (7, 1024, 1024, 3, 1, 0)),
+        (7, 1024, 1024, 1, 1, 1),
+    ],
+    "mobilenet_v2": [
+        *((112, 32, 16, 1, 1, 1), (112, 16, 96, 1, 1, 1), (112, 96, 96, 3, 2, 0), (56, 96, 24, 1, 1, 1)),
+        *((56, 144, 144, 3, 1, 0), (28, 192, 32, 1, 1, 1), (14, 384, 64, 1, 1, 1), (14, 384, 384, 3, 1, 0)),
+        *((7, 960, 960, 3, 1, 0), (7, 960, 160, 1, 1, 1), (7, 320, 1280, 1, 1, 1)),
+    ],
+    "resnext50": [
+        *((56, 128, 128, 3, 1, 32), (56, 256, 256, 3, 2, 32), (28, 256, 256, 3, 1, 32), (28, 512, 512, 3, 2, 32)),
+        *((14, 512, 512, 3, 1, 32), (14, 1024, 1024, 3, 2, 32), (7, 1024, 1024, 3, 1, 32)),
+    ],
+    "vgg16": [
+        *((224, 3, 64, 3, 1, 1), (224, 64, 64, 3, 1, 1), (112, 64, 128, 3, 1, 1), (112, 128, 128, 3, 1, 1)),
+        *((56, 128, 256, 3, 1, 1), (56, 256, 256, 3, 1, 1), (28, 256, 512, 3, 1, 1), (28, 512, 512, 3, 1, 1)),
+        (14, 512, 512, 3, 1, 1),
+    ],
+    "inception_v3": [
+        *((147, 32, 64, 3, 1, 1), (73, 80, 192, 3, 1, 1), (35, 48, 64, 5, 1, 1), (35, 96, 96, 3, 1, 1)),
+        *((35, 288, 384, 3, 2, 1), (35, 192, 64, 1, 1, 1), (17, 160, 160, (1, 7), 1, 1), (17, 192, 192, (7, 1), 1, 1)),
+        *((17, 768, 192, 1, 1, 1), (8, 384, 384, (1, 3), 1, 1), (8, 448, 384, 3, 1, 1), (8, 1280, 320, 1, 1, 1)),
+    ],
+    "densenet121": [
+        *((56, 128, 32, 3, 1, 1), (28, 128, 32, 3, 1, 1), (14, 128, 32, 3, 1, 1), (7, 128, 32, 3, 1, 1)),
+        *((56, 192, 128, 1, 1, 1), (28, 320, 128, 1, 1, 1), (14, 640, 128, 1, 1, 1), (7, 768, 128, 1, 1, 1)),
+    ],
+    "squeezenet": [
+        *((224, 3, 64, 3, 2, 1), (55, 16, 64, 3, 1, 1), (27, 32, 128, 3, 1, 1), (13, 64, 256, 3, 1, 1)),
+        *((55, 128, 16, 1, 1, 1), (13, 384, 64, 1, 1, 1)),
+    ],
+}
+
+
+TRAINED = ("resnet18", "resnet50", "mobilenet", "mobilenet_v2", "resnext50")
+"""Networks whose gradients are measured. The sizes of the others' convolutions are among theirs."""
+
+
+def geometries(network: str, batch: int) -> list[Geometry]:
+    """The network's convolutions, padded by half of the window, on images of a batch."""
+    return [_geometry(batch, *shape) for shape in NETWORKS[network]]
+
+
+def _geometry(
+    batch: int, size: int, channels: int, filters: int, kernel: int | tuple[int, int], stride: int, groups: int
+) -> Geometry:
+    window = (kernel, kernel) if isinstance(kernel, int) else kernel
+    pad = (window[0] // 2, window[1] // 2)
+    return Geometry(batch, (size, size), channels, filters, window, (stride, stride), (1, 1), pad, groups or channels)
 
 
 def cases(

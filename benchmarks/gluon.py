@@ -1,18 +1,18 @@
 """Gluon: a hybridised training step beside `lowering.Trainer`'s and MXNet's, inference beside a Predictor, eager calls.
 
-    python benchmarks/gluon.py [--rounds 9] [--mxnet PYTHON] [--only lenet --only eager]
+    python benchmarks/gluon.py [--rounds 9] [--mxnet PYTHON] [--only lenet eager]
 
 All take turns. A training step is record, backward and `Trainer.step` with SGD and momentum, until the parameters are
 there; `lowering.Trainer` runs the same loss of the same network. Inference outside of `record()` and a Predictor get an
-array that is on the device. --mxnet: the Python of an environment with MXNet 1.9.1, which runs the same lines in a
-process of its own.
+array that is on the device. Eager rows are of a thousand calls. --mxnet: the Python of an environment with MXNet 1.9.1,
+which runs the same lines in a process of its own.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,17 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.contenders import (
-    Contender,
-    Loaded,
-    in_process,
-    medians,
-    options_of,
-    print_table,
-    ratio,
-    serve,
-    take_turns,
-)
+from benchmarks.contenders import Loaded, compare
 
 
 class Network(NamedTuple):
@@ -162,8 +152,11 @@ def inference(mx: Any, name: str) -> Callable[[], None]:
     return lambda: net(data).wait_to_read()
 
 
-def eager_calls(mx: Any) -> dict[str, Callable[[], Any]]:
-    """Calls of operators on small arrays. mx: either library."""
+EAGER = ("a + b", "a * 2", "reshape", "slice", "FullyConnected", "softmax", "three operators, recorded, with backward")
+
+
+def eager_call(mx: Any, name: str) -> Callable[[], Any]:
+    """A call of operators on small arrays, one of `EAGER`. mx: either library."""
     nd, autograd = mx.nd, mx.autograd
     x, y = nd.ones((8, 8)), nd.ones((8, 8))
     weight, bias, data = nd.ones((8, 8)), nd.ones((8,)), nd.ones((8, 8))
@@ -175,15 +168,16 @@ def eager_calls(mx: Any) -> dict[str, Callable[[], Any]]:
         out.backward()
         return data.grad
 
-    return {
-        "a + b": lambda: x + y,
-        "a * 2": lambda: x * 2,
-        "reshape": lambda: x.reshape((4, 16)),
-        "slice": lambda: x[2:4],
-        "FullyConnected": lambda: nd.FullyConnected(x, weight, bias, num_hidden=8),
-        "softmax": lambda: nd.softmax(x),
-        "three operators, recorded, with backward": recorded,
-    }
+    calls = (
+        lambda: x + y,
+        lambda: x * 2,
+        lambda: x.reshape((4, 16)),
+        lambda: x[2:4],
+        lambda: nd.FullyConnected(x, weight, bias, num_hidden=8),
+        lambda: nd.softmax(x),
+        recorded,
+    )
+    return calls[EAGER.index(name)]
 
 
 def _many(call: Callable[[], Any]) -> Callable[[], None]:
@@ -199,7 +193,7 @@ def load_in_mxnet(kind: str, name: str) -> Loaded:
     """What a row times, in MXNet."""
     import mxnet as mx  # type: ignore[import-not-found]
 
-    made = {"train": training_step, "infer": inference, "eager": lambda mx, name: _many(eager_calls(mx)[name])}
+    made = {"train": training_step, "infer": inference, "eager": lambda mx, name: _many(eager_call(mx, name))}
     return Loaded(made[kind](mx, name))
 
 
@@ -242,51 +236,21 @@ def _prediction(name: str) -> Callable[[], None]:
     return lambda: jax.block_until_ready(predict(data=data.value))
 
 
-def _rows(options: Any, peer: Contender | None) -> Iterator[list[str]]:
+def _calls(kind: str, name: str) -> dict[str, Callable[[], Any]]:
+    """Gluon's call, and the same by a Trainer or a Predictor."""
     from lowering import mx
 
-    def row(kind: str, name: str, ours: Callable[[], Any], reference: Callable[[], Any] | None) -> list[str]:
-        ways = {"ours": in_process(ours)}
-        if reference is not None:
-            ways["reference"] = in_process(reference)
-        if peer is not None:
-            peer.load(kind=kind, name=name)
-            ways["mxnet"] = peer.time
-        times = take_turns(ways, options.rounds, seconds=0.5, pause=0.1)
-        shown = medians(times)
-        cells = [f"{shown[way]:.2f}" if way in shown else "" for way in ("ours", "reference", "mxnet")]
-        ratios = [f"{ratio(times, 'ours', way):.2f}" if way in times else "" for way in ("reference", "mxnet")]
-        return [kind, name, *cells, *ratios]
-
-    wanted = lambda *words: not options.only or any(only in word for only in options.only for word in words)  # noqa: E731
-    for name in NETWORKS:
-        if wanted("train", name):
-            yield row("train", name, training_step(mx, name), _trainer_step(name))
-    for name in NETWORKS:
-        if wanted("infer", name):
-            yield row("infer", name, inference(mx, name), _prediction(name))
-    for name, call in eager_calls(mx).items():
-        if wanted("eager", name):
-            yield row("eager", name, _many(call), None)
+    if kind == "eager":
+        return {"Gluon": _many(eager_call(mx, name))}
+    gluon, reference = (training_step, _trainer_step) if kind == "train" else (inference, _prediction)
+    return {"Gluon": gluon(mx, name), "Trainer or Predictor": reference(name)}
 
 
-def main() -> None:
-    """Print the table; eager rows are of a thousand calls."""
-    parser = options_of(__doc__, rounds=9)
-    parser.add_argument("--mxnet", help="the Python of an environment with MXNet 1.9.1")
-    parser.add_argument("--only", action="append", default=[], help="rows whose kind or name has this in it")
-    options = parser.parse_args()
-    import lowering
-
-    lowering.keep_memory()  # as docs/guide/training.md advises; MXNet keeps freed memory by itself
-    with ExitStack() as stack:
-        peer = stack.enter_context(Contender([options.mxnet, __file__, "--serve"])) if options.mxnet else None
-        columns = ["", "network", "gluon ms", "Trainer/Predictor ms", "MXNet ms", "of Trainer/Predictor", "of MXNet"]
-        print_table(columns, _rows(options, peer), ("mxnet", options.mxnet), left=2)
-
+ROWS = {
+    **{(kind, name): partial(_calls, kind, name) for kind in ("train", "infer") for name in NETWORKS},
+    **{("eager", name): partial(_calls, "eager", name) for name in EAGER},
+}
 
 if __name__ == "__main__":
-    if "--serve" in sys.argv:
-        serve(load_in_mxnet)
-    else:
-        main()
+    ways = ("Gluon", "Trainer or Predictor")
+    compare(__doc__, ("", "network"), ways, ROWS, load_in_mxnet, rounds=9, seconds=0.5, pause=0.1)

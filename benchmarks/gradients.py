@@ -9,29 +9,135 @@ Python of an environment with MXNet 1.9.1, which runs the same cases with all co
 
 from __future__ import annotations
 
-import math
-import statistics
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.contenders import (
-    Contender,
-    Failed,
-    Loaded,
-    in_process,
-    medians,
-    options_of,
-    print_table,
-    ratio,
-    serve,
-    take_turns,
-)
-from benchmarks.gradient_cases import CASES, GradientCase
+from benchmarks.contenders import Loaded, compare
+
+
+@dataclass(frozen=True)
+class GradientCase:
+    """An operator at a realistic size. build: (module of symbol functions, variables) → symbol; inputs: name → shape;
+    integers: inputs that hold whole numbers below a bound; wrt: the inputs whose gradients are computed."""
+
+    name: str
+    graph: Callable[..., Any]
+    inputs: dict[str, tuple[int, ...]]
+    integers: dict[str, int] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    @property
+    def wrt(self) -> list[str]:
+        """Every float input that is not a state."""
+        return [name for name in self.inputs if name not in self.integers and name not in self.without]
+
+    def build(self, sym: Any) -> Any:
+        """The symbol, in MXNet's module or in ours."""
+        return self.graph(sym, **{name: sym.Variable(name) for name in self.inputs})
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Arrays of the inputs."""
+        rng = np.random.RandomState(0)
+        found = {}
+        for name, shape in self.inputs.items():
+            if name in self.integers:
+                found[name] = rng.randint(0, self.integers[name], shape).astype(np.float32)
+            else:
+                found[name] = rng.uniform(0.1, 1, shape).astype(np.float32)
+        return found
+
+    def head(self, shape: tuple[int, ...]) -> np.ndarray:
+        """A head gradient."""
+        return np.random.RandomState(1).uniform(-1, 1, shape).astype(np.float32)
+
+
+def _conv(name: str, n: int, c: int, size: int, filters: int, kernel: int, **params: Any) -> GradientCase:
+    groups = params.get("num_group", 1)
+    return GradientCase(
+        name,
+        lambda sym, data, weight: sym.Convolution(
+            data, weight, kernel=(kernel, kernel), num_filter=filters, no_bias=True, pad=(kernel // 2,) * 2, **params
+        ),
+        {"data": (n, c, size, size), "weight": (filters, c // groups, kernel, kernel)},
+    )
+
+
+def _pool(name: str, pool_type: str, **params: Any) -> GradientCase:
+    return GradientCase(
+        name,
+        lambda sym, data: sym.Pooling(data, pool_type=pool_type, **params),
+        {"data": (16, 64, 112, 112)},
+    )
+
+
+def _rnn(mode: str, gates: int) -> GradientCase:
+    steps, batch, size, hidden = 35, 32, 200, 200
+    inputs = {
+        "data": (steps, batch, size),
+        "parameters": (gates * hidden * (size + hidden + 2),),
+        "state": (1, batch, hidden),
+    }
+    if mode == "lstm":
+        inputs["state_cell"] = (1, batch, hidden)
+    return GradientCase(
+        mode,
+        lambda sym, **given: sym.RNN(**given, mode=mode, state_size=hidden, num_layers=1),
+        inputs,
+    )
+
+
+def _attention(sym: Any, query: Any, key: Any, value: Any) -> Any:
+    scores = sym.softmax(sym.batch_dot(query, key, transpose_b=True) * 0.125, axis=-1)
+    return sym.batch_dot(scores, value)
+
+
+CASES = [
+    _conv("conv dense 3x3", 8, 64, 56, 64, 3),
+    _conv("conv strided 3x3", 8, 64, 56, 128, 3, stride=(2, 2)),
+    _conv("conv 1x1", 8, 64, 56, 256, 1),
+    _conv("conv grouped 32", 8, 128, 28, 128, 3, num_group=32),
+    _conv("conv depth-wise 3x3", 16, 32, 112, 32, 3, num_group=32),
+    _conv("conv depth-wise strided", 16, 32, 112, 32, 3, num_group=32, stride=(2, 2)),
+    _pool("pool max 3x3 stride 2", "max", kernel=(3, 3), stride=(2, 2)),
+    _pool("pool max 2x2", "max", kernel=(2, 2), stride=(2, 2)),
+    _pool("pool avg 3x3 stride 2", "avg", kernel=(3, 3), stride=(2, 2)),
+    GradientCase(
+        "BatchNorm",
+        lambda sym, **given: sym.BatchNorm(**given, fix_gamma=False),
+        {"data": (32, 64, 56, 56), "gamma": (64,), "beta": (64,), "moving_mean": (64,), "moving_var": (64,)},
+        without=("moving_mean", "moving_var"),
+    ),
+    GradientCase(
+        "LayerNorm",
+        lambda sym, **given: sym.LayerNorm(**given),
+        {"data": (32, 128, 512), "gamma": (512,), "beta": (512,)},
+    ),
+    GradientCase("softmax", lambda sym, data: sym.softmax(data, axis=-1), {"data": (4096, 1000)}),
+    GradientCase("log_softmax", lambda sym, data: sym.log_softmax(data, axis=-1), {"data": (4096, 1000)}),
+    _rnn("rnn_tanh", 1),
+    _rnn("lstm", 4),
+    _rnn("gru", 3),
+    GradientCase(
+        "Embedding",
+        lambda sym, data, weight: sym.Embedding(data, weight, input_dim=30000, output_dim=256),
+        {"data": (64, 128), "weight": (30000, 256)},
+        integers={"data": 30000},
+    ),
+    GradientCase("attention (batch_dot)", _attention, dict.fromkeys(("query", "key", "value"), (96, 128, 64))),
+    GradientCase(
+        "FullyConnected",
+        lambda sym, data, weight, bias: sym.FullyConnected(data, weight, bias, num_hidden=1024),
+        {"data": (128, 1024), "weight": (1024, 1024), "bias": (1024,)},
+    ),
+]
 
 
 def calls(case: GradientCase) -> dict[str, Callable[[], Any]]:
@@ -42,7 +148,6 @@ def calls(case: GradientCase) -> dict[str, Callable[[], Any]]:
     from lowering.xla.options import options_for
     from symjax_nnvm import symbol as sym
 
-    lowering.keep_memory()
     symbol = case.build(sym)
     values = case.values()
     states = set(symbol.list_auxiliary_states())
@@ -92,43 +197,6 @@ def load_in_mxnet(name: str) -> Loaded:
     return Loaded(call)
 
 
-def rows(cases: list[GradientCase], rounds: int, mxnet: str | None, ratios: list[float]) -> Iterator[list[str]]:
-    """A line of the table for each case; ratios to `jax.vjp` are added to a list."""
-    for case in cases:
-        with ExitStack() as stack:
-            ways: dict[str, Any] = {name: in_process(call) for name, call in calls(case).items()}
-            if mxnet:
-                theirs = stack.enter_context(Contender([mxnet, __file__, "--serve"]))
-                try:
-                    theirs.load(name=case.name)
-                    ways["MXNet"] = theirs.time
-                except Failed as failure:
-                    print(f"MXNet cannot run {case.name}: {failure}", file=sys.stderr)
-            times = take_turns(ways, rounds)
-        ms = medians(times)
-        ratios.append(ratio(times, "ours", "jax.vjp"))
-        other = [f"{ms['MXNet']:.2f}", f"{ratio(times, 'ours', 'MXNet'):.2f}"] if "MXNet" in ms else ["-", "-"]
-        yield [case.name, f"{ms['ours']:.2f}", f"{ms['jax.vjp']:.2f}", f"{ratios[-1]:.2f}", *other]
-
-
-def main() -> None:
-    """Print the table; with --serve, be MXNet's side of it."""
-    parser = options_of(__doc__, 15)
-    parser.add_argument("--only", nargs="*", help="names of cases")
-    parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1")
-    parser.add_argument("--serve", action="store_true", help="be MXNet's process")
-    options = parser.parse_args()
-    if options.serve:
-        return serve(load_in_mxnet)
-    unknown = set(options.only or ()) - {case.name for case in CASES}
-    if unknown:
-        parser.error(f"no case {sorted(unknown)}; there are {[case.name for case in CASES]}")
-    cases = [case for case in CASES if not options.only or case.name in options.only]
-    columns = ["case", "ours ms", "vjp ms", "ours/vjp", "MXNet ms", "ours/MXNet"]
-    ratios: list[float] = []
-    print_table(columns, rows(cases, options.rounds, options.mxnet, ratios), ("mxnet", options.mxnet))
-    print(f"worst ours/vjp: {max(ratios):.2f}; geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
-
-
 if __name__ == "__main__":
-    main()
+    cases = {(case.name,): partial(calls, case) for case in CASES}
+    compare(__doc__, ("case",), ("ours", "jax.vjp"), cases, load_in_mxnet, rounds=15)

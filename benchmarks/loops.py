@@ -12,8 +12,8 @@ its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,17 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.contenders import (
-    Contender,
-    Loaded,
-    in_process,
-    medians,
-    options_of,
-    print_table,
-    ratio,
-    serve,
-    take_turns,
-)
+from benchmarks.contenders import Loaded, compare
 
 STEPS, BATCH, WIDTH = 64, 32, 256
 
@@ -176,11 +166,11 @@ def _wrt(loop: Loop) -> list[str]:
     return [name for name in loop.shapes if name != "count"]
 
 
-def load_in_mxnet(name: str, gradient: bool) -> Loaded:
+def load_in_mxnet(name: str, part: str) -> Loaded:
     """The network in MXNet's executor."""
     import mxnet as mx  # type: ignore[import-not-found]
 
-    loop = LOOPS[name]
+    loop, gradient = LOOPS[name], part == "gradient"
     args = {n: mx.nd.array(value) for n, value in _values(loop).items()}
     requests = {n: "write" if n in _wrt(loop) else "null" for n in args}
     net = loop.build(mx.sym)
@@ -196,7 +186,7 @@ def load_in_mxnet(name: str, gradient: bool) -> Loaded:
     return Loaded(call)
 
 
-def _ours_and_by_hand(name: str, gradient: bool) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def _ours_and_by_hand(name: str, gradient: bool) -> dict[str, Callable[[], Any]]:
     """A call of each, whose results are compared first."""
     import jax
 
@@ -220,43 +210,16 @@ def _ours_and_by_hand(name: str, gradient: bool) -> tuple[Callable[[], Any], Cal
         ours, by_hand = jax.jit(lambda args: forward(args)[0][0]), jax.jit(lambda args: loop.by_hand(jax, args, False))
     for a, b in zip(jax.tree.leaves(ours(args)), jax.tree.leaves(by_hand(args)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * float(abs(b).max()))
-    return lambda: jax.block_until_ready(ours(args)), lambda: jax.block_until_ready(by_hand(args))
+    calls = {"ours": ours, "by hand": by_hand}
+    return {way: lambda call=call: jax.block_until_ready(call(args)) for way, call in calls.items()}
 
 
-def _rows(options: Any, peer: Contender | None) -> Iterator[list[str]]:
-    for name in LOOPS:
-        for gradient in (False, True):
-            if options.only and not any(only in name for only in options.only):
-                continue
-            ours, by_hand = _ours_and_by_hand(name, gradient)
-            ways = {"ours": in_process(ours), "by hand": in_process(by_hand)}
-            if peer is not None:
-                peer.load(name=name, gradient=gradient)
-                ways["mxnet"] = peer.time
-            times = take_turns(ways, options.rounds, seconds=0.2, pause=0.05)
-            shown = medians(times)
-            cells = [f"{shown[way]:.2f}" if way in shown else "" for way in ("ours", "by hand", "mxnet")]
-            ratios = [f"{ratio(times, 'ours', way):.2f}" if way in times else "" for way in ("by hand", "mxnet")]
-            yield [name, "gradient" if gradient else "forward", *cells, *ratios]
-
-
-def main() -> None:
-    """Print the table."""
-    parser = options_of(__doc__, rounds=9)
-    parser.add_argument("--mxnet", help="the Python of an environment with MXNet 1.9.1")
-    parser.add_argument("--only", action="append", default=[], help="loops whose name has this in it")
-    options = parser.parse_args()
-    import lowering
-
-    lowering.keep_memory()
-    with ExitStack() as stack:
-        peer = stack.enter_context(Contender([options.mxnet, __file__, "--serve"])) if options.mxnet else None
-        columns = ["loop", "part", "ours ms", "by hand ms", "MXNet ms", "of by hand", "of MXNet"]
-        print_table(columns, _rows(options, peer), ("mxnet", options.mxnet), left=2)
-
+ROWS = {
+    (name, part): partial(_ours_and_by_hand, name, part == "gradient")
+    for name in LOOPS
+    for part in ("forward", "gradient")
+}
 
 if __name__ == "__main__":
-    if "--serve" in sys.argv:
-        serve(load_in_mxnet)
-    else:
-        main()
+    ways = ("ours", "by hand")
+    compare(__doc__, ("loop", "part"), ways, ROWS, load_in_mxnet, rounds=9, seconds=0.2, pause=0.05)

@@ -1,6 +1,6 @@
 """What XLA's compile options gain: the table of `lowering/xla/options.py`, measured on this machine.
 
-    python benchmarks/xla_options.py [NETWORK ...] [--rounds 9]
+    python benchmarks/xla_options.py [--only NETWORK ...] [--rounds 9]
 
 Each network, forward and with gradients, is compiled with JAX's defaults, without the YNNPACK library, and with our
 options; all take turns, and medians in milliseconds are printed.
@@ -9,7 +9,8 @@ options; all take turns, and medians in milliseconds are printed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import jax
 import numpy as np
 
 import lowering
-from benchmarks.contenders import in_process, medians, options_of, print_table, take_turns
+from benchmarks.contenders import compare
 from lowering.xla.options import options_for
 from symjax_nnvm import symbol as sym
 
@@ -71,8 +72,8 @@ def _head(x: sym.Symbol) -> sym.Symbol:
 NETWORKS: dict[str, Callable[[], Network]] = {"resnet18": resnet18, "dense": dense, "lstm": lstm}
 
 
-def measure(name: str, rounds: int) -> Iterator[list[str]]:
-    """A line for the network's forward function, and one for its gradients."""
+def measure(name: str, part: str) -> dict[str, Callable[[], Any]]:
+    """The network's forward function or its gradients, compiled with each of the options."""
     net, shapes = NETWORKS[name]()
     args, aux = lowering.init_params(net, shapes, 0, lowering.initializer.Uniform(0.05))
     known = dict(zip(net.list_arguments(), net.infer_shape(**shapes)[0], strict=True))
@@ -81,27 +82,17 @@ def measure(name: str, rounds: int) -> Iterator[list[str]]:
     inputs = {"data": rng.random(shapes["data"], np.float32), "softmax_label": np.zeros(known["softmax_label"], "f")}
     placed = jax.device_put(({**args, **inputs}, dict(aux)))
     options: dict[str, Mapping[str, str] | None] = {
+        "ours": options_for("cpu"),
         "default": None,
         "no library": {"xla_cpu_experimental_ynn_fusion_type": ""},
-        "ours": options_for("cpu"),
     }
-    for what, function in (("forward", lowering.to_jax(net)), ("gradients", lowering.grad_fn(net, parameters))):
-        lowered = jax.jit(function).lower(*placed)
-        compiled = {key: lowered.compile(compiler_options=dict(o) if o else None) for key, o in options.items()}
-        calls = compiled.items()
-        ways = {key: in_process(lambda run=run: jax.block_until_ready(run(*placed))) for key, run in calls}
-        yield [name, what, *(f"{ms:.1f}" for ms in medians(take_turns(ways, rounds)).values())]
+    function = lowering.to_jax(net) if part == "forward" else lowering.grad_fn(net, parameters)
+    lowered = jax.jit(function).lower(*placed)
+    compiled = {key: lowered.compile(compiler_options=dict(o) if o else None) for key, o in options.items()}
+    return {key: lambda run=run: jax.block_until_ready(run(*placed)) for key, run in compiled.items()}
 
 
-def main() -> None:
-    """Measure the networks named on the command line."""
-    parser = options_of(__doc__, 9)
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="NETWORK", help=", ".join(NETWORKS))
-    options = parser.parse_args()
-    rows = (row for name in options.networks for row in measure(name, options.rounds))
-    print_table(["network", "part", "default ms", "no library ms", "ours ms"], rows, left=2)
-
+ROWS = {(name, part): partial(measure, name, part) for name in NETWORKS for part in ("forward", "gradients")}
 
 if __name__ == "__main__":
-    lowering.keep_memory()
-    main()
+    compare(__doc__, ("network", "part"), ("ours", "default", "no library"), ROWS, rounds=9)

@@ -223,7 +223,11 @@ def commands_of_pages() -> list[tuple[str, str]]:
     ]
 
 
-SHARED_OPTIONS = {"options_of(": "benchmarks/contenders.py", "tests.peers.run import arguments": "tests/peers/run.py"}
+SHARED_OPTIONS = {
+    "options_of(": "benchmarks/contenders.py",
+    "compare(": "benchmarks/contenders.py",
+    "tests.peers.run import arguments": "tests/peers/run.py",
+}
 """What a script has that takes the options of another file."""
 
 
