@@ -29,6 +29,7 @@ from lowering.executor.functions import Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.executor.ways import Ways
+from lowering.messages.arguments import refuse_traced
 from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.messages.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
@@ -286,6 +287,7 @@ class Executor:
         return list(self._outputs or ())
 
     def _write(self, data: Mapping[str, Any]) -> None:
+        refuse_traced(data, "An Executor")
         for name, value in data.items():
             if not array_like(value):
                 raise ExecutorValueError(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from numpy.typing import DTypeLike
 
 from lowering.casts import is_narrowed, require_held
@@ -201,6 +202,16 @@ def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
         return named
     others = [n for n, array in named.items() if type(array) is not np.ndarray or not _is_as_jax(array.dtype)]
     return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
+
+
+def refuse_traced(given: Mapping[str, Any], door: str) -> None:
+    """Raise CallError for arrays that JAX traces, which have no values yet. door: what was called, for the message."""
+    traced = [name for name, array in given.items() if isinstance(array, Tracer)]
+    if traced:
+        raise CallError(
+            f"{door} cannot be called inside jax.jit, jax.grad or jax.vmap: {listed(traced)} has no values there",
+            fix="lowering.to_jax(net) is a function that JAX may trace: outputs, _ = f(args | {'data': x}).",
+        )
 
 
 @lru_cache(64)

@@ -25,6 +25,7 @@ from lowering.messages.arguments import (
     arrays_by_name,
     is_key,
     misfit,
+    refuse_traced,
     require_symbol,
     shapes_by_name,
 )
@@ -294,6 +295,7 @@ class Predictor:
     def _asked(self, inputs: Arrays) -> tuple[dict[str, jax.Array], Inputs]:
         """Return arrays of a call on their devices, and their shapes and dtypes."""
         self._check_inputs(inputs, PREDICT)
+        refuse_traced(inputs, "A Predictor")
         inputs = arrays_by_name(inputs, "inputs", PREDICT.call)
         arrays = {n: put(inputs[n], self._placement.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, _kinds_of(arrays)
