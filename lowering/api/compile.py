@@ -202,7 +202,11 @@ class CompiledFunction:
             require_key(None if isinstance(key, jax.ShapeDtypeStruct) else key)
             call: tuple[Any, ...] = (_described(args, "args"), _described({} if aux is None else aux, "aux"), key)
         elif aux is not None or key is not None:
-            raise CallError("aux and key go with args", got="no args", fix="f.hlo(args | {'data': x}, aux, key).")
+            raise CallError(
+                "aux and key can only be passed together with args",
+                got="no args",
+                fix="Call f.hlo(args | {'data': x}, aux, key).",
+            )
         elif self._latest is not None:
             call = self._latest
         else:
@@ -229,8 +233,8 @@ class CompiledFunction:
                 f"A call with these shapes needs about {bytes_text(cost.peak_bytes)} of memory",
                 op=cost.op,
                 node=cost.node,
-                expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
-                fix="Give smaller arrays, or raise max_memory.",
+                expected=f"at most {bytes_text(self._max_memory)}, the limit max_memory=",
+                fix="Pass smaller arrays, or raise max_memory.",
             )
         self._fitting[signature] = True
 

@@ -67,7 +67,7 @@ class _Gradients:
         missing = [name for name in wanted if name not in others]
         if missing:
             raise GradientError(
-                f"No array says what shape the zero gradients of {missing} have",
+                f"The zero gradients of {missing} need a shape, but there is no array of these names",
                 expected="an array for every name in wrt",
                 got=list(args),
                 fix=f"Put {missing} among the arguments, or take them out of wrt.",

@@ -47,7 +47,7 @@ def check_budget(
         raise LoweringError(
             f"The run needs about {bytes_text(cost.peak_bytes)} of memory, most of it for {cost.place}",
             expected=f"at most {bytes_text(limit)}, which is {which}",
-            fix="Give smaller shapes, or raise --max-memory.",
+            fix="Pass smaller shapes, or raise --max-memory.",
         )
     if cost.flops > LONG:
         for line in str(cost).splitlines():

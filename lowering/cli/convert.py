@@ -38,8 +38,8 @@ _PROGRAMS = (".stablehlo", ".mlir", ".onnx")
 """Suffixes of programs: they are never loaded, so they are no rows of the table of array files."""
 
 _NOT_WRITTEN = {
-    ".params": "MXNet's two files are named by their prefix",
-    ".json": "MXNet's two files are named by their prefix",
+    ".params": "MXNet's two files must be named by their prefix",
+    ".json": "MXNet's two files must be named by their prefix",
 }
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 _MXNET_NAME = re.compile(r"(?P<prefix>.+?)(-symbol\.json|-(?P<epoch>\d{4,})\.params)")
@@ -117,10 +117,10 @@ def _format_of(out: Path) -> str:
         *_PROGRAMS,
         *(array_suffix for array_suffix in array_suffixes(written=True) if array_suffix not in MXNET.suffixes),
     ]
-    why = _NOT_WRITTEN.get(suffix, f"{suffix} is no format that is written")
+    why = _NOT_WRITTEN.get(suffix, f"{suffix} is not a format that convert writes")
     raise InputError(
         f"{out}: {why}. Suffixes are {', '.join(known)}; without one, OUT is the prefix of MXNet's files, "
-        f"{out.stem}-symbol.json and {out.stem}-0000.params. --to says the format for any name of OUT."
+        f"{out.stem}-symbol.json and {out.stem}-0000.params. With --to OUT may have any name."
     )
 
 
@@ -140,13 +140,13 @@ def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Pat
     if options.weights:
         return _program(options, whole)
     if options.this_machine:
-        raise InputError("--this-machine lays parameters as the machine wants them: give --weights inside or beside.")
+        raise InputError("--this-machine changes the layout of the parameters, so it needs --weights inside or beside.")
     symbol, args, aux = whole if options.train else whole.inference()
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:
         raise InputError(
-            f"StableHLO has fixed shapes, and those of {plain_list(unknown)} are not known: give --shape NAME=…"
+            f"StableHLO has fixed shapes, but those of {plain_list(unknown)} are unknown: give --shape NAME=…"
         )
 
     check_budget(options, symbol, shapes, dtypes, proof=False)
@@ -196,7 +196,7 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
 def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:
     """Write the network with its parameters, as a function of its inputs."""
     if options.train or options.out.suffix == ".mlir" or options.to == "mlir":
-        raise InputError("--weights is for .stablehlo at inference: leave --train out, or --weights.")
+        raise InputError("--weights is only for .stablehlo at inference: leave out --train or --weights.")
     make_folder(options.out)
     shapes, places = dict(options.shape), options.platforms
     with working("exporting"):

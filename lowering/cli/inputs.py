@@ -121,7 +121,7 @@ def _named(texts: Sequence[str], inputs: set[str]) -> dict[str, str]:
         name, shape_text, source = text.partition("=")
         if not shape_text:
             if len(main) != 1:
-                raise InputError(f"{text!r} is for which input? Write NAME={text}; {there}.")
+                raise InputError(f"{text!r} needs the name of its input: write NAME={text}; {there}.")
             name, source = main[0], text
         if name not in inputs:
             fix = did_you_mean(name, inputs)
@@ -211,7 +211,7 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
         with Image.open(BytesIO(read_bounded(path, _MAX_IMAGE, "an image"))) as opened:
             image = opened.convert("RGB" if channels == 3 else "L")
     except UnidentifiedImageError:
-        raise InputError(f"{path} cannot be read as an image: it is of no kind that Pillow knows.") from None
+        raise InputError(f"{path} cannot be read as an image: Pillow does not know its format.") from None
     except Image.DecompressionBombError as error:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
     if options.stretch:
@@ -231,7 +231,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(finite(number) for number in text.split(","))
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"{text[:80]!r} is no list of numbers; write, for instance, 123.7,116.8,103.9"
+            f"{text[:80]!r} is not a list of numbers; write for example 123.7,116.8,103.9"
         ) from None
 
 
@@ -239,5 +239,5 @@ def _divisors(text: str) -> tuple[float, ...]:
     """Return numbers that are not 0."""
     numbers = _numbers(text)
     if 0 in numbers:
-        raise argparse.ArgumentTypeError(f"nothing is divided by 0, got {text[:80]!r}")
+        raise argparse.ArgumentTypeError(f"--std cannot be 0, got {text[:80]!r}")
     return numbers

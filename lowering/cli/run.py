@@ -143,7 +143,9 @@ def _labels(path: Path) -> list[str]:
     try:
         text = read_bounded(path, _MAX_LABELS, "a file of labels").decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no file of labels, one a line: it is not UTF-8 at byte {error.start}.") from None
+        raise InputError(
+            f"{path} is not a file with one label a line: it is not UTF-8 at byte {error.start}."
+        ) from None
     return [line.rstrip("\r") for line in text.split("\n")]
 
 

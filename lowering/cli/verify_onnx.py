@@ -74,8 +74,8 @@ def _session(path: str) -> Any:
         raise MissingExtraError(what) from error
     if not (_is_onnx(path) or Path(path).is_file()):
         raise InputError(
-            f"{path} is no ONNX file: symjax-nnvm verify MODEL.onnx --against MODEL compares what an ONNX file "
-            "computes with the model that it was made of."
+            f"{path} is not an ONNX file: symjax-nnvm verify MODEL.onnx --against MODEL compares what an ONNX file "
+            "computes with what the model that it was made from computes."
         )
     require_file(Path(path))
     refused = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.InvalidProtobuf, states.NotImplemented)

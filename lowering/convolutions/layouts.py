@@ -40,7 +40,7 @@ class Blocks(NamedTuple):
         """Return the blocks that a word says. Raises ValueError for another word than `layout` makes."""
         match = _LAYOUT.fullmatch(layout)
         if match is None:
-            raise ValueError(f"{layout!r} is no layout of a weight")
+            raise ValueError(f"{layout!r} is not a layout of a weight")
         return cls(int(match[1]), kernel, int(match[2]), filters, groups)
 
     @property

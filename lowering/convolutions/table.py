@@ -133,7 +133,7 @@ def _expect(path: StrPath, value: object, kind: type, name: str) -> Any:
 def _refused(path: StrPath, expected: str, got: object) -> FileError:
     return FileError(
         explain(
-            f"{printable(os.fspath(path))} is no table of algorithms.",
+            f"{printable(os.fspath(path))} is not a table of algorithms.",
             expected=expected,
             got=printable(str(got)[:200]),
             fix="Remove the file, or measure it again: python benchmarks/convolutions.py --write FILE.",

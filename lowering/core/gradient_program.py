@@ -81,7 +81,7 @@ class GradientProgram:
         if head_grads is not None and len(head_grads) != self.num_outputs:
             raise GradientError(
                 explain(
-                    "Wrong number of head gradients",
+                    "The number of head gradients is wrong",
                     expected=f"{self.num_outputs}, one for each of {listed(self.symbol.list_outputs())}",
                     got=len(head_grads),
                 )
@@ -108,7 +108,10 @@ class GradientProgram:
             if np.shape(head_grad) != output.shape:
                 raise GradientError(
                     explain(
-                        "Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(head_grad)
+                        "The head gradient has the wrong shape",
+                        node=name,
+                        expected=output.shape,
+                        got=np.shape(head_grad),
                     )
                 )
             values[nid] = jnp.asarray(head_grad, output.dtype)

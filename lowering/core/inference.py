@@ -148,7 +148,7 @@ class Inference:
         if asking:
             origins = ", ".join(asking[:5]) + (f" and {len(asking) - 5} more" if len(asking) > 5 else "")
             warnings.warn(
-                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {origins}. For 64 bits, run it inside "
+                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {origins}. For 64 bits run it inside "
                 "`with jax.enable_x64(True):`, or set the environment variable JAX_ENABLE_X64=1.",
                 NarrowedDtypeWarning,
                 stacklevel=6,

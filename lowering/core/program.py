@@ -44,7 +44,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Program"]
 
-_NOT_EMPTY = "Leave the empty part out before, or give it at least one element."
+_NOT_EMPTY = "Remove the empty part before, or give it at least one element."
 
 Arrays = Mapping[str, Any]
 
@@ -417,7 +417,9 @@ class _Running:
         if isinstance(source.info, Recomputed):
             results = results[: len(step.outputs)]  # a copy writes no states
         if len(results) != len(step.outputs):
-            raise _failure(source, inputs, f"its rule returned {len(results)} values for {len(step.outputs)}")
+            raise _failure(
+                source, inputs, f"its rule returned {len(results)} values, but it has {len(step.outputs)} outputs"
+            )
         if self._program.options.witness and source.op in FLossEquivalent:
             results = [jax.lax.stop_gradient(value) for value in results]
         return results
@@ -435,10 +437,10 @@ def _are_open(inputs: Sequence[Any]) -> bool:
 def _failure(source: Node, inputs: Sequence[Any], error: object) -> LoweringError:
     met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
     if any(0 in np.shape(x) for x in inputs):  # MXNet has no such arrays: there 0 is an unknown size
-        problem = "The operator does not take arrays with an empty axis"
+        problem = "The operator does not support arrays with an empty axis"
         return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
     if _are_open(inputs):
         first, *_ = str(error).splitlines() or [""]  # JAX goes on with advice for those who write rules
-        problem = f"The operator has to know a size that was left open: {first}"
+        problem = f"The operator needs a size that was left open: {first}"
         return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}"))
     return LoweringError(explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}"))

@@ -136,8 +136,8 @@ def _apart(device: Any) -> Iterator[None]:
     except RuntimeError as error:  # JAX's, or the error of a CustomOp that it caused
         if "device-to-device" not in str(error):
             raise
-        fix = "Convert it before the program runs: np.asarray(x). Arrays of mx may be used as they are."
-        problem = "Python that a compiled program calls cannot use a jax.Array from outside"
+        fix = "Convert it before the program runs: np.asarray(x). Arrays of mx can be used directly."
+        problem = "A Python operator of a compiled program cannot use a jax.Array from outside"
         raise LoweringError(problem, fix=fix) from error
 
 
@@ -157,7 +157,7 @@ def refuse_export(symbol: Symbol) -> None:
     """Raise LoweringError for a network that no file can hold."""
     if calls_python(symbol):
         fix = "Write the operator with symjax_nnvm.register_custom and lowering.lowers_custom."
-        raise LoweringError("A network with a CustomOp, which is Python, cannot be exported", fix=fix)
+        raise LoweringError("A network with a CustomOp cannot be exported, because a CustomOp is Python", fix=fix)
 
 
 # -- within loops that run in the caller's thread ----------------------------------------------------------------------
@@ -212,8 +212,8 @@ def refuse_without_client() -> None:
     """Raise LoweringError in Python that a program waits for, where nothing can be computed without waiting for it."""
     if _inside.depth and _inside.device is None:
         raise LoweringError(
-            "Python that a compiled program calls can compute with NumPy alone: this jaxlib makes no second client",
-            fix="Use array.asnumpy() and NumPy in it; or run the network by an executor, mx, or lowering.compile, "
+            "A Python operator of a compiled program can use only NumPy: this jaxlib makes no second client",
+            fix="Use array.asnumpy() and NumPy in it; or run the network with an executor, mx, or lowering.compile, "
             "which call no Python from compiled programs.",
         )
 

@@ -203,7 +203,7 @@ def _topological(
                             "Reads and writes of a state contradict the data flow",
                             node=name(nid),
                             got=f"a wait for node {name(dep)!r}, which itself waits for this node",
-                            fix="Compose the reader before the writer, or pass the written value on as data.",
+                            fix="Make the reader before the writer, or pass the written value to it as an input.",
                         )
                     )
             else:

@@ -118,18 +118,20 @@ def _at_least(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
         image = resized(image, width, longer, p.inter_method, draws)
     if image.shape[0] < height or image.shape[1] < width:  # rounding, at most
         got = f"{image.shape[0]} × {image.shape[1]}"
-        raise TrainingError("An image smaller than data_shape", expected=f"{height} × {width}", got=got, fix="resize=…")
+        raise TrainingError(
+            "The image is smaller than data_shape", expected=f"{height} × {width}", got=got, fix="resize=…"
+        )
     return image
 
 
 def _square_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
     if min(image.shape[:2]) < p.max_crop_size:
         raise TrainingError(
-            "An image smaller than max_crop_size",
+            "The image is smaller than max_crop_size",
             param="max_crop_size",
             expected=f"at most {min(image.shape[:2])}, the shorter edge",
             got=p.max_crop_size,
-            fix=f"resize={p.max_crop_size} makes every image's shorter edge as long.",
+            fix=f"With resize={p.max_crop_size} the shorter edge of every image is that long.",
         )
     side = draws.whole(p.min_crop_size, p.max_crop_size)
     return resized(_crop(image, side, side, p, draws), p.data_shape[2], p.data_shape[1], p.inter_method, draws)

@@ -66,18 +66,18 @@ def detection_label(raw: np.ndarray, where: str) -> DetectionLabel:
     header, width = (int(number) if np.isfinite(number) else 0 for number in raw[:2]) if len(raw) > 1 else (0, 0)
     problem = None
     if len(raw) < _LEAST:
-        problem = f"{len(raw)} numbers, and {_LEAST} are the least: a header of 2 and an object of 5"
+        problem = f"{len(raw)} numbers, but needs at least {_LEAST}: a header of 2 and an object of 5"
     elif not 2 <= header <= len(raw):
-        problem = f"a header of {header} numbers: the first number says its width, 2 or more"
+        problem = f"a header of {header} numbers: the first number is the header's width, 2 or more"
     elif width < 5:
-        problem = f"objects of {width} numbers: the second number says their width, 5 or more"
+        problem = f"objects of {width} numbers: the second number is an object's width, 5 or more"
     elif (len(raw) - header) % width:
-        problem = f"{len(raw) - header} numbers after the header, which are no objects of {width} each"
+        problem = f"{len(raw) - header} numbers after the header, which is not a multiple of an object's {width}"
     if problem is not None:
         raise TrainingError(
             f"{where} has no label for detection: it has {problem}",
             got=np.array2string(raw[:8], separator=", "),
-            fix="A label is [2, 5, class, left, top, right, bottom, class, …], boxes relative to the image.",
+            fix="Write a label as [2, 5, class, left, top, right, bottom, class, …], boxes relative to the image.",
         )
     objects = raw[header:].reshape(-1, width)
     return DetectionLabel(raw[:header], objects[(objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])])

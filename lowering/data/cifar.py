@@ -23,6 +23,6 @@ def read_cifar(path: StrPath, labels: int = 1) -> tuple[np.ndarray, np.ndarray]:
     values = np.frombuffer(read_bounded(path, _MOST, "a file of CIFAR", TrainingError), np.uint8)
     width = labels + _PIXELS
     if not len(values) or len(values) % width:
-        raise TrainingError(f"{path} is no file of CIFAR", expected=f"rows of {width} bytes", got=f"{len(values)}")
+        raise TrainingError(f"{path} is not a CIFAR file", expected=f"rows of {width} bytes", got=f"{len(values)}")
     rows = values.reshape(-1, width)
     return np.ascontiguousarray(rows[:, labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), rows[:, :labels]

@@ -159,7 +159,7 @@ DETECTION_AUGMENTS = [field.name for field in fields(DetectionAugmentation)]
 
 def detection_augmentation(parameters: Mapping[str, Any]) -> DetectionAugmentation:
     """Return an augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
-    refuse_unknown(CallError, "ImageDetRecordIter does not take", parameters, DETECTION_AUGMENTS, "parameters")
+    refuse_unknown(CallError, "ImageDetRecordIter has no parameter", parameters, DETECTION_AUGMENTS, "parameters")
     return DetectionAugmentation(**parameters)
 
 

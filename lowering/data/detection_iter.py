@@ -73,7 +73,7 @@ class ImageDetRecordIter(RecordBatches):
         labels = labels_of_list(path_imglist, label_width) if path_imglist else None
         width = _width_of(file, labels, label_width)
         if 0 < label_pad_width < width:
-            fix = "Leave it out, or 0, and it is that."
+            fix = "Leave it out, or pass 0, to use that."
             raise TrainingError("Too short", param="label_pad_width", expected=width, got=label_pad_width, fix=fix)
         named = {"data_name": data_name, "label_name": label_name, "label_pad_value": label_pad_value}
         named["label_pad_width"] = max(width, label_pad_width)
@@ -111,11 +111,11 @@ def _width_of(file: RecordFile, labels: Mapping[int, Any] | None, label_width: i
     if label_width > 0 and set(widths) - {label_width}:
         number = next(i for i, width in enumerate(widths) if width != label_width)
         raise TrainingError(
-            f"Record {number} of {file.path} has another number of labels",
+            f"Record {number} of {file.path} does not have label_width labels",
             param="label_width",
             expected=label_width,
             got=widths[number],
-            fix="label_width=-1 takes labels of any length.",
+            fix="Use label_width=-1 for labels of any length.",
         )
     return max(widths, default=0)
 

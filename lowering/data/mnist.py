@@ -60,4 +60,4 @@ def _read(file: BinaryIO, path: StrPath, ndim: int) -> np.ndarray:
 def _not_idx(path: StrPath, ndim: int, why: str) -> TrainingError:
     what = "images" if ndim == 3 else "labels"
     fix = "Copy it again: images are in *-images-idx3-ubyte, labels in *-labels-idx1-ubyte."
-    return TrainingError(f"{os.fspath(path)} is no idx file of {what}: {why}", fix=fix)
+    return TrainingError(f"{os.fspath(path)} is not an idx file of {what}: {why}", fix=fix)

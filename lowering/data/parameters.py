@@ -146,7 +146,7 @@ AUGMENTS = [field.name for field in fields(Augmentation)]
 
 def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
     """Return an augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
-    refuse_unknown(CallError, "ImageRecordIter does not take", parameters, AUGMENTS, "parameters")
+    refuse_unknown(CallError, "ImageRecordIter has no parameter", parameters, AUGMENTS, "parameters")
     return Augmentation(**parameters)
 
 
@@ -156,7 +156,7 @@ def check_ignored(iterator: str, augmenter: str, parameters: Mapping[str, Any]) 
     Raises CallError for another augmenter than MXNet's default one.
     """
     if parameters.get("aug_seq", augmenter) != augmenter:
-        why = f"there is one augmenter, {augmenter}. Leave it out; other steps go into Grain's map"
+        why = f"there is only the augmenter {augmenter}. Leave aug_seq out; add other steps with Grain's map"
         raise CallError(f"{iterator} does not support aug_seq: {why}.")
     return {name: value for name, value in parameters.items() if name not in IGNORED}
 
@@ -165,7 +165,7 @@ def check_part(num_parts: int, part_index: int) -> None:
     """Raise TrainingError where there is no such part."""
     if num_parts < 1 or not 0 <= part_index < num_parts:
         got = f"part {part_index} of {num_parts}"
-        fix = "With jax.distributed: num_parts=jax.process_count(), part_index=jax.process_index()."
+        fix = "With jax.distributed use num_parts=jax.process_count(), part_index=jax.process_index()."
         raise TrainingError("There is no such part", expected="part_index from 0, below num_parts", got=got, fix=fix)
 
 
@@ -189,4 +189,4 @@ def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
 
 def wrong(name: str, expected: str, got: object) -> TrainingError:
     """Return the error of a parameter that has no meaning."""
-    return TrainingError("Wrong parameter of images", param=name, expected=expected, got=repr(got))
+    return TrainingError("A parameter for images is wrong", param=name, expected=expected, got=repr(got))

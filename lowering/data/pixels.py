@@ -33,7 +33,7 @@ def resized(image: np.ndarray, width: int, height: int, inter_method: int, draws
     """Return the image in another size. Raises TrainingError for one of no pixels."""
     if width < 1 or height < 1:
         raise TrainingError(
-            "An image that would be resized to nothing", expected="1 pixel at least", got=f"{width} × {height}"
+            "An image cannot be resized to this size", expected="at least 1 pixel", got=f"{width} × {height}"
         )
     method = interpolation(image, width, height, inter_method, draws)
     return with_channels(opencv().resize(image, (width, height), interpolation=method), image)

@@ -70,12 +70,16 @@ class RecordBatches:
     ):
         if preprocess_threads < 1 or prefetch_buffer < 0:
             got = preprocess_threads, prefetch_buffer
-            raise TrainingError("Wrong preprocess_threads or prefetch_buffer", expected="from 1, from 0", got=got)
+            raise TrainingError(
+                "preprocess_threads or prefetch_buffer is out of range",
+                expected="at least 1 thread, and a buffer of 0 or more",
+                got=got,
+            )
         self.file, self._labels = file, labels
         rows = self._part(num_parts, part_index)
         if not len(rows):
             fix = f"{file.path} has {len(file)} records."
-            raise TrainingError("There is no image", got=f"part {part_index} of {num_parts}", fix=fix)
+            raise TrainingError("There are no images in this part", got=f"part {part_index} of {num_parts}", fix=fix)
         mean_is_missing = bool(mean_img) and not os.path.lexists(mean_img)
         self.transform = make("" if mean_is_missing else mean_img)
         last = "pad" if round_batch else "keep"
@@ -135,7 +139,7 @@ class RecordBatches:
         header, data = self.file.unpack(number)
         if self._labels is not None:
             if header.id not in self._labels:
-                fix = f"The image's number is {header.id}: a line of path_imglist begins with it."
+                fix = f"Add a line to path_imglist that begins with the image's number, {header.id}."
                 raise TrainingError(f"Record {number} of {self.file.path} has no label", fix=fix)
             header = header._replace(label=self._labels[header.id])
         draws: Draws | None = draws_of(self._seed, epoch, number) if self.transform.random else None
@@ -165,7 +169,7 @@ def labels_of_list(path: StrPath, width: int) -> dict[int, float | np.ndarray]:
     for row in read_list(path):
         if len(row.labels) < width:
             got = f"{len(row.labels)} of image {row.id} in {os.fspath(path)}"
-            raise TrainingError("Too few labels", param="label_width", expected=f"{width} labels", got=got)
+            raise TrainingError("There are too few labels", param="label_width", expected=f"{width} labels", got=got)
         chosen = row.labels if width < 0 else row.labels[:width]
         labels[row.id] = chosen[0] if width == 1 else np.array(chosen, np.float32)
     return labels

@@ -92,7 +92,7 @@ class LibSVMIter(Batches):
             labels = _read_libsvm(label_libsvm, label_shape, max_bytes)[0]
         elif tuple(label_shape) != (1,):
             expected = "(1,), or label_libsvm="
-            raise TrainingError("A row has one label", param="label_shape", expected=expected, got=label_shape)
+            raise TrainingError("Each row has one label", param="label_shape", expected=expected, got=label_shape)
         arrays = _named(data, labels, data_name, label_name, label_shape)
         rows = part_of(len(data), num_parts, part_index)
         arrays = {name: array[rows.start : rows.stop] for name, array in arrays.items()}
@@ -108,8 +108,10 @@ def _named(
     data: np.ndarray, labels: np.ndarray, data_name: str, label_name: str, label_shape: tuple[int, ...]
 ) -> dict[str, np.ndarray]:
     if len(labels) != len(data):
-        fix = "A line of labels belongs to each line of data."
-        raise TrainingError("Labels that do not fit", expected=f"{len(data)} rows", got=f"{len(labels)} rows", fix=fix)
+        fix = "Write one line of labels for each line of data."
+        raise TrainingError(
+            "The labels do not fit the data", expected=f"{len(data)} rows", got=f"{len(labels)} rows", fix=fix
+        )
     return {data_name: data, label_name: labels[:, 0] if tuple(label_shape) == (1,) and labels.ndim == 2 else labels}
 
 
@@ -124,18 +126,22 @@ def read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.nda
         except (ValueError, UserWarning) as error:
             if isinstance(error, TrainingError):
                 raise
-            fix = "Lines are numbers with commas between, without a header: tail -n +2 FILE leaves one out."
-            raise TrainingError(f"{os.fspath(path)} is no CSV of numbers: {cut(str(error), 300)}", fix=fix) from None
+            fix = "Write numbers separated by commas, without a header: tail -n +2 FILE removes one."
+            raise TrainingError(
+                f"{os.fspath(path)} is not a CSV file of numbers: {cut(str(error), 300)}", fix=fix
+            ) from None
     if rows.shape[1] != prod(shape):
         expected = f"{prod(shape)} numbers, for the shape {tuple(shape)}"
-        raise TrainingError(f"The lines of {os.fspath(path)} have another length", expected=expected, got=rows.shape[1])
+        raise TrainingError(
+            f"The lines of {os.fspath(path)} have the wrong length", expected=expected, got=rows.shape[1]
+        )
     return rows.reshape(len(rows), *shape)
 
 
 def _read_libsvm(path: StrPath, shape: tuple[int], max_bytes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return values (n, d) and labels (n,)."""
     if len(shape) != 1 or shape[0] < 1:
-        raise TrainingError("Wrong shape of rows", expected="(d,), the number of columns", got=shape)
+        raise TrainingError("data_shape must have one axis", expected="(d,), the number of columns", got=shape)
     labels, values = array("d"), array("d")
     rows, columns = array("q"), array("q")
     require_file(path)
@@ -157,7 +163,7 @@ def _read_libsvm(path: StrPath, shape: tuple[int], max_bytes: int) -> tuple[np.n
                 if isinstance(error, TrainingError):
                     raise
                 expected = "`label column:value column:value …`"
-                where = f"{os.fspath(path)}: line {number} is not LibSVM's"
+                where = f"{os.fspath(path)}: line {number} is not in LibSVM's format"
                 raise TrainingError(where, expected=expected, got=repr(line[:200])) from None
     needed = 4 * len(labels) * shape[0]
     if needed > max_bytes:
@@ -165,7 +171,7 @@ def _read_libsvm(path: StrPath, shape: tuple[int], max_bytes: int) -> tuple[np.n
             f"{os.fspath(path)} is too large for a dense array: {len(labels)} rows of {shape[0]} columns",
             expected=f"at most {max_bytes} bytes",
             got=needed,
-            fix="Read a part, num_parts= and part_index=, of a file that was split; or say max_bytes=.",
+            fix="Read a part of a file that was split, with num_parts= and part_index=, or raise max_bytes=.",
         )
     dense = np.zeros((len(labels), shape[0]), np.float32)
     dense[np.asarray(rows), np.asarray(columns)] = values
@@ -178,5 +184,5 @@ def _outside(path: StrPath, number: int, column: int, shape: tuple[int]) -> Trai
         param="data_shape",
         expected=f"columns from 0 to {shape[0] - 1}",
         got=column,
-        fix=f"Columns count from 0, as in MXNet; where a file's count from 1, say data_shape=({shape[0] + 1},).",
+        fix=f"Columns count from 0, as in MXNet. If they count from 1 in the file, use data_shape=({shape[0] + 1},).",
     )

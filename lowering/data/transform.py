@@ -59,12 +59,12 @@ class ImageTransform:
         p = self.parameters
         if draws is None:
             if self.random:
-                fix = "Grain's random_map gives one; of your own: transform(record, numpy.random.default_rng(seed))."
+                fix = "Use Grain's random_map, or pass one: transform(record, numpy.random.default_rng(seed))."
                 raise TrainingError("A random transform needs a generator of random numbers", fix=fix)
             draws = Draws(np.random.PCG64(0))
         if np.size(header.label) != self.label_width:
             raise TrainingError(
-                f"{where} has another number of labels",
+                f"{where} does not have label_width labels",
                 param="label_width",
                 expected=self.label_width,
                 got=np.size(header.label),
@@ -121,10 +121,10 @@ def mean_image(path: StrPath, shape: tuple[int, ...]) -> np.ndarray:
     try:
         arrays = load_arrays(path)
     except NNVMError as error:
-        fix = "ImageRecordIter makes one where there is none. mean_r=, mean_g=, mean_b= do without."
-        raise TrainingError(f"No mean image: {error}", param="mean_img", fix=fix) from error
+        fix = "ImageRecordIter makes the file if it does not exist. Or use mean_r=, mean_g=, mean_b=."
+        raise TrainingError(f"The mean image cannot be read: {error}", param="mean_img", fix=fix) from error
     values = list(arrays.values()) if isinstance(arrays, dict) else arrays
     if len(values) != 1 or values[0].shape != shape:
         got = [value.shape for value in values[:8]]
-        raise TrainingError("No mean image", param="mean_img", expected=f"one array {shape}", got=got)
+        raise TrainingError("The file holds no mean image", param="mean_img", expected=f"one array {shape}", got=got)
     return np.asarray(values[0], np.float32)

@@ -158,7 +158,7 @@ class ArrayCell(Cell):
             )
         if not cast and _loses_digits(value.dtype, self.dtype):
             raise ExecutorValueError(
-                f"Array {self.name!r} of the wrong dtype",
+                f"Array {self.name!r} has the wrong dtype",
                 expected=self.dtype.name,
                 got=value.dtype.name,
                 fix=f'Convert it: array.astype("{self.dtype.name}").',
@@ -263,8 +263,8 @@ def _writing(cells: Sequence[Any], patience: float) -> Iterator[None]:
     try:
         for lock in sorted({cell.lock for cell in cells}, key=id):  # in one order, so that no two threads wait for ever
             if not lock.acquire(timeout=patience):
-                problem = "Python that a compiled program calls writes an array that another thread is writing"
-                raise LoweringError(problem, fix="Let one of the two write a copy: array.copy().")
+                problem = "A Python operator writes to an array that another thread is writing to"
+                raise LoweringError(problem, fix="Let one of the two write to a copy: array.copy().")
             held.append(lock)
         yield
     finally:
@@ -302,7 +302,7 @@ class ArrayDict(MutableMapping[str, Any]):
         _assign(self._what, name, self._cell(name), value)
 
     def __delitem__(self, name: str) -> None:
-        raise ExecutorTypeError(f"The {self._what}s of an executor are those of its graph; {name!r} stays")
+        raise ExecutorTypeError(f"The {self._what} {name!r} cannot be deleted: it belongs to the executor's graph")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._cells)
@@ -344,7 +344,8 @@ class ArrayList(Sequence[Any]):
 def _assign(what: str, name: str | int, cell: ArrayCell | None, value: Any) -> None:
     if cell is None:
         raise ExecutorValueError(
-            f"There is no array for {what} {name!r} to be written to", fix="Bind with grad_req 'write' or 'add'."
+            f"There is no array for {what} {name!r}, so nothing can be written to it",
+            fix="Bind it with grad_req 'write' or 'add'.",
         )
     cell.assign(value)
 

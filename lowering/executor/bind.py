@@ -280,7 +280,7 @@ def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str
         case str():
             requests = [grad_req] * len(names)
         case Mapping():
-            refuse_unknown(ExecutorValueError, "grad_req for unknown arguments", grad_req, names, "names")
+            refuse_unknown(ExecutorValueError, "grad_req has unknown arguments", grad_req, names, "names")
             requests = [grad_req.get(name, "null") for name in names]
         case _:
             requests = list(grad_req)
@@ -456,7 +456,7 @@ def _share(
     def shared(cell: ArrayCell, other: ArrayCell) -> ArrayCell:
         if (cell.shape, cell.dtype) != (other.shape, other.dtype):
             expected, got = f"{cell.dtype.name}{cell.shape}", f"{other.dtype.name}{other.shape}"
-            raise BindError(f"Array {cell.name!r} of shared_exec does not fit", expected=expected, got=got)
+            raise BindError(f"Array {cell.name!r} of shared_exec does not fit the graph", expected=expected, got=got)
         return other
 
     for i, cell in enumerate(args):

@@ -39,10 +39,10 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 Monitor = Callable[[str, jax.Array], None]
 
-_FROM_FILE = "'arg:' and 'aux:' are the file's: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off."
+_FROM_FILE = "'arg:' and 'aux:' belong to the file: symjax_nnvm.load_checkpoint(prefix, epoch) removes them."
 _SURPLUS = (
-    "allow_extra_params=True leaves out what the graph does not have; symjax_nnvm.subset(symbol, args, aux) does, too, "
-    "and names missing arrays."
+    "allow_extra_params=True leaves out what the graph does not have, as does symjax_nnvm.subset(symbol, args, aux), "
+    "which also names missing arrays."
 )
 
 
@@ -188,7 +188,7 @@ class Executor:
         for cell, array in pairs:
             if np.shape(array) != cell.shape:
                 raise ExecutorValueError(
-                    f"Array {cell.name!r} of the wrong shape", expected=cell.shape, got=np.shape(array)
+                    f"Array {cell.name!r} has the wrong shape", expected=cell.shape, got=np.shape(array)
                 )
         for cell, array in pairs:
             cell.assign(array, cast=True)
@@ -311,7 +311,7 @@ class Executor:
         fixed = {name: known for name, known in others.items() if name in learned}
         way = "" if shape[1:] == cell.shape[1:] else shape_remedy(self.symbol, {**fixed, cell.name: shape})
         if not way and len(shape) == len(cell.shape):
-            way = f"An executor has fixed shapes: executor = executor.reshape({cell.name}={shape}) makes one for these."
+            way = f"The shapes of an executor are fixed: call executor = executor.reshape({cell.name}={shape})."
         return f"Shape not match! Argument {cell.name}, need: {cell.shape}, received: {shape}. {way}".rstrip()
 
     @cached_property

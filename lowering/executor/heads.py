@@ -23,7 +23,8 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
             unknown = [name for name in out_grads if name not in names]
             if unknown:
                 raise ExecutorValueError(
-                    f"Head gradients of unknown outputs {listed(unknown)}", expected=f"names among {listed(names)}"
+                    f"There are head gradients for unknown outputs {listed(unknown)}",
+                    expected=f"names among {listed(names)}",
                 )
             gradients = [out_grads.get(name) for name in names]
         case list() | tuple():

@@ -131,7 +131,7 @@ class Initializer:
             return jax.device_put(np.broadcast_to(value, shape).astype(jax.dtypes.canonicalize_dtype(dtype)))
         except ValueError:
             raise InitializerError(
-                "An initial value does not fit its parameter", node=desc, expected=shape, got=value.shape
+                "An initial value does not have its parameter's shape", node=desc, expected=shape, got=value.shape
             ) from None
 
     def dumps(self) -> str:
@@ -151,7 +151,7 @@ class Initializer:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._kwargs.items())})"
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
-        raise InitializerError(f"{type(self).__name__} defines no _init_weight(desc, shape, key)", node=desc)
+        raise InitializerError(f"{type(self).__name__} must define _init_weight(desc, shape, key)", node=desc)
 
     def _init_bias(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return 0.0
@@ -196,7 +196,7 @@ def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *a
 def bilinear(desc: str, shape: Shape) -> np.ndarray:
     """Give the kernel (n, c, h, w) of bilinear interpolation by a deconvolution; its centre goes by the width alone."""
     if len(shape) != 4:
-        raise InitializerError("Bilinear kernel: four axes", node=desc, expected="(n, c, h, w)", got=shape)
+        raise InitializerError("A bilinear kernel must have four axes", node=desc, expected="(n, c, h, w)", got=shape)
     half = np.ceil(shape[3] / 2.0)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
     row, column = (1 - np.abs(np.arange(size) / half - centre) for size in shape[2:])
@@ -293,14 +293,14 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InitializerError("An initialiser's text is no JSON", got=f"{text[:200]!r} ({error})") from None
+        raise InitializerError("The text of an initialiser must be JSON", got=f"{text[:200]!r} ({error})") from None
 
 
 def _unknown(text: str) -> str:
     described = re.search(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-fA-F]+>", text)
     if described:
         return (
-            f"{text[:200]!r} is how Python prints an object: its writer lost the parameters of the initialiser "
+            f"{text[:200]!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
             f"{described[1][:200]!r}. Set it again, e.g. to '[\"{described[1][:200].lower()}\", {{}}]'"
         )
     near = difflib.get_close_matches(text.lower(), _CLASSES, 1)

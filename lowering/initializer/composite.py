@@ -82,7 +82,7 @@ class Mixed:
         try:
             self.map = [(re.compile(p), _nested(i)) for p, i in zip(patterns, initializers, strict=True)]
         except re.error as error:
-            raise InitializerError(f"{error.pattern!r} is no regular expression: {error}.") from None
+            raise InitializerError(f"{error.pattern!r} is not a regular expression: {error}.") from None
 
     def __call__(
         self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None

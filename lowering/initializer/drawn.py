@@ -110,7 +110,7 @@ class Orthogonal(Initializer):
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         if not shape:
-            raise InitializerError("Orthogonal needs an axis", node=desc, got=shape)
+            raise InitializerError("Orthogonal needs a parameter with axes", node=desc, got=shape)
         rows, columns = shape[0], math.prod(shape[1:])
         sampler = _choose("rand_type", self.rand_type, _SAMPLERS)
         left, _, right = jnp.linalg.svd(sampler(desc, key, (rows, columns), 1.0), full_matrices=False)
@@ -166,5 +166,7 @@ class MSRAPrelu(Xavier):
 
 def _choose(parameter: str, value: str, choices: dict[str, Any]) -> Any:
     if value not in choices:
-        raise InitializerError("No such choice", param=parameter, expected=list(choices), got=repr(value))
+        raise InitializerError(
+            "This is not one of the choices", param=parameter, expected=list(choices), got=repr(value)
+        )
     return choices[value]

@@ -33,7 +33,7 @@ class FusedRNN(Initializer):
         forget_bias: float = 1.0,
     ):
         if mode not in _GATES:
-            raise InitializerError("No such cell", param="mode", expected=list(_GATES), got=repr(mode))
+            raise InitializerError("There is no such cell", param="mode", expected=list(_GATES), got=repr(mode))
         self._init = None if init is None else create(init)
         super().__init__(
             init=None if self._init is None else self._init.dumps(),
@@ -50,7 +50,7 @@ class FusedRNN(Initializer):
         global_init = desc.global_init if isinstance(desc, InitDesc) else None
         initializer = self._init or global_init
         if initializer is None:
-            raise InitializerError("FusedRNN without an initialiser for the gates", node=desc, param="init")
+            raise InitializerError("FusedRNN needs an initialiser for the gates", node=desc, param="init")
         pieces = []
         for name, piece in self._pieces(self._input_size(desc, shape)):
             if self._mode == "lstm" and name.endswith("_f_bias"):
@@ -66,7 +66,7 @@ class FusedRNN(Initializer):
         inputs = size // b // hidden // gates - (self._layers - 1) * (hidden + b * hidden + 2) - hidden - 2
         if inputs < 1 or len(shape) != 1 or sum(math.prod(piece) for _, piece in self._pieces(inputs)) != size:
             raise InitializerError(
-                f"A parameter of shape {shape} is no vector of {self!r}",
+                f"A parameter of shape {shape} is not the vector of weights of {self!r}",
                 node=desc,
                 fix="num_hidden, num_layers, mode and bidirectional must be those of the RNN operator.",
             )

@@ -38,7 +38,7 @@ def whole_number(value: Any) -> int:
     """Return a whole number, Python's, NumPy's, or of any type with `__index__`, as an int. Raises TypeError, of bools
     too."""
     if isinstance(value, bool | np.bool_):
-        raise TypeError("a bool is no number")
+        raise TypeError("a bool is not a number")
     return operator.index(value)
 
 
@@ -60,7 +60,7 @@ def _number(value: Any) -> Any:
     """Leave arrays of JAX where they are."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         if value.shape != () or not (value.dtype.kind in "iu" or jnp.issubdtype(value.dtype, jnp.floating)):
-            raise TypeError("an array, or no number")
+            raise TypeError("an array, or not a number")
     elif isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError("no number")
     return value if isinstance(value, int | jax.Array) else float(value)
@@ -73,7 +73,7 @@ def _names(value: Any) -> str | list[str] | tuple[str, ...]:
         raise TypeError("no names")
     names = value if isinstance(value, list | tuple) else list(value)
     if not all(isinstance(name, str) for name in names):
-        raise TypeError("other things than names")
+        raise TypeError("things that are not names")
     return sorted(names) if isinstance(value, set | frozenset) else names  # a set's order differs in each process
 
 
@@ -83,7 +83,7 @@ def _dtype(value: Any) -> DType:
     try:
         return dtype_name(value)
     except ValueError as error:
-        raise TypeError("no dtype of these") from error
+        raise TypeError("not one of these dtypes") from error
 
 
 def compute_dtype_of(dtype: DTypeLike | None) -> DType | None:
@@ -186,12 +186,14 @@ def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
     if isinstance(given, Mapping):
         others = [name for name in given if not isinstance(name, str)]
         if others:
-            raise CallError(f"The names in {what} must be texts, got {cut(repr(others), 80)}. Call it so: {example}.")
+            raise CallError(
+                f"The names in {what} must be strings, got {cut(repr(others), 80)}. For example: {example}."
+            )
         return given
     several = isinstance(given, list | tuple)
     got = f"a {type(given).__name__} of {len(given)}" if several else f"one {type(given).__name__}"
     order = " For a list in the order of symbol.list_arguments(): dict(zip(symbol.list_arguments(), arrays))."
-    raise CallError(f"{what} must be a dict of arrays by name, got {got}. Call it so: {example}.{order * several}")
+    raise CallError(f"{what} must be a dict of arrays by name, got {got}. For example: {example}.{order * several}")
 
 
 def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
@@ -247,22 +249,36 @@ def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
     if isinstance(value, int):
         bounds = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
         if not bounds.min <= value <= bounds.max:
-            raise error("No number of JAX's", input=name, expected=f"one that {bounds.dtype} holds", got=_seen(value))
+            raise error(
+                "JAX cannot hold this number", input=name, expected=f"one that fits in {bounds.dtype}", got=_seen(value)
+            )
         return value
     expected = "an array of numbers"
     if isinstance(value, np.ma.MaskedArray):
-        raise error("A masked array", input=name, expected=expected, got=_seen(value), fix="array.filled(0) is one.")
+        raise error(
+            "A masked array is not supported",
+            input=name,
+            expected=expected,
+            got=_seen(value),
+            fix="Replace the masked elements: array.filled(0).",
+        )
     try:
         array = _made_array(value)
     except (TypeError, ValueError, OverflowError) as failed:
         reason, *_ = str(failed).splitlines() or [""]
         got = f"{_seen(value)} ({cut(reason, 100)})"
-        raise error("No array can be made of an input", input=name, expected=expected, got=got) from failed
+        raise error("An input cannot be converted to an array", input=name, expected=expected, got=got) from failed
     if not isinstance(array, np.ndarray):
         return array
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     if not _is_native(array.dtype):
-        raise error("Not an array of numbers", input=name, expected=expected, got=_seen(value), fix=_to_numbers(array))
+        raise error(
+            "The input is not an array of numbers",
+            input=name,
+            expected=expected,
+            got=_seen(value),
+            fix=_to_numbers(array),
+        )
     return require_held(array, name)
 
 
@@ -279,7 +295,7 @@ def _to_numbers(array: np.ndarray) -> str | None:
     """Return how numbers are made of an array without any."""
     if array.dtype.kind in "SU" and array.ndim:
         return "Turn words into numbers first: classes, labels = np.unique(words, return_inverse=True)."
-    return "array.astype(np.float32) has numbers that fit." if array.dtype.kind in "fc" else None
+    return "Convert it: array.astype(np.float32)." if array.dtype.kind in "fc" else None
 
 
 def _seen(value: Any) -> str:
@@ -294,8 +310,10 @@ def head_gradients(given: Any) -> list[Any] | None:
     if given is None:
         return None
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
-        fix = "A network of one output takes head_grads=[array]."
-        raise CallError("No head gradients", param="head_grads", expected="a list", got=_seen(given), fix=fix)
+        fix = "For a network with one output pass head_grads=[array]."
+        raise CallError(
+            "head_grads must be a list of arrays", param="head_grads", expected="a list", got=_seen(given), fix=fix
+        )
     return [None if head is None else as_array(head, f"head_grads[{i}]") for i, head in enumerate(given)]
 
 
@@ -320,20 +338,20 @@ def require_key(key: Any) -> None:
 def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int, ...]]:
     """Return shapes as tuples. Raises CallError for what is no dict, and for values that are arrays and no shapes."""
     if not isinstance(shapes, Mapping):
-        raise CallError(f"{what} must be given by name, got {type(shapes).__name__}. Call it so: {example}.")
+        raise CallError(f"{what} must be given by name, got {type(shapes).__name__}. For example: {example}.")
     for name, shape in shapes.items():
         if hasattr(shape, "shape") and hasattr(shape, "dtype"):
             sizes = tuple(shape.shape)
             raise CallError(f"{name!r} needs a shape and got an array: pass {name}={sizes}, which is its .shape.")
         if not isinstance(shape, list | tuple):
             raise CallError(
-                f"{name!r} needs a shape, a tuple of sizes, got {cut(repr(shape), 80)}. Call it so: {example}."
+                f"{name!r} needs a shape, a tuple of sizes, got {cut(repr(shape), 80)}. For example: {example}."
             )
     try:
         return {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
     except TypeError:
         raise CallError(
-            f"{what} are tuples of whole numbers, got {cut(repr(shapes), 200)}. Call it so: {example}."
+            f"{what} must be tuples of whole numbers, got {cut(repr(shapes), 200)}. For example: {example}."
         ) from None
 
 
@@ -366,21 +384,21 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str], call: str) -> Itera
         return
     if (args & aux_names) or (aux & arg_names):
         yield (
-            f"Arguments and auxiliary states go into two dicts, {call}; where they have been merged, "
-            "args, aux = symjax_nnvm.subset(symbol, arrays) takes them apart."
+            f"Arguments and auxiliary states go into two dicts, {call}; to separate merged ones use "
+            "args, aux = symjax_nnvm.subset(symbol, arrays)."
         )
         missing, surplus = missing - args - aux, surplus - arg_names - aux_names
     if any(name.startswith(("arg:", "aux:")) for name in surplus):
         yield (
-            "'arg:' and 'aux:' are how files tell the two: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off, "
-            "or matched = symjax_nnvm.match_params(symbol, arrays), then matched.args and matched.aux."
+            "'arg:' and 'aux:' belong to the file: symjax_nnvm.load_checkpoint(prefix, epoch) removes them, "
+            "or use matched = symjax_nnvm.match_params(symbol, arrays), then matched.args and matched.aux."
         )
         return
     yield from _about_missing(symbol, missing, surplus, aux, call)
     close = {name for name in surplus if did_you_mean(name, missing, cutoff=0.6)}
     if surplus - close:
         yield (
-            "Arrays of a larger network are left out by args, aux = symjax_nnvm.subset(symbol, args, aux) "
+            "To leave out arrays of a larger network: args, aux = symjax_nnvm.subset(symbol, args, aux) "
             f"(not {plain_list(map(repr, sorted(surplus - close)), 3)})."
         )
 
@@ -393,7 +411,7 @@ def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: se
     labels = {node.name for node in label_variables(symbol)}.intersection(ordered)
     if labels:
         yield (
-            f"{plain_list(map(repr, sorted(labels)))}: a label, which only training needs; "
+            f"{plain_list(map(repr, sorted(labels)))}: only training needs a label; "
             "symjax_nnvm.inference_symbol(symbol) is the network without it."
         )
     states = [name for name in ordered if name in set(symbol.list_auxiliary_states())]
@@ -402,9 +420,9 @@ def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: se
     learned = {node.name for node in learned_variables(symbol)} - set(states)
     fed = [name for name in ordered if name not in labels and name not in states and name not in learned]
     if fed:
-        yield f"Data are arguments like the others: args | {{{fed[0]!r}: x}}."
+        yield f"Pass data with the other arguments: args | {{{fed[0]!r}: x}}."
     if learned.intersection(ordered):
         yield (
-            "Parameters are read by symjax_nnvm.load_checkpoint(prefix, epoch), or made by "
+            "Read parameters with symjax_nnvm.load_checkpoint(prefix, epoch), or make them with "
             "lowering.init_params(symbol, {'data': shape}, seed)."
         )

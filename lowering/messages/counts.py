@@ -49,7 +49,7 @@ def check_number(number: Any, param: str) -> None:
             raise TypeError
         float(number)
     except (TypeError, ValueError):
-        raise CountError("Not a number", param=param, expected="a number", got=f"{number!r:.80}") from None
+        raise CountError("This is not a number", param=param, expected="a number", got=f"{number!r:.80}") from None
 
 
 def paired(names: Iterable[Any], values: Any, what: str, names_are: str) -> list[tuple[Any, Any]]:

@@ -33,7 +33,7 @@ class Door:
         typed += [f"{listed(kwargs)} by name"] if kwargs else []
         got = " and ".join(typed) or "nothing"
         unpacks = self.unpacks if any(isinstance(arg, Mapping) for arg in args) else ""
-        return CallError(f"{self.called} takes {self.takes}, got {got}. Call it so: {unpacks or self.call}.")
+        return CallError(f"{self.called} takes {self.takes}, got {got}. For example: {unpacks or self.call}.")
 
     def misnamed(self, inputs: Sequence[str], given: Collection[str]) -> LoweringError:
         """Return the error for arrays by keyword whose names are not exactly those of the inputs."""
@@ -43,7 +43,7 @@ class Door:
         meant = close_names(unknown, missing) if missing else ""
         problem = f"{self.called} takes {listed(inputs)} by name: {' and '.join(wrong)}."
         fitting = f"{self.called}({', '.join(f'{name}=x' for name in inputs)})"
-        return LoweringError(" ".join(filter(None, (problem, meant, f"Call it so: {fitting}."))))
+        return LoweringError(" ".join(filter(None, (problem, meant, f"For example: {fitting}."))))
 
 
 def door_of(called: str, function: Callable[..., Any], without: Collection[str] = ()) -> Door:

@@ -102,7 +102,7 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
 def _require_array(array: object) -> None:
     """Raise NotAnArrayError for what is no NDArray."""
     if not isinstance(array, NDArray):
-        problem = "Gradients are of NDArrays"
+        problem = "Gradients are taken only with respect to NDArrays"
         raise NotAnArrayError(problem, got=type(array).__name__, fix="mx.nd.array(value) makes one.")
 
 
@@ -118,7 +118,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     gradients = _gradients(_listed(heads), head_grads, request, retain=retain_graph, summed=summed, may_wait=True)
     if not gradients:
         problem = "There are no inputs in computation graph that require gradients"
-        raise GradientError(problem, fix="x.attach_grad() has one; its grad_req is not 'null'.")
+        raise GradientError(problem, fix="Call x.attach_grad() on an input, with a grad_req other than 'null'.")
     for leaf, gradient in gradients.items():
         if gradient is not None:
             leaf.keep(gradient, "write" if leaf in summed else leaf.grad_req)
@@ -152,7 +152,7 @@ def grad(
         by_leaf = {leaf: like_jax(computed[leaf], heads[0].context) for leaf in computed}
     missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
     if missing:
-        problem = f"Variables {missing} are not among what the heads were computed of"
+        problem = f"The heads were not computed from the variables {missing}"
         raise GradientError(problem, fix=_NOT_RECORDED)
     gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
     if not create_graph:
@@ -187,9 +187,7 @@ def get_symbol(x: NDArray) -> Symbol:
     for call in reversed(_calls([x])):
         if isinstance(call.expression, Function):
             name = type(call.expression).__name__
-            raise GradientError(
-                f"A call of the Function {name} is no operator of a symbol", fix="Use mx.operator.CustomOp."
-            )
+            raise GradientError(f"The Function {name} cannot be turned into a symbol", fix="Use mx.operator.CustomOp.")
         values: dict[str, NodeEntry] = {}
         for name, entry in zip(call.expression.names, call.entries, strict=True):
             if isinstance(entry, Leaf) and entry not in entries:
@@ -272,7 +270,7 @@ def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
     for head, gradient in zip(heads, given, strict=True):
         if gradient is not None and gradient.dtype != head.dtype:
             dtypes = {"expected": np.dtype(head.dtype).name, "got": np.dtype(gradient.dtype).name}
-            raise GradientError("Head gradient of the wrong dtype", **dtypes)
+            raise GradientError("A head gradient must have the dtype of its head", **dtypes)
     return [*given]
 
 
@@ -405,7 +403,7 @@ def _plain_gradients(
 def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
     """Return the same as a call on the tape: the gradient of a symbol is a symbol."""
     if call.key is not None:
-        problem = "A gradient with create_graph=True goes through a random operator, whose numbers are gone"
+        problem = "create_graph=True cannot differentiate a random operator: its random numbers are not kept"
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
     names: list[str] = call.expression.names
     context = heads[0].context
@@ -454,14 +452,14 @@ class Function(recording.ByPython):
         Raises AssertedError, an AssertionError, at a second call, which would keep other arrays for both gradients.
         """
         if self._used:
-            fix = f"Make another: {type(self).__name__}(...)."
+            fix = f"Create a new instance for each call: {type(self).__name__}(...)."
             raise AssertedError("Each Function instance can only be called once", fix=fix)
         self._used = True
         with pause(is_training()):
             results = self.forward(*inputs)
         outputs = [results] if isinstance(results, NDArray) else list(results)
         if any(not isinstance(output, NDArray) for output in outputs):
-            raise CallError("forward of a Function returns NDArrays", got=type(results).__name__)
+            raise CallError("forward of a Function must return NDArrays", got=type(results).__name__)
         if recording.is_recording():
             outputs = [output.detach() for output in outputs]
             values = [array.value for array in inputs]

@@ -15,11 +15,13 @@ class BackendWarning(UserWarning):
 def ask_for_backend(backend: str) -> None:
     """Warn of a backend, at the first call with its name. Raises CallError for what is no name."""
     if not isinstance(backend, str):
-        raise CallError("backend is a name", got=repr(backend), fix="hybridize() and bind compile by XLA without one.")
+        raise CallError(
+            "backend must be a name", got=repr(backend), fix="hybridize() and bind compile by XLA without one."
+        )
     _warn_of(backend)
 
 
 @cache
 def _warn_of(backend: str) -> None:
-    message = f"The backend {backend!r} is not here: the network is unchanged, and XLA compiles it."
+    message = f"There is no backend {backend!r} here: the network stays as it is, and XLA compiles it."
     warnings.warn(message, BackendWarning, stacklevel=4)

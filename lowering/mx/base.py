@@ -44,7 +44,7 @@ class _NoLibrary:
     """Stands for MXNet's C library: every name of it is refused with words."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        fix = "Use the function of mx that calls it: there is no C library here."
+        fix = "There is no C library here: call the function of mx instead."
         raise UnknownAttributeError(f"mx.base._LIB has no function {name!r}", fix=fix)
 
 

@@ -56,12 +56,14 @@ class Context:
             device_type, device_id = device_type.device_type, device_type.device_id
         if device_type not in DEVICE_TYPES:
             expected = f"one of {', '.join(DEVICE_TYPES)}"
-            raise UnknownDeviceError("No such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()")
+            raise UnknownDeviceError(
+                "There is no such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()"
+            )
         self.device_type = str(device_type)
         try:
             self.device_id = int(device_id)
         except (TypeError, ValueError):
-            raise CallError("The number of a device is a whole one", got=repr(device_id), fix="mx.gpu(0)") from None
+            raise CallError("device_id must be a whole number", got=repr(device_id), fix="mx.gpu(0)") from None
 
     @property
     def device_typeid(self) -> int:
@@ -82,7 +84,7 @@ class Context:
         devices = _devices(self.platform)
         if not 0 <= self.device_id < len(devices):
             raise CallError(
-                f"{self} asked for, and JAX sees {len(devices)} devices of that kind",
+                f"There is no {self}: JAX sees {len(devices)} devices of that kind",
                 fix="mx.cpu() runs on the CPU; for GPUs install JAX with CUDA: pip install jax[cuda12].",
             )
         device = devices[self.device_id]
@@ -166,7 +168,7 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     device = gpu(device_id).device or jax.devices()[0]
     stats = device.memory_stats() or {}
     if "bytes_limit" not in stats:
-        raise MXNetError(f"JAX does not say how much memory {device} has")
+        raise MXNetError(f"JAX does not report the memory of {device}")
     return stats["bytes_limit"] - stats.get("bytes_in_use", 0), stats["bytes_limit"]
 
 

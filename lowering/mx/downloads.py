@@ -115,11 +115,11 @@ def copy_bounded(
         while block := read(_BLOCK):
             count += len(block)
             if count > MOST:
-                raise FileError(f"{source} has more than {MOST} bytes. Unpack it by another program.")
+                raise FileError(f"{source} has more than {MOST} bytes. Unpack it with another program.")
             sha1.update(block)
             file.write(block)
         if size is not None and count != size:
-            raise ConnectionError(f"{count} bytes came of {size}")
+            raise ConnectionError(f"only {count} of {size} bytes arrived")
         if sha1_hash and sha1.hexdigest() != sha1_hash:
             raise ChecksumError(
                 f"File {path} is downloaded but the content hash does not match. The repo may be outdated.",

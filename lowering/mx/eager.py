@@ -367,9 +367,9 @@ def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str)
         operator = symbol.outputs[0].node.attrs.op
         inputs = [name.partition("_")[2] or name for name in missing]
         raise CallError(
-            f"Operator {operator.name if operator else 'null'} needs more inputs than were given",
+            f"Operator {operator.name if operator else 'null'} is missing inputs",
             expected=f"arrays for {listed(inputs)}, too",
-            fix="In a graph they would become parameters; mx.nd has no graph: pass every array.",
+            fix="Pass every array: missing inputs become parameters only in a graph of mx.sym.",
         )
     return expression
 

@@ -177,7 +177,9 @@ class FeedForward:
                 if count == self.epoch_size:
                     return
             if is_new and count == before:
-                raise TrainingError("The iterator has no batches", fix="Does its reset() begin anew?")
+                raise TrainingError(
+                    "The iterator has no batches", fix="Check that its reset() starts again at the first batch."
+                )
             logger.info("Epoch[%d] Resetting Data Iterator", epoch)
             data.reset()
             is_new = True

@@ -66,9 +66,11 @@ class KVStore(KVStoreBase):
         names, totals = [], []
         for name, arrays in _pairs(key, value):
             arrays = arrays if isinstance(arrays, list | tuple) else [arrays]
-            require_arrays(arrays, "What is pushed to a store")
+            require_arrays(arrays, "A value pushed to a kvstore")
             if not arrays:
-                raise CallError(f"Nothing is pushed for key {name!r}", expected="an NDArray, or a list of them", got=[])
+                raise CallError(
+                    f"No array was pushed for key {name!r}", expected="an NDArray, or a list of them", got=[]
+                )
             first, *others = arrays
             total = first.copy()
             for other in others:
@@ -142,13 +144,17 @@ class KVStore(KVStoreBase):
 
     def _updater_with_states(self) -> Updater:
         if not isinstance(self._updater, Updater):
-            raise CallError("The store has no optimiser, and so no states", fix="kv.set_optimizer(optimizer)")
+            raise CallError(
+                "The kvstore has no optimiser, so it has no optimiser states", fix="kv.set_optimizer(optimizer)"
+            )
         return self._updater
 
     def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
         """The same by a function (key, pushed, held)."""
         if not callable(updater):
-            raise CallError("An updater is a function of key, pushed and held array", got=f"{updater!r:.80}")
+            raise CallError(
+                "An updater must be a function of (key, pushed array, stored array)", got=f"{updater!r:.80}"
+            )
         self._updater = updater
 
     _set_updater = set_updater
@@ -249,7 +255,9 @@ def _with_rows(key: Any, out: Any, row_ids: Any) -> Iterator[tuple[Any, list[NDA
 def _first(array: Any) -> NDArray:
     first = array[0] if isinstance(array, list | tuple) and array else array
     if not isinstance(first, NDArray):
-        raise CallError("A store holds NDArrays", got=type(first).__name__, fix="mx.nd.array(value) makes one.")
+        raise CallError(
+            "A kvstore can store only NDArrays", got=type(first).__name__, fix="mx.nd.array(value) makes one."
+        )
     return first
 
 
@@ -267,13 +275,13 @@ def create(name: str = "local") -> Any:
         return KVStore(name)
     if name in SYNCHRONOUS:
         if not jax.distributed.is_initialized():
-            problem = f"kvstore {name!r} is of several processes, and this one knows of no others"
-            fix = "Call jax.distributed.initialize() first, before anything else of JAX; on one machine take 'local'."
+            problem = f"kvstore {name!r} needs several processes, but this process is connected to no others"
+            fix = "Call jax.distributed.initialize() before anything else of JAX; in one process use 'local'."
             raise CallError(problem, fix=fix)
         return WorkersStore(name)
     if name.startswith(("dist", "p3", "horovod", "byteps")):
         raise CallError(
             f"kvstore {name!r} needs MXNet's servers, which are not here",
-            fix="After jax.distributed.initialize() take 'dist_sync', which sums gradients over all processes.",
+            fix="Use 'dist_sync' after jax.distributed.initialize(): it sums gradients over all processes.",
         )
     raise CallError(f"No kvstore is called {name!r}", expected=f"one of {listed((*LOCAL, *SYNCHRONOUS))}")

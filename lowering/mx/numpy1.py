@@ -27,8 +27,8 @@ import numpy as np
 from numpy.ma.mrecords import MaskedRecords
 
 _LINE = (
-    "{name} was dropped; this process has it again, one of {count} names that it gives back of those that NumPy 2 "
-    "dropped (without them: python -m lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
+    "NumPy 2 removed {name}; this process restores it and {count} names in all, as NumPy 1 had them "
+    "(to run without them: python -m lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
 )
 _told: list[str] = []
 """The names that were asked for."""

@@ -121,7 +121,7 @@ class CustomOpProp:
 
 def _check_dense(stypes: Sequence[str], what: str) -> None:
     for i, stype in enumerate(stypes):
-        assert stype == "default", f"{what}[{i}] is {stype!r}; arrays of an operator in Python are dense"
+        assert stype == "default", f"{what}[{i}] is {stype!r}, but an operator in Python supports only dense arrays"
 
 
 _numbers = itertools.count()
@@ -193,7 +193,7 @@ class _Operator:
         shapes += [[]] * (3 - len(shapes))
         for what, names, got in zip(("inputs", "outputs", "states"), self._names, shapes, strict=True):
             if len(names) != len(got):
-                problem = f"{type(self.prop).__name__}.infer_shape gives other than one shape for each of the {what}"
+                problem = f"{type(self.prop).__name__}.infer_shape must return one shape for each of the {what}"
                 raise InferenceError(problem, expected=len(names), got=len(got))
         ins_, outs, aux = ([shape_from_legacy(tuple(int(size) for size in shape)) for shape in part] for part in shapes)
         return ins_, outs, aux
@@ -325,7 +325,7 @@ def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool)
     """Return the arrays that were written. Raises CustomOpError where another array took a given one's place."""
     for array, model in zip(arrays, models, strict=True):
         if (array.shape, array.cell.dtype) != (model.shape, model.dtype):
-            problem = "A CustomOp put an array into a list of those that it is to write"
+            problem = "A CustomOp replaced an array in a list instead of writing to it"
             expected, got = (f"{either.dtype}{list(either.shape)}" for either in (model, array.cell))
             raise CustomOpError(explain(problem, expected=expected, got=got, fix="self.assign(array, req, value)"))
     return [host(array.cell) if called_back else array.value for array in arrays]

@@ -251,8 +251,8 @@ class Optimizer:
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """An optimiser by its name. Raises ParamError; CallError for what is no name."""
         if not isinstance(name, str):
-            fix = "mx.optimizer.create('sgd', learning_rate=0.1); an optimiser that is made already needs no create."
-            raise CallError("An optimiser is made by its name", got=repr(name), fix=fix)
+            fix = "mx.optimizer.create('sgd', learning_rate=0.1). Use an existing optimiser as it is."
+            raise CallError("mx.optimizer.create needs the name of an optimiser", got=repr(name), fix=fix)
         optimizer_class = Optimizer.opt_registry.get(name.lower())
         if optimizer_class is None:
             known = sorted(Optimizer.opt_registry)
@@ -382,10 +382,13 @@ class RuleOptimizer(Optimizer):
         lists = (indices, weights, grads, states)
         if not all(isinstance(several, list | tuple) and len(several) == len(indices) for several in lists):
             got = [len(several) if isinstance(several, list | tuple) else type(several).__name__ for several in lists]
-            problem = "An update of several parameters takes lists of numbers, weights, gradients and states"
-            raise CallError(problem, expected="lists of one length", got=got)
+            problem = "Updating several parameters takes lists of indices, weights, gradients and states"
+            raise CallError(problem, expected="lists of the same length", got=got)
         kept = [slots_of(state) for state in states]
-        require_arrays([*weights, *grads, *(slot for arrays in kept for slot in arrays)], "What an optimiser updates")
+        require_arrays(
+            [*weights, *grads, *(slot for arrays in kept for slot in arrays)],
+            "A weight, gradient or state of an optimiser",
+        )
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
             by_one = overridden(self, Optimizer, "_get_lr")
@@ -481,7 +484,7 @@ def _update_by(
             own_slots = rule_slots(rule, hyper, weight, multi_precision)
             for slot, own_slot in zip(kept, own_slots, strict=False):
                 if slot.shape != own_slot.shape:
-                    problem = f"The state of parameter {names[i]!r} is that of another"
+                    problem = f"The state of parameter {names[i]!r} does not have the parameter's shape"
                     raise TrainingError(problem, expected=own_slot.shape, got=slot.shape)
             if len(kept) < len(own_slots):
                 problem = f"The state of parameter {names[i]!r} was made before {kind} was changed"
@@ -573,7 +576,7 @@ class LBSGD(RuleOptimizer):
     ):
         super().__init__(momentum=momentum, multi_precision=multi_precision, **kwargs)
         if batch_scale < 1:
-            raise ParamError("No large batch", param="batch_scale", expected="1 or more", got=batch_scale)
+            raise ParamError("batch_scale is too small", param="batch_scale", expected="1 or more", got=batch_scale)
         self.warmup_strategy, self.warmup_epochs, self.batch_scale = warmup_strategy, warmup_epochs, batch_scale
         self.updates_per_epoch, self.init_updates = updates_per_epoch, begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
@@ -679,8 +682,8 @@ class Updater:
             for name, array in there:
                 value = self._loaded.pop(name)
                 if np.shape(value) not in (array.shape, array.shape or (1,)):  # a file has no arrays without axes
-                    problem = f"The state {name!r} of a file does not fit parameter {self._label(index)!r}"
-                    fix = "It is another network's: init_optimizer(force_init=True) begins with new states."
+                    problem = f"The state {name!r} in the file does not fit parameter {self._label(index)!r}"
+                    fix = "The file belongs to another network: init_optimizer(force_init=True) starts with new states."
                     raise TrainingError(problem, expected=array.shape, got=np.shape(value), fix=fix)
                 array[:] = np.reshape(value, array.shape)
             if there:

@@ -75,7 +75,7 @@ _profiler = _Profiler()
 def set_config(**kwargs: Any) -> None:
     """filename: of the trace, "profile.json" by default. Other settings of MXNet's are taken and change nothing: JAX
     traces all. Raises MXNetError for words that are none."""
-    refuse_unknown(MXNetError, "No such setting of the profiler", kwargs, _SETTINGS, "settings")
+    refuse_unknown(MXNetError, "The profiler has no such setting", kwargs, _SETTINGS, "settings")
     _profiler.filename = kwargs.get("filename", _profiler.filename)
 
 
@@ -121,7 +121,9 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
     """
     for name, value, known in (("format", format, ("table", "json")), ("sort_by", sort_by, tuple(_SORTS))):
         if value not in known:
-            raise MXNetError("dumps does not know it", param=name, expected=f"one of {known}", got=repr(value))
+            raise MXNetError(
+                "dumps does not support this value", param=name, expected=f"one of {known}", got=repr(value)
+            )
     times: dict[str, dict[str, list[float]]] = {}
     for event in _profiler.so_far():
         arguments = event.get("args", {})

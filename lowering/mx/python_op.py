@@ -27,7 +27,7 @@ class PythonOp:
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """The symbol of the operator on symbols. Raises NotImplementedError for what is neither of the subclasses."""
-        raise NotImplementedError("A subclass of NumpyOp or of NDArrayOp has this")
+        raise NotImplementedError("get_symbol needs a subclass of NumpyOp or NDArrayOp")
 
     def forward(self, in_data: Any, out_data: Any) -> None:
         """Write the outputs, `out_data[0][:] = value`."""

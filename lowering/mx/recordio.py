@@ -127,7 +127,7 @@ class MXRecordIO:
             raise RecordModeError(f"{self.uri} is open for reading", fix="MXRecordIO(path, 'w') opens it for writing.")
         self._check_process()
         if not isinstance(buf, bytes | bytearray | memoryview):
-            raise CallError("A record is written from bytes", got=type(buf).__name__, fix="text.encode() gives bytes.")
+            raise CallError("A record must be bytes", got=type(buf).__name__, fix="text.encode() gives bytes.")
         framed = frame(bytes(buf))
         self._records.write(framed)
         self._at += len(framed)
@@ -156,7 +156,9 @@ class MXIndexedRecordIO(MXRecordIO):
     def __init__(self, idx_path: StrPath, uri: StrPath, flag: str, key_type: Callable[[Any], Any] = int):
         self.idx_path = path_text(idx_path)
         if not callable(key_type):
-            raise CallError("key_type makes a key of text", expected="int, str, or such a function", got=repr(key_type))
+            raise CallError(
+                "key_type must convert text to a key", expected="int, str, or a function of a text", got=repr(key_type)
+            )
         self.idx: dict[Any, int] = {}
         self.keys: list[Any] = []
         self.key_type = key_type
@@ -202,7 +204,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def seek(self, idx: Any) -> None:
         """Go to the record of a key: `read()` reads it."""
         if self.writable:
-            raise RecordModeError(f"{self.uri} is open for writing", fix="A record is read where it is open for 'r'.")
+            raise RecordModeError(f"{self.uri} is open for writing", fix="Open it with 'r' to read records.")
         self._check_process(reset=True)
         self._at = self._place(idx)
 
@@ -213,13 +215,15 @@ class MXIndexedRecordIO(MXRecordIO):
         except (KeyError, TypeError):
             problem = f"{self.idx_path} has no record under the key {idx!r:.100}"
             kind = getattr(self.key_type, "__name__", repr(self.key_type))
-            expected = f"one of {listed(self.keys, 10)}, which key_type={kind} made of its text"
+            expected = f"one of {listed(self.keys, 10)}, which key_type={kind} made from the text of the index"
             raise RecordKeyError(problem, expected=expected) from None
 
     def tell(self) -> int:
         """The byte at which the next record will be written."""
         if not self.writable:
-            raise RecordModeError(f"{self.uri} is open for reading", fix="idx has the bytes of all records, by key.")
+            raise RecordModeError(
+                f"{self.uri} is open for reading", fix="Use idx, which maps each key to the position of its record."
+            )
         return self._at
 
     def read_idx(self, idx: Any) -> bytes | None:
@@ -238,7 +242,7 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             key = self.key_type(idx)
         except (TypeError, ValueError) as error:
-            problem, fix = f"key_type makes no key of {idx!r:.100}: {error}", "key_type=str takes text as keys."
+            problem, fix = f"key_type cannot convert {idx!r:.100} to a key: {error}", "key_type=str takes text as keys."
             raise ParamError(problem, param="idx", fix=fix) from error
         self.write(buf)
         assert self.fidx is not None
@@ -255,7 +259,7 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
     """
     check_count(iscolor, "iscolor", least=-1)
     header, data = unpack(s)
-    return header, decode_flagged(data, iscolor, "The image of a record")
+    return header, decode_flagged(data, iscolor, "The image in the record")
 
 
 def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
@@ -266,9 +270,11 @@ def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".j
     """
     if not isinstance(quality, numbers.Integral):
         expected = "1 to 100 of a JPEG, 1 to 9 of a PNG"
-        raise CallError("No quality of an image", param="quality", expected=expected, got=repr(quality))
+        raise CallError("quality must be a whole number", param="quality", expected=expected, got=repr(quality))
     if not isinstance(img_fmt, str):
-        raise CallError("No format of images", param="img_fmt", expected="'.jpg' or '.png'", got=repr(img_fmt))
+        raise CallError(
+            "img_fmt must be a file name's ending", param="img_fmt", expected="'.jpg' or '.png'", got=repr(img_fmt)
+        )
     image = np.asarray(img)
     image = image[..., None] if image.ndim == 2 else image
     image = swap_red_and_blue(image) if image.ndim == 3 and image.shape[2] in (3, 4) else image

@@ -66,7 +66,7 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
             return create(**name)
         assert isinstance(name, str), f"{nickname} must be of string type"
         if name[:1] in ("[", "{"):
-            assert not [*rest, *kwargs], f"{nickname} as JSON takes no further arguments"
+            assert not [*rest, *kwargs], f"{nickname} given as JSON cannot have further arguments"
             read = json.loads(name)
             return create(**read) if isinstance(read, dict) else create(read[0], **read[1])
         known = f"{name} is not registered. Please register with {nickname}.register first"

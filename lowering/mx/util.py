@@ -39,7 +39,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
         raise ParamError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
     said = str(getattr(ctx.device or jax.devices()[0], "compute_capability", ""))
     if not re.fullmatch(r"\d+\.\d", said):
-        raise MXNetError(f"JAX does not say the compute capability of {ctx}")
+        raise MXNetError(f"JAX does not report the compute capability of {ctx}")
     return int(said.replace(".", ""))
 
 
@@ -124,7 +124,7 @@ def use_np_shape(func: Any) -> Any:
                 setattr(func, name, use_np_shape(member))
         return func
     if not callable(func):
-        raise SymbolTypeError("use_np_shape is of a class or a function", got=type(func).__name__)
+        raise SymbolTypeError("use_np_shape must decorate a class or a function", got=type(func).__name__)
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -176,4 +176,4 @@ use_np_array = use_np
 
 
 def _no_numpy() -> CallError:
-    return CallError("The NumPy dialect, mx.np, is not here", fix="Use mx.nd and mx.sym, or jax.numpy.")
+    return CallError("MXNet's NumPy dialect, mx.np, is not implemented", fix="Use mx.nd and mx.sym, or jax.numpy.")

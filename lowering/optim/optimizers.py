@@ -60,7 +60,7 @@ def make_optimizer(
     if callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None)):
         return OptaxOptimizer(optimizer, hyper)
     raise ParamError(
-        "Not an optimiser",
+        "This is not an optimiser",
         expected=f"a name among {list_optimizers()}, or an Optax GradientTransformation",
         got=f"{type(optimizer).__name__} {optimizer!r}",
     )
@@ -251,10 +251,10 @@ def _schedule(optimizer: str, values: Mapping[str, Any], rate_given: bool) -> Ca
     base = getattr(schedule, "base_lr", None)
     if rate_given and rate != base:
         raise ParamError(
-            "learning_rate and lr_scheduler disagree",
+            "learning_rate and the base_lr of lr_scheduler differ",
             expected="one of them" if base is None else f"one of them, or the scheduler's base_lr = {base}",
             got=f"learning_rate = {rate}",
-            fix="MXNet would overwrite base_lr here, for some schedulers. Give the rate to the scheduler only.",
+            fix="Pass the rate to the scheduler only. (MXNet overwrites base_lr here, for some schedulers.)",
         )
     return schedule
 
@@ -272,7 +272,7 @@ def _check_rows(params: Params, wds: Mapping[str, float]) -> None:
     for name, weight in params.items():
         if weight.ndim != 2 or wds[name]:
             raise ParamError(
-                "Optimiser 'groupadagrad' updates matrices, without weight decay",
+                "Optimiser 'groupadagrad' can update only matrices, without weight decay",
                 param=name,
                 expected="shape (rows, columns) and wd 0",
                 got=f"shape {weight.shape} and wd {wds[name]}",

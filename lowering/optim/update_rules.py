@@ -221,8 +221,8 @@ def _group_adagrad(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: 
 def _group_adagrad_slot(w: Array, h: Hyper) -> tuple[Array, ...]:
     """Return a number for each row of a matrix. Raises ParamError for other arrays."""
     if w.ndim != 2:
-        fix = "Give parameters without rows, such as biases, to another optimiser."
-        problem = "Optimiser 'groupadagrad' updates matrices"
+        fix = "Use another optimiser for parameters that are not matrices, such as biases."
+        problem = "Optimiser 'groupadagrad' can update only matrices"
         raise ParamError(problem, expected="shape (rows, columns)", got=w.shape, fix=fix)
     return (jnp.zeros((w.shape[0], 1), w.dtype),)
 

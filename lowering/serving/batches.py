@@ -15,7 +15,7 @@ from symjax_nnvm.progress import bar
 
 __all__ = ["predict_batches"]
 
-_FIX = "Axis 0 of each input is the samples; lowering.Batches(arrays, batch_size) makes batches of equally long arrays."
+_FIX = "Axis 0 of each input must be the samples. Make batches with lowering.Batches(arrays, batch_size)."
 
 
 class _Batch(NamedTuple):
@@ -79,8 +79,10 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
     values = item if isinstance(item, tuple | list) else (item,)
     if len(values) != len(inputs):
         shown = f"{len(values)} in a {type(item).__name__}"
-        fix = f"Dicts by name are told apart: {{{plain_list([f'{name!r}: …' for name in inputs], 3)}}}."
-        raise LoweringError("A batch with other inputs", expected=f"the inputs {listed(inputs)}", got=shown, fix=fix)
+        fix = f"Use dicts by name: {{{plain_list([f'{name!r}: …' for name in inputs], 3)}}}."
+        raise LoweringError(
+            "The batch does not have the network's inputs", expected=f"the inputs {listed(inputs)}", got=shown, fix=fix
+        )
     return dict(zip(inputs, values, strict=True))
 
 

@@ -82,7 +82,7 @@ def export_program(
     network = symbol if labels.issubset({*args, *(shapes or {})}) else inference_symbol(symbol)
     arrays = {**arrays_by_name(args, "args", _NEW), **arrays_by_name(aux or {}, "aux", _NEW)}
     if weights not in ("inside", "beside"):
-        raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
+        raise SymbolValueError("weights= has no such place", expected="'inside' or 'beside'", got=repr(weights)[:40])
     names, states = network.list_arguments(), set(network.list_auxiliary_states())
     needed = {name: array for name, array in arrays.items() if name in states or name in names}
     dtypes = known_dtypes(dtypes or {})
@@ -149,7 +149,7 @@ def _cannot_stay_open(shapes: Mapping[str, Sequence[int | str]] | None, error: E
     return LoweringError(
         f"The network cannot leave these sizes open: {printable(str(error).splitlines()[0])}",
         got=f"shapes {dict(shapes or {})}",
-        fix="Give numbers in the place of names; where a Reshape has the batch size, symjax_nnvm.set_batch_size.",
+        fix="Give numbers instead of names; if a Reshape contains the batch size, use symjax_nnvm.set_batch_size.",
     )
 
 
@@ -192,10 +192,14 @@ def _avals(
                 return whole_number(given)
             except TypeError:
                 got = repr(given)[:40]
-                raise SymbolValueError(f"{name}: no size", expected="a whole number, or a name", got=got) from None
+                raise SymbolValueError(
+                    f"{name} has a size that is neither a number nor a name",
+                    expected="a whole number, or a name",
+                    got=got,
+                ) from None
         if not given.isidentifier():
             raise SymbolValueError(
-                f"{name}: no name of a dimension", expected="letters and digits", got=repr(given)[:40]
+                f"{name} has a size with an invalid name", expected="letters and digits", got=repr(given)[:40]
             )
         return jax.export.symbolic_shape(given, scope=scope)[0]
 

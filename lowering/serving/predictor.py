@@ -318,8 +318,10 @@ class Predictor:
         ):
             raise CallError(f"batch_size must be a number of samples from 1 on, or None, got {batch_size!r:.40}.")
         if getattr(data, "shard", None) is not None and self._placement.processes > 1:
-            fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
-            raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
+            fix = "Use lowering.Batches(arrays, batch_size) without shard: each device takes its rows of it."
+            raise LoweringError(
+                "Every process must give whole batches to a predictor over a mesh", got="shard=", fix=fix
+            )
         return predict_batches(
             *(self._start, data),
             inputs=self.inputs,
@@ -357,8 +359,8 @@ class Predictor:
         parameters = {*self.symbol.list_arguments()} - self._wanted
         if twice := sorted(parameters.intersection(given)):
             raise LoweringError(
-                f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. Other parameters need "
-                "another one: lowering.Predictor(net, args, aux)."
+                f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. For other parameters make "
+                "another one with lowering.Predictor(net, args, aux)."
             )
         raise door.misnamed(self.inputs, given)
 

@@ -40,10 +40,10 @@ def layouts_of_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> dict[str,
         return {}
     if len(meshes) > 1 or not all(isinstance(place, NamedSharding) for place in places):
         raise ExecutorValueError(
-            "group2ctx has groups on different kinds of places",
+            "group2ctx mixes devices and shardings",
             expected="a device for each group, or a NamedSharding of one mesh for each",
             got=listed(map(str, places)),
-            fix="NamedSharding(mesh, PartitionSpec()) is for groups that are whole on every device.",
+            fix="Use NamedSharding(mesh, PartitionSpec()) for a group that is whole on every device.",
         )
     whole = NamedSharding(meshes[0], PartitionSpec())
     of_group = {group: NamedSharding(meshes[0], sharding.spec) for group, sharding in group2ctx.items()}

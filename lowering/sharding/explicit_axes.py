@@ -116,7 +116,9 @@ def chosen_mesh(mesh: Any) -> Any:
         return None if mesh.empty else auto_mesh(mesh)
     if not isinstance(mesh, Mesh | AbstractMesh):
         fix = "For example mesh=jax.make_mesh((jax.device_count(),), ('data',))."
-        raise CallError("No mesh of devices", param="mesh", expected="a jax.sharding.Mesh", got=repr(mesh), fix=fix)
+        raise CallError(
+            "mesh must be a mesh of devices", param="mesh", expected="a jax.sharding.Mesh", got=repr(mesh), fix=fix
+        )
     return auto_mesh(mesh)
 
 

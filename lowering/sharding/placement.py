@@ -131,7 +131,7 @@ class Placement:
         idle = [pattern for pattern, _ in self.rules if not any(fnmatchcase(name, pattern) for name in names)]
         if idle:
             close = did_you_mean(idle[0], names)
-            fix = f"Patterns match whole names, as those of files do: 'fc*_weight'. {close}".rstrip()
+            fix = f"A pattern must match the whole name, as file patterns do: 'fc*_weight'. {close}".rstrip()
             raise TrainingError(f"Rules of sharding match no parameter: {listed(idle)}", expected=names[:20], fix=fix)
 
     def _by_rule(self, name: str, shape: Shape) -> Any:
@@ -151,7 +151,7 @@ def check_fits(mesh: Mesh | AbstractMesh, spec: PartitionSpec, name: str, shape:
     """Raise TrainingError where an array of a shape cannot be split so."""
     if len(spec) > len(shape):
         got = f"shape {tuple(shape)} and {spec}"
-        raise TrainingError("A PartitionSpec has more axes than the array", input=name, got=got)
+        raise TrainingError("The PartitionSpec has more axes than the array", input=name, got=got)
     for i, entry in enumerate(spec):
         axes = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
         check_axes(mesh, axes, f"The PartitionSpec of {name!r}")
@@ -173,8 +173,10 @@ def check_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Any], what: str) -> Non
         if axis not in mesh.axis_names:
             example = ", ".join(map(repr, mesh.axis_names))
             close = did_you_mean(str(axis), mesh.axis_names)
-            fix = f"{close} jax.make_mesh((4, 2), ('data', 'model')) names them.".lstrip()
-            raise TrainingError(f"{what} names no axis of the mesh", expected=f"among {example}", got=axis, fix=fix)
+            fix = f"{close} Name the axes with jax.make_mesh((4, 2), ('data', 'model')).".lstrip()
+            raise TrainingError(
+                f"{what} names an axis that the mesh does not have", expected=f"among {example}", got=axis, fix=fix
+            )
 
 
 def on_device(platform: str | None) -> Placement:
@@ -193,7 +195,7 @@ def make_placement(
         if isinstance(sharding, str) and sharding == "replicate":
             return DEFAULT_PLACEMENT
         fix = f"mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r:.40}."
-        raise TrainingError("sharding is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
+        raise TrainingError("sharding needs a mesh", expected="mesh=...", got="no mesh", fix=fix)
     if not isinstance(mesh, Mesh):
         fix = "mesh=jax.make_mesh((jax.device_count(),), ('data',))."
         raise TrainingError("No mesh", param="mesh", expected="a jax.sharding.Mesh", got=type(mesh).__name__, fix=fix)
@@ -205,7 +207,7 @@ def make_placement(
     declared = {} if symbol is None else declared_shardings(symbol, mesh)
     if isinstance(sharding, str):
         if sharding not in WORDS:
-            fix = did_you_mean(sharding, WORDS) or f"Rules are pairs: {_EXAMPLE}."
+            fix = did_you_mean(sharding, WORDS) or f"Write rules as pairs: {_EXAMPLE}."
             expected = f"one of {listed(WORDS)}, or rules"
             raise TrainingError("Unknown sharding", param="sharding", expected=expected, got=repr(sharding), fix=fix)
         return Placement(auto_mesh(mesh), sharding, (), axes, declared)

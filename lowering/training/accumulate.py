@@ -56,7 +56,7 @@ class Accumulation:
         sizes = {name: array.shape[0] for name, array in batch.items()}
         size = next(iter(sizes.values()))
         if len(set(sizes.values())) > 1 or size % self.count:
-            expected = f"arrays of one length, a multiple of {self.count}"
+            expected = f"arrays of the same length, a multiple of {self.count}"
             raise TrainingError("The batch cannot be split for accumulate", expected=expected, got=sizes)
         micro = size // self.count
         first = {name: array[:micro] for name, array in batch.items()}
@@ -111,7 +111,7 @@ def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int
         by_row = bool(shape) and micro > 1 and shape[0] % micro == 0
         if normalization == "valid" or not by_row:
             raise TrainingError(
-                "It is unknown whether this loss sums or averages over the batch",
+                "accumulate cannot find out whether this loss sums or averages over the batch",
                 op=op,
                 node=name,
                 expected='accumulate=(number, "sum") or accumulate=(number, "mean")',

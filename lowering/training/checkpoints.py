@@ -60,7 +60,9 @@ class Checkpoints:
     def __init__(self, directory: str | os.PathLike[str], keep: int = 3, every: int = 100, asynchronous: bool = True):
         for name, value in (("keep", keep), ("every", every)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise CheckpointError("Not a number", param=name, expected="1 or more", got=repr(value))
+                raise CheckpointError(
+                    "keep and every must be whole numbers", param=name, expected="1 or more", got=repr(value)
+                )
         self.directory = Path(os.path.abspath(directory))
         self.keep = keep
         self.every = every
@@ -152,7 +154,7 @@ class Checkpoints:
             self._raise_lost(error)
             raise _unreadable(where, error) from error
         if known != _FORMAT:
-            raise CheckpointError(f"{where} is of another version", expected=_FORMAT, got=known)
+            raise CheckpointError(f"{where} was written by another version", expected=_FORMAT, got=known)
         if like is not None:
             _check_same(where, arrays, {path: (leaf.shape, str(leaf.dtype)) for path, leaf in _listed(_tree(like))})
         try:
@@ -300,7 +302,7 @@ class Checkpoints:
         return CheckpointError(
             f"The checkpoint of step {step} could not be written to {self.directory}: {_reason(error)}. "
             + (f"Those of steps {', '.join(map(str, older))} are intact. " if older else "There is no older one. ")
-            + "The state in memory is, too: make room, or make it writable, and save again."
+            + "The state in memory is intact too: make room, or make the directory writable, and save again."
         )
 
     def _open_again(self) -> None:
@@ -398,7 +400,7 @@ def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any
     if any(kinds.values()):
         listed = "".join(f"\n  {kind} ({len(rows)}):{list_rows(rows)}" for kind, rows in kinds.items() if rows)
         raise CheckpointError(
-            f"The checkpoint {where} is of another model or optimiser:{listed}\n"
+            f"The checkpoint {where} belongs to another model or optimiser:{listed}\n"
             "Use another directory; or take the parameters that fit from Checkpoints(directory).restore()[0].params."
         )
 

@@ -41,14 +41,16 @@ class Batches:
     ):
         if not isinstance(arrays, Mapping):
             raise TrainingError(
-                "Arrays without names",
+                "Batches needs arrays by name",
                 expected="a dict by the names of the network's arguments",
                 got=type(arrays).__name__,
                 fix="Batches({'data': x, 'softmax_label': y}, batch_size=32).",
             )
         if isinstance(batch_size, bool) or not isinstance(batch_size, int):
             got = type(batch_size).__name__
-            raise TrainingError("Wrong batch size", param="batch_size", expected="a whole number", got=got)
+            raise TrainingError(
+                "batch_size must be a whole number", param="batch_size", expected="a whole number", got=got
+            )
         self.arrays = {name: _array(name, value) for name, value in arrays.items()}
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -56,8 +58,10 @@ class Batches:
         self.last = last
         lengths = {name: array.shape[0] if array.shape else None for name, array in self.arrays.items()}
         if not lengths or None in lengths.values() or len(set(lengths.values())) > 1:
-            fix = "Axis 0 of each array is the samples; a label belongs to each."
-            raise TrainingError("Arrays that make no batches", expected="arrays of one length", got=lengths, fix=fix)
+            fix = "Axis 0 of each array must be the samples, with one label for each."
+            raise TrainingError(
+                "These arrays cannot be cut into batches", expected="arrays of the same length", got=lengths, fix=fix
+            )
         if last not in ("drop", "pad", "keep"):
             raise TrainingError("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last))
         if seed < 0:
@@ -65,7 +69,9 @@ class Batches:
         self.num_rows = next(iter(self.arrays.values())).shape[0]
         if batch_size < 1 or len(self) < 1:
             expected = f"1 to {self.num_rows}, the number of rows"
-            raise TrainingError("There is not one batch", param="batch_size", expected=expected, got=batch_size)
+            raise TrainingError(
+                "The data are too few for one batch", param="batch_size", expected=expected, got=batch_size
+            )
         self.shard = (
             (jax.process_index(), jax.process_count()) if isinstance(shard, str) and shard == "process" else shard
         )
@@ -84,11 +90,11 @@ class Batches:
         over = self.num_rows % self.batch_size if self.last == "keep" else 0
         if self.batch_size % count or over % count:
             raise TrainingError(
-                f"A batch that has no {count} equal parts",
+                f"A batch cannot be split into {count} equal parts",
                 param="shard",
                 expected=f"a multiple of {count}",
                 got=f"{over} rows in the last batch" if self.batch_size % count == 0 else self.batch_size,
-                fix="last='drop' or 'pad' makes all batches alike; without shard any number of rows will do.",
+                fix="Use last='drop' or 'pad', which make all batches equally long, or leave out shard.",
             )
         return index, count
 

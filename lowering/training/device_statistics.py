@@ -32,7 +32,7 @@ def run_apart(
     sizes = {name: array.shape[0] for name, array in batch.items()}
     if any(size % placement.parts for size in sizes.values()):
         expected = f"arrays whose length is a multiple of {placement.parts}"
-        fix = "Batches(..., last='drop') gives none that is shorter."
+        fix = "Use Batches(..., last='drop'), which leaves out the shorter last batch."
         raise TrainingError(
             "The batch cannot be split for batch_statistics='device'", expected=expected, got=sizes, fix=fix
         )

@@ -68,9 +68,9 @@ class Diagnosis:
 
 
 _LOST = (
-    "No batch mends them. Go back to a checkpoint that has finite ones, trainer.state, _ = "
-    "lowering.Checkpoints(folder).restore(trainer.state), or begin anew, trainer.init; then fit(..., "
-    'check_finite="step"), which stops before the update that spoils them.'
+    "Training cannot repair them. Load a checkpoint with finite ones, trainer.state, _ = "
+    "lowering.Checkpoints(folder).restore(trainer.state), or start again with trainer.init; then use fit(..., "
+    'check_finite="step"), which stops before the update that breaks them.'
 )
 
 

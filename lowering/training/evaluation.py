@@ -77,7 +77,9 @@ class Evaluation:
         known = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
         unknown = [name for name in missing if not known[name] or 0 in known[name]]
         if unknown:
-            raise TrainingError(f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels, too.")
+            raise TrainingError(
+                f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels as well."
+            )
         return args | {name: jnp.zeros(known[name], self._inputs.dtypes[name]) for name in missing}
 
     def _outputs(self, state: TrainState, batch: Any) -> tuple[list[jax.Array], jax.Array]:
@@ -125,8 +127,8 @@ class Evaluation:
         shape = next((np.shape(value) for value in batch.values()), ())
         if not shape:
             got = ", ".join(f"{name} {type(value).__name__}" for name, value in batch.items()) or "nothing"
-            fix = "For one sample pass x[None]; lists become arrays by numpy.asarray."
-            raise TrainingError("A batch is arrays with the samples on axis 0", got=got, fix=fix)
+            fix = "For one sample pass x[None]; convert lists with numpy.asarray."
+            raise TrainingError("A batch must be arrays with the samples on axis 0", got=got, fix=fix)
         return shape[0]
 
     def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:

@@ -30,7 +30,7 @@ from symjax_nnvm.progress import bar
 LOOK_EVERY = 0.5
 """Seconds between two looks at the metrics. Each waits for the device; steps in between are only put in its queue."""
 
-_HOW_TO_FIND = ' fit(..., check_finite="step") stops before the update that does it and names the first node.'
+_HOW_TO_FIND = ' fit(..., check_finite="step") stops before that update and names the first node.'
 
 CheckFinite = Literal["interval", "step"] | None
 
@@ -119,30 +119,30 @@ class Run:
         pair = pair or (_is_array(self.epochs) and self.epochs.shape != ())  # pyright: ignore
         if _is_array(self.data) or pair:
             raise TrainingError(
-                "fit takes batches, and how many epochs",
+                "fit needs batches and a number of epochs",
                 got="whole arrays" if pair else "one array",
                 fix=f"Cut arrays into batches: trainer.fit({batches}, epochs=10).",
             )
         if isinstance(self.data, Mapping):
-            fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
-            raise TrainingError("fit takes an iterable of batches", got="one dict", fix=fix)
+            fix = f"One dict is one batch: use trainer.step(batch), or cut whole arrays into batches: {batches}."
+            raise TrainingError("fit needs an iterable of batches", got="one dict", fix=fix)
         if not may_be_iterated(self.data):
             got = cut(repr(self.data), 100)
-            raise TrainingError("fit takes an iterable of batches", got=got, fix=f"For example {batches}.")
+            raise TrainingError("fit needs an iterable of batches", got=got, fix=f"For example {batches}.")
         for name, number in (("epochs", self.epochs), ("begin_epoch", self.begin_epoch)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise TrainingError(f"Wrong {name}", expected="a whole number from 0 on", got=cut(repr(number), 100))
         if not (self.validation is None or isinstance(self.validation, Iterable)):
             got = cut(repr(self.validation), 100)
-            raise TrainingError("validation is no iterable of batches", got=got, fix=f"validation={batches}.")
+            raise TrainingError("validation must be an iterable of batches", got=got, fix=f"validation={batches}.")
         if not (self.checkpoints is None or all(hasattr(self.checkpoints, n) for n in ("save", "restore", "wait"))):
             fix = "checkpoints=lowering.Checkpoints('folder')."
-            raise TrainingError("checkpoints is no store of states", got=cut(repr(self.checkpoints), 100), fix=fix)
+            raise TrainingError("checkpoints must be a store of states", got=cut(repr(self.checkpoints), 100), fix=fix)
         self._callbacks = _listed(self.callbacks)
         for callback in self._callbacks:
             if not (hasattr(callback, "on_step_end") or hasattr(callback, "on_epoch_end")):
                 raise TrainingError(
-                    "A callback that would never be called",
+                    "A callback has no method that fit calls",
                     expected="a list of objects with on_step_end(trainer, event) or on_epoch_end(trainer, record)",
                     got=cut(repr(callback), 100),
                     fix="class Mine: def on_epoch_end(self, trainer, record): ...; then callbacks=[Mine()].",

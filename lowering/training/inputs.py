@@ -44,22 +44,24 @@ class Inputs:
         if hasattr(item, "label") and hasattr(item, "data"):  # asked last: NumPy's dates have none to give
             names = ", ".join(f"{name!r}: ..." for name in self.names[:3])
             raise TrainingError(
-                "A batch of an iterator of mx.io",
+                "Trainer cannot use a batch of an iterator of mx.io",
                 expected="a dict by argument name, (data, label), or an array",
                 got=type(item).__name__,
-                fix=f"mx.mod.Module.fit takes the iterator; Trainer.fit lowering.Batches({{{names}}}, batch_size=32).",
+                fix=f"Use mx.mod.Module.fit, or give Trainer.fit lowering.Batches({{{names}}}, batch_size=32).",
             )
         groups = (item,) if not isinstance(item, (tuple, list)) else item
         names = (self.data, self.labels)
         if len(groups) > 2:
-            raise TrainingError("Not a batch", expected="a dict, or (data, label)", got=f"{len(groups)} values")
+            raise TrainingError("This is not a batch", expected="a dict, or (data, label)", got=f"{len(groups)} values")
         batch: dict[str, Any] = {}
         for what, group, wanted in zip(("data", "label"), groups, names, strict=False):
             values = list(group) if isinstance(group, (tuple, list)) else [group]
             if len(values) != len(wanted):
                 expected = f"{len(wanted)} arrays of {what}, for {listed(wanted)}"
-                fix = f"Batches by name are dicts: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
-                raise TrainingError("Not a batch of this network", expected=expected, got=len(values), fix=fix)
+                fix = (
+                    f"To pass a batch by name use a dict: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
+                )
+                raise TrainingError("The batch does not fit this network", expected=expected, got=len(values), fix=fix)
             batch.update({name: _array(name, value) for name, value in zip(wanted, values, strict=True)})
         return batch
 
@@ -82,25 +84,25 @@ class Inputs:
     def _way_out(self, unknown: list[str], missing: list[str], missing_labels: list[str]) -> str:
         if unknown and len(unknown) == len(missing) + len(missing_labels):
             names = ", ".join(f"{name!r}: batch[{old!r}]" for name, old in zip(self.names, unknown, strict=False))
-            return f"A batch has the names of the network's arguments: {{{names}}}."
+            return f"A batch must have the names of the network's arguments: {{{names}}}."
         if missing_labels and not missing:
             return "trainer.predict(data) needs no labels; training takes (data, label), or a dict with both."
-        extra = "Other inputs are named when the trainer is made: Trainer(symbol, data_names=[...], label_names=[...])."
+        extra = "Name other inputs when you make the trainer: Trainer(symbol, data_names=[...], label_names=[...])."
         return f"{close_names(unknown, self.names)} {extra}".strip()
 
     def _cast(self, name: str, value: jax.Array) -> jax.Array:
         if not value.shape:
             raise TrainingError(
-                "An input has the batch on axis 0",
+                "An input must have the samples of the batch on axis 0",
                 input=name,
                 got="an array of shape ()",
-                fix="For one sample: x[None].",
+                fix="For one sample pass x[None].",
             )
         wanted = jnp.dtype(self.dtypes[name])
         from_float = jnp.issubdtype(value.dtype, jnp.floating)
         usable = from_float or value.dtype == jnp.bool_ or jnp.issubdtype(value.dtype, jnp.integer)
         if not usable or (from_float and not jnp.issubdtype(wanted, jnp.floating)):
-            raise TrainingError("Input of the wrong dtype", input=name, expected=wanted.name, got=value.dtype)
+            raise TrainingError("The input has the wrong dtype", input=name, expected=wanted.name, got=value.dtype)
         return jnp.asarray(value, wanted)
 
 
@@ -108,8 +110,8 @@ def _array(name: str, value: Any) -> Any:
     if isinstance(value, jax.Array):
         return value
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-        fix, got = "numpy.asarray(...) makes one.", type(value).__name__
-        raise TrainingError("Not an array", input=name, expected="an array", got=got, fix=fix)
+        fix, got = "Make one with numpy.asarray(...).", type(value).__name__
+        raise TrainingError("The input must be an array", input=name, expected="an array", got=got, fix=fix)
     return as_array(value, name, TrainingError)
 
 

@@ -63,7 +63,7 @@ def make_metric(metric: Any) -> Metric:
         init, update, result = metric
         return Metric(getattr(update, "__name__", "metric"), init, update, result)
     expected = f"a name among {sorted(_BY_NAME)}, a Metric, or functions (init, update, result)"
-    raise TrainingError("Not a metric", expected=expected, got=repr(metric))
+    raise TrainingError("This is not a metric", expected=expected, got=repr(metric))
 
 
 def make_metrics(metrics: Any) -> list[Metric]:
@@ -123,7 +123,7 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
             f"Metric {name!r} compares each label with one output",
             expected=f"{len(labels)} outputs",
             got=len(outputs),
-            fix="Choose which: metrics.accuracy().select(output_names=[...], label_names=[...]).",
+            fix="Choose the two: metrics.accuracy().select(output_names=[...], label_names=[...]).",
         )
     return list(zip(labels, outputs, strict=True))
 
@@ -159,7 +159,7 @@ def top_k_accuracy(top_k: int) -> Metric:
             problem = "Metric 'top_k_accuracy' needs a row of classes for each label"
             raise TrainingError(problem, expected="an output of shape (n, classes)", got=output.shape)
         if top_k > output.shape[1]:
-            problem = f"Metric 'top_k_accuracy' of {top_k} needs as many classes"
+            problem = f"Metric 'top_k_accuracy' with top_k={top_k} needs at least {top_k} classes"
             raise TrainingError(problem, expected=f"an output of shape (n, {top_k} or more)", got=output.shape)
         _check_size("top_k_accuracy", label, output[:, 0])
         _, best = jax.lax.top_k(output.astype(jnp.float32), top_k)
@@ -189,7 +189,7 @@ def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
 
     def result(state: Any) -> float:
         if state["no_class"]:
-            problem = f"Metric {name!r}: {int(state['no_class'])} labels are no class of the output"
+            problem = f"Metric {name!r}: {int(state['no_class'])} labels are not classes of the output"
             raise LabelError(problem, expected="whole numbers from 0, below the number of classes")
         return _mean(state)
 
@@ -268,7 +268,7 @@ def mcc(average: str = "macro") -> Metric:
 
 def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
     if average not in ("macro", "micro"):
-        raise TrainingError(f"Wrong average of {name}", expected="'macro' or 'micro'", got=repr(average))
+        raise TrainingError(f"{name} has no such average", expected="'macro' or 'micro'", got=repr(average))
 
     def counts(label: Array, output: Array) -> Array:
         """Return true positives, false positives, false negatives, true negatives."""

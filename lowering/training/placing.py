@@ -84,11 +84,11 @@ def _put_rows(placement: Placement, name: str, value: Any, whole: bool) -> jax.A
         return jax.make_array_from_process_local_data(split, np.asarray(value))
     except ValueError as error:
         raise TrainingError(
-            "The rows of this process cannot be shared out to its devices",
+            "The rows of this process cannot be divided among its devices",
             input=name,
             expected=f"as many in each process, together a multiple of {placement.parts}",
             got=f"{value.shape[0]} rows in process {jax.process_index()}",
-            fix="Give lowering.Batches without shard: each process then takes its own rows of the whole batch.",
+            fix="Use lowering.Batches without shard: each process then takes its own rows of the whole batch.",
         ) from error
 
 

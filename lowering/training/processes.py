@@ -105,7 +105,7 @@ class Team:
                 "The processes have different numbers of batches in an epoch",
                 expected=f"{least}, as the process with the fewest",
                 got=f"{most} in another; {mine} in process {self.me}",
-                fix="Drop the batches over, or give lowering.Batches without shard, which every process cuts alike.",
+                fix="Drop the extra batches, or use lowering.Batches without shard, which gives all the same number.",
             )
 
     def __enter__(self) -> Team:
@@ -141,9 +141,11 @@ class Team:
         A process calls this while it waits for others outside of a collective operation, which would fail by itself.
         """
         if self._published("noticed") or self._published("ended"):
-            raise jax.errors.JaxRuntimeError("UNAVAILABLE: another process met a failure")
+            raise jax.errors.JaxRuntimeError("UNAVAILABLE: another process failed")
         if silent := self._silent():
-            raise jax.errors.JaxRuntimeError(f"UNAVAILABLE: processes {silent} said nothing for {SILENCE:.0f} seconds")
+            raise jax.errors.JaxRuntimeError(
+                f"UNAVAILABLE: processes {silent} did not answer for {SILENCE:.0f} seconds"
+            )
 
     def _silent(self) -> list[int]:
         """Return the other processes that have given no sign of life for 30 seconds."""
@@ -162,7 +164,7 @@ class Team:
         try:
             verdict = self._verdict()
         except (jax.errors.JaxRuntimeError, RuntimeError):
-            verdict = "Process 0 was lost, which is the coordinator"
+            verdict = "The connection to process 0, the coordinator, was lost"
         return TrainingError(verdict, got=first_line, fix=_AGAIN)
 
     def _watch(self) -> None:
@@ -322,7 +324,7 @@ def on_first(action: Callable[[], None], what: str) -> None:
         except (NNVMError, OSError) as error:
             failure = error
     if int(multihost_utils.broadcast_one_to_all(np.int32(failure is not None))):
-        raise failure or CheckpointError(f"Process 0 could not {what}", fix="Its own error tells why.")
+        raise failure or CheckpointError(f"Process 0 could not {what}", fix="The error of process 0 has the reason.")
     return None
 
 

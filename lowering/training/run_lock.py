@@ -95,11 +95,11 @@ class RunLock:
         who = ", ".join(f"{key} {value}" for key, value in holder.items()) or "a process that left no description"
         mine = holder.get("process") == os.getpid() and holder.get("host") == socket.gethostname()
         fix = (
-            "It is this process: call close() of the other Checkpoints, or wait until its fit has ended."
+            "It runs in this process: call close() of the other Checkpoints, or wait until its fit has ended."
             if mine
             else "Give this run a directory of its own, or wait until the other has ended."
         )
-        return CheckpointError(f"Another run writes into {self.directory}", got=who, fix=fix)
+        return CheckpointError(f"Another run is writing to {self.directory}", got=who, fix=fix)
 
 
 def _lock(descriptor: int) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ class Tracker:
             self._states, self._first_bad, self._outside = self._jitted(*state, self._steps, read, outputs)
         except jax.errors.ConcretizationTypeError as error:
             raise TrainingError(
-                f"A metric among {[metric.name for metric in self.metrics]} asks for the numbers of its arrays",
+                f"A metric of {[metric.name for metric in self.metrics]} needs values while it is compiled",
                 got=str(error).splitlines()[0],
                 fix="Its init and update are compiled: write them with jax.numpy, jnp.where for `if`, and call "
                 "float() in its result only.",
@@ -132,9 +132,9 @@ class Tracker:
             op=numbered.op,
             node=numbered.reader,
             expected=f"numbers from 0 to {numbered.count - 1}: there are {numbered.count}",
-            fix="Count classes from 0, or give the layer that makes them more outputs (num_hidden=, input_dim=). "
+            fix="Count classes from 0, or give the layer more outputs (num_hidden=, input_dim=). "
             "Labels to be skipped: SoftmaxOutput(..., use_ignore=True, ignore_label=-1). "
-            "fit(..., check_labels=False) trains as it is, as MXNet does.",
+            "fit(..., check_labels=False) trains without this check, as MXNet does.",
         )
 
     def saved(self) -> list[Any]:
@@ -162,7 +162,10 @@ def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
 def _check_names(metric: Metric, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise TrainingError(f"Metric {metric.name!r} looks at {what}s {listed(unknown)}", expected=list(known))
+        raise TrainingError(
+            f"Metric {metric.name!r} needs {what}s {listed(unknown)}, which the network does not have",
+            expected=list(known),
+        )
 
 
 def _is_float(value: Any) -> bool:

@@ -183,8 +183,8 @@ class Trainer:
         """
         for what, values in (("args", args), ("aux", aux)):
             if values is not None and not isinstance(values, Mapping):
-                fix = "trainer.init(0, args, aux, data=shape): dicts by name, as load_checkpoint gives them."
-                raise TrainingError(f"{what} of init is no dict", got=type(values).__name__, fix=fix)
+                fix = "Pass dicts by name, as load_checkpoint returns them: trainer.init(0, args, aux, data=shape)."
+                raise TrainingError(f"{what} of init must be a dict", got=type(values).__name__, fix=fix)
         base_key = prng_key(key)
         require_key(base_key)
         args, aux = (_arrays(arrays or {}) for arrays in (args, aux))
@@ -217,8 +217,10 @@ class Trainer:
         values = {**new_args, **new_aux} | {name: first(name, value) for name, value in {**args, **aux}.items()}
         absent = [name for name in names if name not in self.inputs.names and name not in values]
         if absent:
-            fix = "Trainer(symbol, label_names=[...]) names inputs of batches; or trainer.init(0, {name: value})."
-            raise TrainingError(f"No initialiser has values for {listed(absent)}, by name a label", fix=fix)
+            fix = (
+                "Name labels with Trainer(symbol, label_names=[...]), or pass a value: trainer.init(0, {name: value})."
+            )
+            raise TrainingError(f"No initialiser has values for {listed(absent)}, which looks like a label", fix=fix)
         params = {name: values[name] for name in self.wrt}
         return TrainState(
             params=params,
@@ -233,10 +235,12 @@ class Trainer:
         missing = [name for name in self.inputs.data if name not in shapes]
         unknown = [name for name in shapes if name not in self.symbol.list_arguments()]
         if missing or unknown:
-            got = f"unknown names {listed(unknown)}" if unknown else f"no shape of {listed(missing)}"
+            got = f"unknown names {listed(unknown)}" if unknown else f"no shape for {listed(missing)}"
             hints = [keyword_hint("Trainer.init", name, list(self.inputs.names)) for name in unknown[:3]]
             fix = " ".join(filter(None, (*hints, f"For example: {_INIT}.")))
-            raise TrainingError("Shapes of the inputs are needed", expected=list(self.inputs.names), got=got, fix=fix)
+            raise TrainingError(
+                "init needs the shapes of the inputs", expected=list(self.inputs.names), got=got, fix=fix
+            )
 
     def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
         try:
@@ -267,11 +271,11 @@ class Trainer:
         ways = [close_names(surplus, [name for name in wanted if name not in given])] if surplus else []
         if any(name in states or name in self.symbol.list_arguments() for name in surplus):
             ways.append(
-                "Arguments and states are two dicts, trainer.init(seed, args, aux, ...), without data and labels."
+                "Pass arguments and states as two dicts, without data and labels: trainer.init(seed, args, aux, ...)."
             )
         elif surplus:
             ways.append(
-                "Those of a larger network are left out by args, aux = symjax_nnvm.subset(symbol, args, aux, "
+                "To leave out those of a larger network: args, aux = symjax_nnvm.subset(symbol, args, aux, "
                 "new=[names that have no values yet])."
             )
         if problems:
@@ -305,7 +309,7 @@ class Trainer:
     def _rate_state(self, state: TrainState) -> dict[str, Any]:
         if isinstance(state.opt_state, dict) and "learning_rate" in state.opt_state:
             return state.opt_state
-        raise TrainingError("The learning rate is the schedule's, or Optax's, and not kept as a number.")
+        raise TrainingError("The learning rate belongs to a schedule or to Optax, and is not stored as a number.")
 
     # -- training --------------------------------------------------------------------------------------------------
 
@@ -394,7 +398,7 @@ class Trainer:
             ("inputs", plain_list(self.inputs.names)),
             ("trained", f"{len(self.wrt)}: {plain_list(self.wrt)}"),
             ("optimizer", repr(self.optimizer)),
-            ("steps", "none: trainer.init(seed, data=shape) comes first" if state is None else str(int(state.step))),
+            ("steps", "none: call trainer.init(seed, data=shape) first" if state is None else str(int(state.step))),
         ]
         return table_html(("trainer", ""), rows)
 
@@ -461,7 +465,7 @@ def _check_statistics(mesh: Any, batch_statistics: Any) -> None:
         )
     if mesh is None and batch_statistics != "global":
         fix = "Trainer(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), batch_statistics='device')."
-        raise TrainingError("batch_statistics is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
+        raise TrainingError("batch_statistics needs a mesh", expected="mesh=...", got="no mesh", fix=fix)
 
 
 def _check_half_precision(compute_dtype: DTypeLike | None) -> None:

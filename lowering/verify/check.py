@@ -355,7 +355,7 @@ def _heads(outputs: Sequence[jax.Array], given: Sequence[Any] | None, rng: np.ra
     if given is None:
         return [jnp.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
     if len(given) != len(outputs):
-        raise GradientError("Wrong number of head gradients", expected=len(outputs), got=len(given))
+        raise GradientError("The number of head gradients is wrong", expected=len(outputs), got=len(given))
     return [jnp.asarray(head, jnp.float64) for head in given]
 
 

@@ -281,5 +281,5 @@ def _too_large(error: Exception, cost: Footprint | None) -> LoweringError:
     where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
     return LoweringError(
         f"The program needs more memory than there is{where}: {str(error).strip().rstrip('.')}",
-        fix="Give smaller arrays; where a parameter asks for the size (pad, scale, reps, shape), look at that.",
+        fix="Use smaller arrays, and check parameters that decide sizes (pad, scale, reps, shape).",
     )

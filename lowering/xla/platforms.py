@@ -47,7 +47,8 @@ def device_of(platform: str | None) -> Any:
     except RuntimeError as error:  # JAX has no such backend
         platforms = sorted({each.platform for each in jax.devices()} | {"cpu"})
         raise SymbolValueError(
-            f"No device of the platform {platform!r}", expected=f"one of {', '.join(platforms)}, which are here"
+            f"There is no device of the platform {platform!r}",
+            expected=f"one of {', '.join(platforms)}, which are here",
         ) from error
 
 
@@ -58,9 +59,11 @@ def exported_kind(platforms: Sequence[str] | None) -> str:
     """
     if platforms is None:
         return _EXPORTED.get(jax.export.default_export_platform(), ANY)
-    fix = "A GPU is cuda or rocm."
+    fix = "For a GPU write cuda or rocm."
     if isinstance(platforms, str) or not platforms:
-        raise SymbolValueError("No list of platforms", expected="for example ('cuda',)", got=repr(platforms), fix=fix)
+        raise SymbolValueError(
+            "platforms must be a list of names", expected="for example ('cuda',)", got=repr(platforms), fix=fix
+        )
     refuse_unknown(SymbolValueError, "Cannot export for", platforms, _EXPORTED, "platforms", fix)
     kinds = {_EXPORTED[name] for name in platforms}
     return kinds.pop() if len(kinds) == 1 else ANY
@@ -76,7 +79,7 @@ def exported_for(platform: str | None) -> tuple[str, ...] | None:
         return None
     if platform == "gpu":
         fix = "export(path, platforms=('cuda',)), or ('rocm',)."
-        raise SymbolValueError("Which GPU the program is exported for is not said", got="platform='gpu'", fix=fix)
+        raise SymbolValueError("platforms must name the kind of GPU", got="platform='gpu'", fix=fix)
     return (str(platform),)
 
 

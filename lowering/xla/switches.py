@@ -18,5 +18,5 @@ def onednn_calls() -> str:
     """Return `ALONE`: none; `OURS`, the default: ours, where a child process found them right; `XLAS`: those that XLA
     makes where a program has a plain convolution, untried. Raises CallError for another word."""
     word = os.environ.get(SWITCH) or OURS
-    refuse_unknown(CallError, f"{SWITCH} has a word that says nothing:", [word], _WORDS, "words")
+    refuse_unknown(CallError, f"{SWITCH} has an unknown word:", [word], _WORDS, "words")
     return word

@@ -121,7 +121,7 @@ def test_64_bits_are_a_feature():
 
 def test_a_gpu_that_says_no_capability_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(contexts, "_devices", lambda platform: [SimpleNamespace()])
-    with pytest.raises(mx.MXNetError, match="JAX does not say the compute capability"):
+    with pytest.raises(mx.MXNetError, match="JAX does not report the compute capability"):
         mx.util.get_cuda_compute_capability(mx.gpu())
 
 

@@ -51,7 +51,7 @@ def xla_makes_calls() -> bool:
 def described() -> str:
     """Return what computes convolutions in this process, or why no library does, in words."""
     if onednn_calls() == XLAS and why_not() is None:
-        made = "made" if xla_makes_calls() else "asked for, but this jaxlib makes none"
+        made = "made" if xla_makes_calls() else "requested, but this jaxlib makes none"
         return f"XLA's own calls ({SWITCH}={XLAS} in the environment), {made}"
     return why_not() or "in use for convolutions and dense layers"
 

@@ -57,11 +57,11 @@ def _weight_shapes(p: BlockedWeightParams, ins: Shapes, outs: Shapes):
         return ins, [out]
     if not 3 <= len(weight) <= 5 or weight[-2] * p.num_group != p.blocks(weight).channels:
         raise InferenceError(
-            "No weight of a convolution: the pipeline writes `_blocked_weight`, not users",
+            "`_blocked_weight` takes only weights of convolutions; the pipeline inserts it, not users",
             input="weight",
             expected=f"(…kernel, c / groups, f), of 3 to 5 axes, with the channels of layout={p.layout}",
             got=format_shape(weight),
-            fix="Give the weight to Convolution, whose weight the pipeline lays in blocks where that is faster.",
+            fix="Pass the weight to Convolution: the pipeline uses blocks where they are faster.",
         )
     return ins, [(p.blocks(weight).length,)]
 

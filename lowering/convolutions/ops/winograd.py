@@ -71,7 +71,7 @@ class WinogradParams(ChannelsLastParams):
         problem = super().check()
         if problem or (self.kernel == WINDOW and self.num_group == 1 and not {*self.stride, *self.dilate} - {1}):
             return problem
-        return "Expected kernel=(3, 3), stride and dilate of 1, and num_group=1: nothing else is made of tiles"
+        return "Expected kernel=(3, 3), stride and dilate of 1, and num_group=1: only these can be computed in tiles"
 
     @property
     def tile(self) -> int:

@@ -12,7 +12,7 @@ _OWNER = "mx.contrib.quantization"
 
 def _refusing(name: str, word: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise CallError(f"{_OWNER}.{name} does not quantise", fix=word)
+        raise CallError(f"{_OWNER}.{name} cannot quantise a network", fix=word)
 
     refuse.__name__, refuse.__doc__ = name, f"Raises CallError. {word}"
     return refuse

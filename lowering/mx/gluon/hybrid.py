@@ -115,7 +115,7 @@ class HybridBlock(Block):
         if not symbols and not arrays:
             raise BlockValueError("In HybridBlock, there must be one NDArray or one Symbol in the input.")
         if len(contexts) > 1:
-            raise BlockValueError("A hybridised block takes inputs of one context", got=contexts)
+            raise BlockValueError("All inputs of a hybridised block must be on one context", got=contexts)
         self._build_cache(x, *args)
 
     def cast(self, dtype: Any) -> None:
@@ -254,7 +254,7 @@ class HybridBlock(Block):
                 "The argument structure of HybridBlock does not match the cached version",
                 expected=self._in_format,
                 got=fmt,
-                fix="Call hybridize() again for arguments of another structure.",
+                fix="Call hybridize() again before you pass arguments of another structure.",
             )
         given = [each for each in flat if each is not None]
         self._cached_op.op_hook = self._op_hook

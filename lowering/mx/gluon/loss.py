@@ -314,7 +314,7 @@ class SDMLLoss(Loss):
     def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
         """The loss of each row; for arrays alone, as in MXNet, which asks for their shapes. Raises MismatchError."""
         if x1.shape != x2.shape:
-            raise MismatchError("SDMLLoss takes two batches of one shape", got=f"{x1.shape} and {x2.shape}")
+            raise MismatchError("SDMLLoss needs two batches of the same shape", got=f"{x1.shape} and {x2.shape}")
         rows = x1.shape[0]
         difference = F.broadcast_sub(x1.expand_dims(1), x2.expand_dims(0))
         distances = F.square(difference).sum(axis=2)

@@ -46,8 +46,8 @@ def _restore(block: Any, tree: Any, numbers: Iterator[int], path: str) -> None:
     key = f"{type(block).__name__.lower()}{next(numbers)}"
     facts = tree.get(key) if isinstance(tree, dict) else None
     if not isinstance(facts, dict) or len(facts.get("children", ())) != len(block._children):
-        problem = f"{path} is of another network: it has no {key} with {len(block._children)} children"
-        raise MismatchError(problem, fix="Make the network by the lines that made the saved one.")
+        problem = f"{path} was saved from another network: it has no {key} with {len(block._children)} children"
+        raise MismatchError(problem, fix="Build the network with the code that built the saved one.")
     before = f"{block.name}_"
     block._name = facts["orig_name"]
     params = block.params._params

@@ -125,7 +125,7 @@ class SymbolBlock(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Self:
         """Refuse: the symbol says what is computed."""
-        raise BlockValueError("A SymbolBlock has no hybrid_forward: it computes its symbol")
+        raise BlockValueError("A SymbolBlock has no hybrid_forward: call the block itself")
 
 
 def _dtypes(inputs: Sequence[Symbol], out: Symbol) -> dict[str, Any]:

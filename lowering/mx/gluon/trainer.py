@@ -188,7 +188,9 @@ class Trainer:
         check_positive(batch_size, "batch_size")
         scale = self._scale / batch_size
         if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
-            raise StaleGradientError("The batch_size of a store that updates cannot change", got=batch_size)
+            raise StaleGradientError(
+                "batch_size cannot change while the kvstore updates the parameters", got=batch_size
+            )
         self._optimizer.rescale_grad = scale
 
     def _allreduce_grads(self) -> None:

@@ -59,7 +59,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     nothing waits for it.
     """
     if not arrays:
-        raise MismatchError("clip_global_norm needs an array at least")
+        raise MismatchError("clip_global_norm needs at least one array")
     ctx = arrays[0].context
     norms = [nd.norm(each, out_dtype=_wide(each)).as_in_context(ctx) for each in arrays]
     total_norm = nd.norm(nd.concat(*norms, dim=0))

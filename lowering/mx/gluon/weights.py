@@ -139,7 +139,7 @@ class Parameter:
 
     def _set_trainer(self, trainer: Any) -> None:
         if self._stype != "default" and trainer is not None and self._trainer not in (None, trainer):
-            problem = f"Parameter '{self.name}' has a trainer, and one of stype '{self._stype}' has no second"
+            problem = f"Parameter '{self.name}' of stype '{self._stype}' has a trainer already, and can have only one"
             raise NotInitializedError(problem, fix="Make the parameter without stype.")
         self._trainer = trainer
 
@@ -381,7 +381,7 @@ class Parameter:
 
     def _refuse_rows_of_dense(self) -> None:
         if self._stype != "row_sparse":
-            problem = f"Parameter '{self.name}' has no sparse rows: its stype is '{self._stype}'"
+            problem = f"Parameter '{self.name}' has no sparse rows, because its stype is '{self._stype}'"
             raise NotInitializedError(problem, fix="Use data().")
 
 

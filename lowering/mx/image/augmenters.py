@@ -366,7 +366,9 @@ def colour_augmenters(
         chosen.append(RandomGrayAug(rand_gray))
     for name, value in (("mean", mean), ("std", std)):
         if value is not None and (not isinstance(value, np.ndarray | NDArray) or value.shape[0] not in (1, 3)):
-            raise CallError(f"{name} of an augmenter", expected="an array of 1 or 3 numbers", got=repr(value))
+            raise CallError(
+                f"The augmenters cannot use this {name}", expected="an array of 1 or 3 numbers", got=repr(value)
+            )
     if mean is not None or std is not None:
         chosen.append(ColorNormalizeAug(mean, std))
     return chosen

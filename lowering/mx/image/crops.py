@@ -80,7 +80,7 @@ def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = N
     cut = pixels(src)[y0 : y0 + h, x0 : x0 + w]
     if not cut.size:
         got = f"{w} × {h} from ({x0}, {y0})"
-        raise ParamError("A part without pixels", expected=f"a part of an image of shape {src.shape}", got=got)
+        raise ParamError("The crop contains no pixels", expected=f"a part of an image of shape {src.shape}", got=got)
     part = as_image(np.ascontiguousarray(cut), src)
     if size is None or (w, h) == tuple(size):
         return part

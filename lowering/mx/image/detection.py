@@ -502,7 +502,8 @@ class ImageDetIter(ImageIter):
         """Give this iterator and another one, which is returned, labels of as many objects. Raises CallError."""
         if not isinstance(it, ImageDetIter) or it.label_shape[1] != self.label_shape[1]:
             raise CallError(
-                "Synchronize with invalid iterator.", expected="an ImageDetIter of objects of as many numbers"
+                "Synchronize with invalid iterator.",
+                expected="an ImageDetIter whose objects have the same number of values",
             )
         counts = self.label_shape[0], it.label_shape[0]
         shape = max(counts), self.label_shape[1]

@@ -75,7 +75,7 @@ class ImageIter(DataIter):
     ):
         super().__init__(check_count(batch_size, "batch_size"))
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
-            raise CallError("An iterator of images needs images", expected="path_imgrec=, path_imglist= or imglist=")
+            raise CallError("ImageIter needs a source of images", expected="path_imgrec=, path_imglist= or imglist=")
         if dtype not in _LABELS:
             raise CallError(f"{dtype} label not supported", expected=", ".join(_LABELS), got=repr(dtype))
         if last_batch_handle not in _LAST:
@@ -117,7 +117,7 @@ class ImageIter(DataIter):
         elif self.imgidx is not None:
             keys = self.imgidx
         elif shuffle or num_parts > 1:
-            raise CallError("Records are shuffled, or read in parts, by their index", expected="path_imgidx=")
+            raise CallError("Shuffling records, or reading a part of them, needs an index", expected="path_imgidx=")
         else:
             return None
         if num_parts > 1:
@@ -279,7 +279,7 @@ def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
                 images[int(fields[0])] = labels, fields[-1]
             except ValueError:
                 raise RecordFormatError(
-                    f"{path}: line {number} is none of a list of images",
+                    f"{path}: line {number} is not a line of an image list",
                     expected="a whole number, one or more numbers as labels, and a path, with tabs between",
                     got=repr(line[:200]),
                 ) from None

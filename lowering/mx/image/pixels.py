@@ -34,7 +34,7 @@ def pixels(image: Any) -> np.ndarray:
     """An image (h, w, c) in NumPy's memory, which is not to be written. Raises CallError for another rank."""
     pixel_values = np.asarray(image)
     if pixel_values.ndim != 3:
-        raise CallError("An image is an array (height, width, channels)", got=f"shape {pixel_values.shape}")
+        raise CallError("An image must be an array (height, width, channels)", got=f"shape {pixel_values.shape}")
     return pixel_values
 
 
@@ -85,12 +85,12 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = No
     """
     width, height = check_count(w, "w"), check_count(h, "h")
     if width * height >= 2**31:
-        raise ParamError("An image of too many pixels", param="w, h", expected="less than 2³¹ of them", got=(w, h))
+        raise ParamError("The image has too many pixels", param="w, h", expected="less than 2³¹ of them", got=(w, h))
     if interp not in range(5):
         raise ParamError("Unknown interp method", param="interp", expected="0 to 4", got=interp)
     image = pixels(src)
     if 0 in image.shape:
-        raise CallError("An image without pixels is not resized", got=f"shape {image.shape}")
+        raise CallError("An image without pixels cannot be resized", got=f"shape {image.shape}")
     return as_image(_resized(image, width, height, interp), src, out)
 
 

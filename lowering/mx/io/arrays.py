@@ -18,7 +18,10 @@ from symjax_nnvm.errors import CallError, listed
 
 _HANDLES = ("pad", "discard", "roll_over")
 
-_OF_FEW = {"discard": "no epoch has a batch", "roll_over": "some epochs have no batch, and collect samples"}
+_OF_FEW = {
+    "discard": "no epoch has a batch",
+    "roll_over": "some epochs have no batch, and keep their samples for the next one",
+}
 """What happens to samples that fill no batch."""
 
 
@@ -52,8 +55,10 @@ class NDArrayIter(DataIter):
         self.layout = layout
         self.num_data = self._samples()
         if self.num_data < self.batch_size and last_batch_handle in _OF_FEW:
-            rows = f"Batches of {batch_size} are larger than the data, {self.num_data} samples"
-            warnings.warn(f"{rows}: by {last_batch_handle!r} {_OF_FEW[last_batch_handle]}.", stacklevel=2)
+            rows = f"batch_size={batch_size} is more than the {self.num_data} samples of the data"
+            warnings.warn(
+                f"{rows}: with last_batch_handle={last_batch_handle!r} {_OF_FEW[last_batch_handle]}.", stacklevel=2
+            )
         self.idx = np.arange(self.num_data)
         self.shuffle, self.last_batch_handle = shuffle, last_batch_handle
         self.cursor = -self.batch_size
@@ -191,7 +196,7 @@ def _named(given: Any, name: str) -> list[tuple[str, NDArray]]:
     values = {key: value if isinstance(value, NDArray) else array(value) for key, value in given.items()}
     flat = [key for key, value in values.items() if not value.shape]
     if flat:
-        raise CallError(f"{listed(flat)} of an iterator has no axis of samples", expected="arrays of samples")
+        raise CallError(f"{listed(flat)} has no axis of samples", expected="arrays of samples")
     return [(key, values[key]) for key in sorted(values)]
 
 

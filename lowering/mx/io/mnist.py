@@ -51,7 +51,7 @@ class MNISTIter(MXDataIter):
         super().__init__(check_count(batch_size, "batch_size"))
         images, labels = read_idx(image, 3), read_idx(label, 1)
         if len(images) != len(labels):
-            raise TrainingError("Labels that do not fit", expected=f"{len(images)}", got=len(labels))
+            raise TrainingError("The labels do not fit the images", expected=f"{len(images)}", got=len(labels))
         check_part(num_parts, part_index)
         begin, end = (len(images) * part // num_parts for part in (part_index, part_index + 1))
         rows = np.arange(begin, end)

@@ -70,7 +70,7 @@ def _configuration(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TrainingError("The configuration of a metric is no JSON", got=str(error)) from None
+        raise TrainingError("The configuration of a metric must be JSON", got=str(error)) from None
 
 
 @alias("composite")

@@ -130,7 +130,7 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 def arrays(given: Any) -> list[jax.Array]:
     """The jax.Arrays of an array or of several. Raises CallError for what is neither."""
     if not isinstance(given, Iterable):
-        raise CallError("A metric takes labels and outputs as arrays, or lists of them", got=repr(given))
+        raise CallError("Labels and outputs of a metric must be arrays, or lists of arrays", got=repr(given))
     several = [given] if isinstance(given, NDArray) else list(given)
     require_arrays([array for array in several if not isinstance(array, np.ndarray | jax.Array)], "Labels and outputs")
     return [as_jax(array) for array in several]

@@ -119,7 +119,7 @@ class _Summed(EvalMetric):
 def _with(state: Any, **values: float) -> dict[str, Any]:
     """Return a state with another sum or count. Raises CallError for a confusion matrix, which is not of sums."""
     if not isinstance(state, Mapping):
-        problem = "The sums of a metric that counts both classes cannot be written"
+        problem = "The sums of a metric that keeps a confusion matrix cannot be assigned"
         raise CallError(problem, fix="Write the metric as a subclass of mx.metric.EvalMetric.")
     return {**state, **values, **({"lost": 0.0} if "sum" in values else {})}
 
@@ -159,7 +159,7 @@ class TopKAccuracy(_Summed):
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None, label_names: Any = None):
         if not isinstance(top_k, numbers.Integral) or top_k < 2:
             raise CountError(
-                "TopKAccuracy needs a whole number top_k above 1", got=repr(top_k), fix="For 1 there is Accuracy."
+                "TopKAccuracy needs a whole number top_k above 1", got=repr(top_k), fix="Use Accuracy for top_k=1."
             )
         super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k)
 

@@ -120,7 +120,7 @@ class CustomMetric(MeanOfBatches):
         label_names: Any = None,
     ):
         if not callable(feval):
-            raise CallError("A metric of one's own is a function of labels and outputs", got=repr(feval))
+            raise CallError("A custom metric must be a function of (labels, outputs)", got=repr(feval))
         called = getattr(feval, "__name__", type(feval).__name__)
         self._feval, self.gcmow_extra_outputs = feval, allow_extra_outputs
         super().__init__(name or (f"custom({called})" if "<" in called else called), output_names, label_names)

@@ -47,7 +47,10 @@ class BucketingModule(BaseModule):
     ):
         super().__init__(logger)
         if default_bucket_key is None:
-            raise CallError("BucketingModule needs a default_bucket_key", fix="That of the longest: 60.")
+            raise CallError(
+                "BucketingModule needs a default_bucket_key",
+                fix="Pass the key of the longest bucket: default_bucket_key=60.",
+            )
         self._sym_gen, self._default = sym_gen, default_bucket_key
         self._options = {
             "logger": logger,
@@ -203,7 +206,9 @@ class BucketingModule(BaseModule):
     ) -> None:
         """Bind the network of the default key. Raises as Module's does."""
         if shared_module is not None:
-            raise CallError("shared_module for BucketingModule is not supported", fix="Share by Module.bind.")
+            raise CallError(
+                "shared_module for BucketingModule is not supported", fix="Use Module.bind(shared_module=...)."
+            )
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return

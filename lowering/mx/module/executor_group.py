@@ -32,18 +32,18 @@ class DataParallelExecutorGroup:
         return executors_of(self._module._bound)
 
     symbol = _of_module("symbol", "The network.")
-    contexts = _of_module("_contexts", "Where it runs.")
+    contexts = _of_module("_contexts", "The contexts that the module runs on.")
     param_names = _of_module("_param_names", "The parameters.")
-    fixed_param_names = _of_module("_fixed_param_names", "The parameters that are not updated.")
+    fixed_param_names = _of_module("_fixed_param_names", "The names of the parameters that are not updated.")
     state_names = _of_module("_state_names", "The states that callers set.")
-    data_names = _of_module("data_names", "The data.")
-    label_names = _of_module("label_names", "The labels.")
-    output_names = _of_module("output_names", "The outputs.")
-    data_shapes = _of_module("data_shapes", "What was bound for the data.")
-    label_shapes = _of_module("label_shapes", "What was bound for the labels.")
-    logger = _of_module("logger", "Where it tells.")
+    data_names = _of_module("data_names", "The names of the data.")
+    label_names = _of_module("label_names", "The names of the labels.")
+    output_names = _of_module("output_names", "The names of the outputs.")
+    data_shapes = _of_module("data_shapes", "The shapes of the data that were bound.")
+    label_shapes = _of_module("label_shapes", "The shapes of the labels that were bound.")
+    logger = _of_module("logger", "The logger of the module.")
     for_training = _of_module("for_training", "Whether gradients are computed.")
-    inputs_need_grad = _of_module("inputs_need_grad", "Whether those of the data are, too.")
+    inputs_need_grad = _of_module("inputs_need_grad", "Whether gradients of the data are computed.")
 
     @property
     def arg_names(self) -> list[str]:
@@ -166,9 +166,9 @@ class DataParallelExecutorGroup:
     backward = _of_module("backward", "Compute gradients.")
     get_input_grads = _of_module("get_input_grads", "The gradients of the data.")
     get_states = _of_module("get_states", "The states that callers set.")
-    set_states = _of_module("set_states", "Set them.")
-    update_metric = _of_module("update_metric", "Have a metric take the batch into account.")
-    reshape = _of_module("reshape", "Bind for other shapes.")
+    set_states = _of_module("set_states", "Set the states.")
+    update_metric = _of_module("update_metric", "Update a metric by the outputs of the last batch.")
+    reshape = _of_module("reshape", "Bind again for other shapes.")
 
     def get_params(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
         """Write parameters and states into these arrays."""

@@ -55,7 +55,7 @@ def make_optimizer(
     if isinstance(given, str):
         return optimizers.create(given, sym=symbol, param_idx2name=numbered, **{"rescale_grad": rescale_grad, **params})
     if not isinstance(given, optimizers.Optimizer):
-        problem = "optimizer is a name or one of mx.optimizer"
+        problem = "optimizer must be a name, or an optimiser of mx.optimizer"
         raise CallError(problem, got=type(given).__name__, fix="optimizer='sgd', optimizer_params={'momentum': 0.9}")
     if given.rescale_grad != rescale_grad:
         warnings.warn(
@@ -94,7 +94,7 @@ def refuse_missing(given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray
     """Raise TrainingError for values that are missing."""
     missing = [] if given is None else [name for name in arrays if name not in given]
     if missing:
-        fix = "allow_missing=True has the initializer make them."
+        fix = "With allow_missing=True the initializer makes them."
         raise TrainingError(f"{listed(missing)} of the network is not presented in {what}", fix=fix)
 
 
@@ -102,14 +102,16 @@ def refuse_surplus(given: Mapping[str, Any] | None, known: Sequence[str], what: 
     """Raise TrainingError for values that the network has not."""
     surplus = [name for name in given or () if name not in known]
     if surplus:
-        fix = f"allow_extra=True leaves them out. {did_you_mean(surplus[0], known)}".rstrip()
+        fix = f"With allow_extra=True they are ignored. {did_you_mean(surplus[0], known)}".rstrip()
         raise TrainingError(f"{what} has values for {listed(surplus)}, but the network has no such parameter", fix=fix)
 
 
 def fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     """The value. Raises TrainingError where its shape is another."""
     if np.shape(value) != shape:
-        raise TrainingError(f"The value of {name} does not fit", expected=f"shape {shape}", got=np.shape(value))
+        raise TrainingError(
+            f"The value of {name} does not fit the network", expected=f"shape {shape}", got=np.shape(value)
+        )
     return value
 
 

@@ -31,9 +31,9 @@ def split_batch(batch_size: int, work_load_list: Sequence[float]) -> list[slice]
     if any(part.start >= part.stop for part in slices):
         raise TrainingError(
             "Too many slices. Some splits are empty",
-            expected=f"{len(slices)} rows at least",
+            expected=f"{len(slices)} rows or more",
             got=batch_size,
-            fix="A larger batch_size, or fewer contexts.",
+            fix="Use a larger batch_size, or fewer contexts.",
         )
     return slices
 

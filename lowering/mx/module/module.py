@@ -328,7 +328,8 @@ class Module(BaseModule):
                     f"Shape of unspecifie {'aux' if name in self._aux_names else 'arg'}: {name} changed, from "
                     f"{old[name].shape} to {new[name].shape}: the batch does not fit the parameters that are there",
                     got=", ".join(f"{name} {shape}" for name, shape in shapes.items()),
-                    fix="Give batches of the sizes that the network was trained for; rows may be more or fewer.",
+                    fix="Pass batches of the sample shape that the network was trained with: only the number of rows "
+                    "may differ.",
                 )
         return executor
 
@@ -409,8 +410,8 @@ class Module(BaseModule):
         feed = {name: value for name, value in feed.items() if name in known}
         others = [name for name, value in feed.items() if tuple(value.shape) != known[name]]
         if others and not set(others).intersection(data_names):
-            fix = f"Bind for it: label_shapes=[({others[0]!r}, {tuple(feed[others[0]].shape)})]."
-            problem = f"Label {others[0]!r} of a batch of the bound shape has another shape"
+            fix = f"Pass this shape to bind: label_shapes=[({others[0]!r}, {tuple(feed[others[0]].shape)})]."
+            problem = f"Label {others[0]!r} of the batch does not have the shape that was bound"
             raise TrainingError(problem, expected=known[others[0]], got=tuple(feed[others[0]].shape), fix=fix)
         if others:
             shapes = {name: tuple(value.shape) for name, value in feed.items()}
@@ -442,7 +443,9 @@ class Module(BaseModule):
         """
         self._require()
         if not self.for_training:
-            raise NotReadyError("The module is bound for inference", fix="module.bind(..., for_training=True)")
+            raise NotReadyError(
+                "backward needs a module that is bound for training", fix="module.bind(..., for_training=True)"
+            )
         self._bound.backward(out_grads)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
@@ -466,7 +469,7 @@ class Module(BaseModule):
         self._require()
         if not self.inputs_need_grad:
             raise NotReadyError(
-                "Gradients of the data were not asked for", fix="module.bind(inputs_need_grad=True, ...)"
+                "The module was not bound for gradients of the data", fix="module.bind(inputs_need_grad=True, ...)"
             )
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
@@ -525,7 +528,7 @@ class Module(BaseModule):
             return
         store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
         if not isinstance(store, KVStoreBase):
-            raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
+            raise CallError("kvstore must be a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
         self._store = store
         axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
         rescale_grad = 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
@@ -620,10 +623,10 @@ def _fed(names: Sequence[str], arrays: Any, what: str) -> list[tuple[str, Any]]:
     if not isinstance(arrays, list) or len(arrays) != len(names):
         count = f"{len(arrays)} arrays" if isinstance(arrays, list) else type(arrays).__name__
         problem = f"Data provided by {what}_shapes don't match names specified by {what}_names"
-        fix = f"mx.io.DataBatch({what}=[one array for each]) is a batch."
+        fix = f"Make the batch with mx.io.DataBatch({what}=[one array for each])."
         raise WrongNameError(problem, expected=f"{what} for {list(names)}", got=count, fix=fix)
     for name, array in zip(names, arrays, strict=True):
         if not hasattr(array, "shape") or 0 in array.shape:
             got = f"shape {array.shape}" if hasattr(array, "shape") else type(array).__name__
-            raise WrongNameError(f"A batch has a sample at least of {name!r}", expected="an array", got=got)
+            raise WrongNameError(f"The batch has no samples of {name!r}", expected="an array", got=got)
     return list(zip(names, arrays, strict=True))

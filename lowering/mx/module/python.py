@@ -74,10 +74,12 @@ class PythonModule(BaseModule):
             return
         assert grad_req == "write", "Python module only support write gradient"
         data_shapes, label_shapes = list(data_shapes), None if label_shapes is None else list(label_shapes)
-        assert [as_desc(each).name for each in data_shapes] == self._data_names, "data_shapes are not of data_names"
+        assert [as_desc(each).name for each in data_shapes] == self._data_names, (
+            "the names in data_shapes must be data_names"
+        )
         if label_shapes is not None:
             names = [as_desc(each).name for each in label_shapes]
-            assert names == self._label_names, "label_shapes are not of label_names"
+            assert names == self._label_names, "the names in label_shapes must be label_names"
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._data_shapes, self._label_shapes = data_shapes, label_shapes
         self._output_shapes = self._compute_output_shapes()
@@ -180,4 +182,4 @@ class PythonLossModule(PythonModule):
 
     def install_monitor(self, mon: Any) -> None:
         """Raises NotImplementedError: there is no graph to watch."""
-        raise NotImplementedError("A PythonLossModule has no graph to watch")
+        raise NotImplementedError("A PythonLossModule has no graph, so no monitor can be installed")

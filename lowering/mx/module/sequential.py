@@ -79,7 +79,7 @@ class SequentialModule(BaseModule):
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        assert for_training or not inputs_need_grad, "gradients of inputs need for_training"
+        assert for_training or not inputs_need_grad, "inputs_need_grad=True needs for_training=True"
         assert shared_module is None, "Shared module is not supported"
         assert self._modules, "Attempting to bind an empty SequentialModule"
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad

@@ -100,7 +100,7 @@ def _arithmetic(name: str, of_one_shape: str | None = None) -> Callable[..., Any
         return invoke(elementwise if _shape_of(lhs) == _shape_of(rhs) else arrays, lhs, rhs)
 
     function.__name__ = function.__qualname__ = name
-    operands = "of two arrays, of an array and a number in either place, or of two numbers"
+    operands = "of two arrays, two numbers, or one of each"
     function.__doc__ = f"`{_ARITHMETIC[name][0]}` {operands}."
     return function
 

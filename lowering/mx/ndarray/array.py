@@ -75,7 +75,7 @@ class ReshapeError(InferenceError, ValueError):
     """A shape that an array cannot have. MXNet raises a ValueError."""
 
 
-_DENSE = 'x.tostype("csr") has it.'
+_DENSE = 'Convert the array: x.tostype("csr") has it.'
 _OF_SPARSE_ARRAYS = dict.fromkeys(("indices", "indptr", "data", "asscipy", "check_format"), _DENSE)
 
 
@@ -89,7 +89,7 @@ class NDArray(Arithmetic, Fluent):
     __slots__ = ("__weakref__", "_context", "cell", "entry", "gradient")
 
     _elsewhere = _OF_SPARSE_ARRAYS
-    _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
+    _operands = "an NDArray combines only with NDArrays and numbers. Convert arrays with mx.nd.array(x)."
     __array_priority__ = 1000.0
 
     def __init__(self, cell: ArrayCell | View | HostCell, context: Context = CPU, entry: recording.Entry | None = None):
@@ -255,8 +255,8 @@ class NDArray(Arithmetic, Fluent):
 
     def to_dlpack_for_write(self) -> NoReturn:
         """Raise CallError: what another library writes would not be seen here."""
-        fix = "Use to_dlpack_for_read, and write the result back: x[:] = mx.nd.from_dlpack(y)."
-        raise CallError("The memory of an array here never changes, so that no other library may write it", fix=fix)
+        fix = "Use to_dlpack_for_read, and assign the result: x[:] = mx.nd.from_dlpack(y)."
+        raise CallError("The memory of an array never changes here, so no other library can write to it", fix=fix)
 
     # -- copies ------------------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class NDArray(Arithmetic, Fluent):
                 copied.entry = call, 0
             return copied
         if not isinstance(other, NDArray):
-            raise CallError("copyto takes an NDArray or a Context", got=type(other).__name__)
+            raise CallError("copyto needs an NDArray or a Context", got=type(other).__name__)
         if other.shape != self.shape:
             raise CallError("copyto needs an array of the same shape", expected=self.shape, got=other.shape)
         if recorded or stored_of(other.cell) is not None:
@@ -416,7 +416,9 @@ class NDArray(Arithmetic, Fluent):
         steps = step or [None] * len(begin)
         if not len(begin) == len(end) == len(steps):
             given = {"begin": begin, "end": end, "step": step}
-            raise CallError("A bound for each axis", expected="begin, end and step of one length", got=given)
+            raise CallError(
+                "slice_assign needs begin, end and step for each axis", expected="lists of the same length", got=given
+            )
         self[tuple(slice(*bounds) for bounds in zip(begin, end, steps, strict=True))] = rhs
         return self
 
@@ -539,7 +541,9 @@ class NDArray(Arithmetic, Fluent):
 
     def bind(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: symbols are bound, arrays are not."""
-        raise CallError("An NDArray cannot be bound: it has values.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)")
+        raise CallError(
+            "An NDArray cannot be bound, because it is no graph.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)"
+        )
 
     simple_bind = eval = optimize_for = get_backend_symbol = bind
 
@@ -683,7 +687,7 @@ def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
     try:
         return (jnp if isinstance(value, jax.Array) else np).broadcast_to(fitting, shape)
     except ValueError:
-        problem = "A value does not fit the part of the array that it is written to"
+        problem = "The value does not fit the part of the array that it is assigned to"
         expected = f"a shape that broadcasts to {shape}"
         fix = None
         if value.size == prod(shape):
@@ -945,16 +949,16 @@ def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any, 
     """Write results to the arrays that were given for them as out=. draws: they are numbers that were made for these
     arrays, in whose dtype they are written. Raises CallError."""
     if len(targets) != len(results) or any(not isinstance(target, NDArray) for target in targets):
-        problem = "out= takes an NDArray for each result"
+        problem = "out= needs one NDArray for each result"
         raise CallError(problem, expected=f"{len(results)} arrays", got=f"{len(targets)} of {type(out).__name__}")
     for target, result in zip(targets, results, strict=True):
         if recording.is_recording():
             target._refuse_recorded_write(None)
         if target.shape != result.shape:
-            raise CallError("An array given as out= has another shape", expected=result.shape, got=target.shape)
+            raise CallError("The array given as out= has the wrong shape", expected=result.shape, got=target.shape)
         if target.dtype != result.dtype and not draws:
             dtypes = {"expected": np.dtype(result.dtype).name, "got": np.dtype(target.dtype).name}
-            raise CallError("An array given as out= has another dtype", **dtypes)
+            raise CallError("The array given as out= has the wrong dtype", **dtypes)
         target.cell.assign(result.value, cast=True)
         if result.entry is not None:
             target.entry = result.entry

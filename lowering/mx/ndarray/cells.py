@@ -99,7 +99,7 @@ class StoredCell(ArrayCell):
 def warn_of_narrowing(dtype: np.dtype) -> None:
     """Warn of an array of 64 bits that JAX holds in 32."""
     narrow = jax.dtypes.canonicalize_dtype(dtype)
-    problem = f"An array of {dtype.name} was asked for and is {narrow.name}: JAX's 64-bit mode is off."
+    problem = f"An array of {dtype.name} became {narrow.name}, because JAX's 64-bit mode is off."
     warnings.warn(f"{problem} Switch it on with JAX_ENABLE_X64=1.", NarrowedDtypeWarning, stacklevel=4)
 
 

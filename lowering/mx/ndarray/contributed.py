@@ -43,7 +43,7 @@ def split_v2(ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis
 def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, out: Any = None, name: str | None = None) -> Any:
     """The rows of data (n, …) where index (n,) is not zero, which is waited for. Raises InferenceError."""
     if axis != 0 or index.shape != data.shape[:1]:
-        problem = "boolean_mask takes a mask with a number for each row, along axis 0"
+        problem = "boolean_mask needs a mask with one number for each row, and axis=0"
         raise InferenceError(problem, expected=f"({data.shape[0]},)", got=f"a mask {index.shape}, axis {axis}")
     rows = array(np.flatnonzero(index.asnumpy()), data.context, np.int32)
     return invoke(function_named("take"), data, rows, axis=0, out=out)

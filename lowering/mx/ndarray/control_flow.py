@@ -34,7 +34,7 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
     Each of data, states and outputs is an NDArray or a list of them.
     """
     states, steps, alone = init_states, [], True
-    require_arrays(data if isinstance(data, list | tuple) else [data], "data of foreach, or each of a list,")
+    require_arrays(data if isinstance(data, list | tuple) else [data], "data of foreach, or each array in its list,")
     for i in range(len(_listed(data)[0])):
         row = data[i] if isinstance(data, NDArray) else [array[i] for array in data]
         output, states = body(row, states)

@@ -54,7 +54,7 @@ def _native(dtype: Any) -> np.dtype:
         native = None
     if native is None or native not in _DTYPES:
         expected = f"one of {', '.join(DTYPE_CODES)}"
-        raise CreationError("There are no arrays of this dtype", expected=expected, got=repr(dtype))
+        raise CreationError("An NDArray cannot have this dtype", expected=expected, got=repr(dtype))
     return native
 
 
@@ -81,7 +81,7 @@ class _making:  # a generator's block takes three times as long
 
     def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
         if isinstance(error, ValueError | TypeError | MemoryError | OverflowError) and not isinstance(error, NNVMError):
-            raise CreationError(f"mx.nd.{self._what} makes no such array: {error}") from None
+            raise CreationError(f"mx.nd.{self._what} cannot make this array: {error}") from None
 
 
 def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
@@ -104,7 +104,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     try:
         source = np.asarray(source_array)
         if (source.dtype == object and source.ndim == 0) or (source.dtype.kind == "c" and source is not source_array):
-            raise ValueError(f"no real numbers: {source_array!r:.80}")
+            raise ValueError(f"not real numbers: {source_array!r:.80}")
         return _place(source, ctx, np.float32 if dtype is None else dtype)
     except (ValueError, TypeError) as error:
         problem = "source_array must be array like object"
@@ -140,7 +140,7 @@ def _out_of(further: dict[str, Any], shape: Any) -> NDArray | None:
         raise CallError(f"Cannot find argument {unknown[0]!r}", expected="shape, ctx, dtype or out")
     out = further.get("out")
     if out is not None and out.shape != _shape(shape):
-        raise CallError("An array given as out= has another shape", expected=_shape(shape), got=out.shape)
+        raise CallError("The array given as out= has the wrong shape", expected=_shape(shape), got=out.shape)
     return out
 
 
@@ -176,7 +176,7 @@ def arange(
     if stop is None:
         start, stop = 0, start
     if stop is None:
-        raise CreationError("A range has an end", got="None")
+        raise CreationError("arange needs an end", got="None")
     if step == 0:
         raise CreationError("Range does not support step=0")
     repeat = check_count(repeat, "repeat")
@@ -216,7 +216,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """
     if not isinstance(ndarray, np.ndarray):
         got = type(ndarray).__name__
-        raise NotAnArrayError("from_numpy takes an array of NumPy's", got=got, fix="mx.nd.array(value) makes one.")
+        raise NotAnArrayError("from_numpy needs a numpy.ndarray", got=got, fix="mx.nd.array(value) makes one.")
     dtype = _native(ndarray.dtype)
     if not (zero_copy and ndarray.flags.writeable and jax.dtypes.canonicalize_dtype(dtype) == ndarray.dtype):
         return _place(ndarray, None, ndarray.dtype)
@@ -231,7 +231,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """Arrays one after the other along an axis. Raises NotAnArrayError, an AssertionError, for no list of them."""
     if not isinstance(arrays, list | tuple) or not all(isinstance(array, NDArray) for array in arrays):
-        raise NotAnArrayError("concatenate takes a list of NDArrays", got=type(arrays).__name__)
+        raise NotAnArrayError("concatenate needs a list of NDArrays", got=type(arrays).__name__)
     return invoke(function_named("concat"), *arrays, dim=axis)
 
 
@@ -250,10 +250,14 @@ def _order(ndim: int, source: Any, destination: Any) -> tuple[int, ...]:
     sources, targets = (np.atleast_1d(axes).tolist() for axes in (source, destination))
     if len(sources) != len(targets) or any(not -ndim <= axis < ndim for axis in (*sources, *targets)):
         got = f"{source} and {destination}"
-        raise AxisError("moveaxis takes an axis of the array for each axis", expected=f"axes below {ndim}", got=got)
+        raise AxisError(
+            "moveaxis needs as many destinations as sources, all axes of the array",
+            expected=f"axes below {ndim}",
+            got=got,
+        )
     sources, targets = ([axis % ndim for axis in axes] for axes in (sources, targets))
     if len({*sources}) < len(sources) or len({*targets}) < len(targets):
-        raise AxisError("An axis comes twice", got=f"{source} and {destination}")
+        raise AxisError("moveaxis was given an axis twice", got=f"{source} and {destination}")
     order = [axis for axis in range(ndim) if axis not in sources]
     for target, axis in sorted(zip(targets, sources, strict=True)):
         order.insert(target, axis)

@@ -35,13 +35,22 @@ def imdecode(
         left, top, right, bottom = 0, 0, pixels.shape[1], pixels.shape[0]
     if not (0 <= left < right <= pixels.shape[1] and 0 <= top < bottom <= pixels.shape[0]):
         expected = f"a part of {pixels.shape[1]} × {pixels.shape[0]} pixels"
-        raise CallError("No part of the image", param="clip_rect", expected=expected, got=tuple(clip_rect))
+        raise CallError(
+            "The crop does not lie in the image", param="clip_rect", expected=expected, got=tuple(clip_rect)
+        )
     if not 1 <= channels <= pixels.shape[2]:
-        raise CallError("Too few channels", param="channels", expected=f"1 to {pixels.shape[2]}", got=channels)
+        raise CallError(
+            "The image does not have so many channels",
+            param="channels",
+            expected=f"1 to {pixels.shape[2]}",
+            got=channels,
+        )
     planes: Any = pixels[top:bottom, left:right, :channels].transpose(2, 0, 1)
     for name, given in (("mean", mean), ("out", out)):
         if given is not None and given.shape[given.ndim - 3 :] != planes.shape:
-            raise CallError(f"An array for another image, {name}=", expected=planes.shape, got=given.shape)
+            raise CallError(
+                f"The array {name}= does not have the shape of the image", expected=planes.shape, got=given.shape
+            )
     dtype = np.float32 if mean is None else mean.dtype
     planes = planes.astype(dtype) - (0 if mean is None else mean.asnumpy())
     if out is None:

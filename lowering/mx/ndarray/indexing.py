@@ -63,7 +63,7 @@ def _refuse_misfits(shapes: list[tuple[int, ...]]) -> None:
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
-        raise SymbolValueError("Index arrays do not broadcast to one shape", got=shapes) from None
+        raise SymbolValueError("The index arrays cannot be broadcast to one shape", got=shapes) from None
 
 
 def _is_basic(entry: Any) -> bool:
@@ -76,11 +76,11 @@ def _index_array(entry: Any) -> np.ndarray:
     try:
         indices = np.asarray(entry)
     except ValueError:
-        raise SymbolTypeError("A list of indices has an array's shape", got=repr(entry)) from None
+        raise SymbolTypeError("Lists in a list of indices must have the same length", got=repr(entry)) from None
     if indices.dtype.kind not in "biufV":  # V: JAX's floating-point types
-        raise SymbolTypeError("Indices are numbers", got=f"{entry!r} of {indices.dtype.name}")
+        raise SymbolTypeError("Indices must be numbers", got=f"{entry!r} of {indices.dtype.name}")
     if indices.dtype == np.bool_ and (indices.ndim == 0 or not isinstance(entry, np.ndarray | list | tuple)):
-        problem = "Cannot perform boolean indexing: MXNet has it in its numpy mode, which is not here"
+        problem = "Cannot perform boolean indexing: MXNet has it only in its numpy mode, which is not implemented"
         raise SymbolValueError(problem, fix="Write mx.nd.where(mask, x, y), or mx.nd.contrib.boolean_mask(x, mask).")
     return indices.astype(np.int64)
 
@@ -94,7 +94,7 @@ def _in_range(entry: Any, axis: int, length: int) -> Any:
         except ValueError:
             raise SymbolValueError("slice step cannot be zero") from None
         except TypeError:
-            raise SymbolTypeError("The bounds of a slice are whole numbers or None", got=repr(entry)) from None
+            raise SymbolTypeError("The bounds of a slice must be whole numbers or None", got=repr(entry)) from None
         return entry
     if isinstance(entry, np.ndarray):
         if entry.size:

@@ -186,7 +186,7 @@ class RowSparseNDArray(BaseSparseNDArray):
 def _as_csr(cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None) -> CSRNDArray:
     """Return an array as csr. Raises CreationError for what is no matrix."""
     if len(cell.shape) != 2:
-        raise CreationError("A csr array is a matrix", got=f"shape {cell.shape}", fix="Use stype='row_sparse'.")
+        raise CreationError("A csr array must have two axes", got=f"shape {cell.shape}", fix="Use stype='row_sparse'.")
     return CSRNDArray(cell, context, entry)
 
 
@@ -204,7 +204,9 @@ def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:
     """How many values a csr matrix stores, int64: of all rows together (1,), of each column with axis=0, of each row
     with axis=1. Raises CallError for another axis and for other arrays."""
     if not isinstance(data, CSRNDArray):
-        raise CallError("getnnz counts what a csr matrix stores", got=type(data).__name__, fix="x.tostype('csr')")
+        raise CallError(
+            "getnnz counts the stored numbers of a csr matrix only", got=type(data).__name__, fix="x.tostype('csr')"
+        )
     if axis not in (None, 0, 1):
         raise CallError(f"Unexpected value for axis({axis}). Candidates are None, 0, and 1")
     if axis == 0:
@@ -284,7 +286,7 @@ def adagrad_update(
     """
     if wd:
         raise CallError(
-            "adagrad_update takes no weight decay", param="wd", expected=0, got=wd, fix="mx.optimizer.AdaGrad"
+            "adagrad_update does not support weight decay", param="wd", expected=0, got=wd, fix="mx.optimizer.AdaGrad"
         )
     scaled = grad * rescale_grad
     scaled = scaled.clip(-clip_gradient, clip_gradient) if clip_gradient > 0 else scaled
@@ -338,7 +340,9 @@ def _smallest(rows: Any, columns: Any) -> tuple[int, int]:
     """Return the smallest shape that holds these rows and columns; rows may be their number. Raises CreationError where
     there are none."""
     if not (rows if isinstance(rows, int) else len(rows)) or not len(columns):
-        raise CreationError("A sparse array without values has no smallest shape: invalid shape", fix="Say shape=.")
+        raise CreationError(
+            "The shape of a sparse array without values cannot be inferred: invalid shape", fix="Say shape=."
+        )
     count = rows if isinstance(rows, int) else int(np.max(rows, initial=-1)) + 1
     return count, int(np.max(columns, initial=-1)) + 1
 

@@ -21,7 +21,7 @@ class DenseWarning(UserWarning):
 @cache
 def warn_once() -> None:
     """Warn that arrays are dense, at the first call."""
-    message = "Arrays are dense here: row_sparse and csr arrays hold their zeros, too. Operators give equal numbers."
+    message = "Arrays are dense here: row_sparse and csr arrays store their zeros too. Results are the same."
     warnings.warn(message, DenseWarning, stacklevel=4)
 
 

@@ -64,7 +64,7 @@ def export_model(
     in_types = in_types if input_type is None else input_type
     in_shapes = in_shapes if input_shape is None else input_shape
     if not isinstance(onnx_file_path, str | os.PathLike):
-        raise NotAModelError("onnx_file_path is no path of a file", got=repr(onnx_file_path))
+        raise NotAModelError("onnx_file_path must be the path of a file", got=repr(onnx_file_path))
     symbol = _symbol(sym)
     arrays = {bare_name(name): _numbers(name, array) for name, array in _arrays(params).items()}
     net = inference_symbol(symbol)
@@ -104,9 +104,9 @@ def _symbol(sym: Symbol | StrPath) -> Symbol:
     if isinstance(sym, str | os.PathLike):
         return load(os.fspath(sym))
     raise NotAModelError(
-        "export_model takes a symbol, or the path of its file, as sym",
+        "sym of export_model must be a symbol, or the path of its file",
         got=type(sym).__name__,
-        fix="A block that is hybridised and was called writes both files: net.export('net'); "
+        fix="Hybridise the block, call it once, and write both files: net.export('net'); "
         "export_model('net-symbol.json', 'net-0000.params', ...)."
         if isinstance(sym, Block)
         else None,
@@ -119,7 +119,7 @@ def _arrays(params: Params | Sequence[Params] | StrPath) -> Params:
     parts = [params] if isinstance(params, Mapping) else params
     if not isinstance(parts, Sequence) or not all(isinstance(part, Mapping) for part in parts):
         raise NotAModelError(
-            "export_model takes arrays by their names, or the path of their file, as params",
+            "params of export_model must be arrays by name, or the path of their file",
             expected="a dict, or a list of two: arg_params and aux_params",
             got=type(params).__name__,
         )
@@ -129,7 +129,7 @@ def _arrays(params: Params | Sequence[Params] | StrPath) -> Params:
 def _numbers(name: str, array: Any) -> np.ndarray:
     numbers = np.asarray(array)
     if numbers.dtype.name not in DTYPE_CODES:
-        raise NotAModelError(f"params has no array of numbers under {name!r}", got=type(array).__name__)
+        raise NotAModelError(f"params[{name!r}] must be an array of numbers", got=type(array).__name__)
     return numbers
 
 
@@ -138,14 +138,14 @@ def _dtype(name: str, dtype: Any) -> np.dtype:
         return np.dtype(dtype_name(np.float32 if dtype is None else dtype))
     except (TypeError, ValueError) as error:
         expected = "a dtype, such as in_types=np.float32"
-        raise NotAModelError(f"in_types: no dtype for {name!r}", expected=expected, got=repr(dtype)) from error
+        raise NotAModelError(f"in_types has no valid dtype for {name!r}", expected=expected, got=repr(dtype)) from error
 
 
 def _by_name(parameter: str, values: Sequence[Any] | None, names: Sequence[str]) -> dict[str, Any]:
     """Return values by the names of the inputs. Raises CallError for more and for fewer of them."""
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != len(names):
         raise CallError(
-            f"export_model takes one value in {parameter} for each input",
+            f"export_model needs one value in {parameter} for each input",
             expected=f"{len(names)}, for {plain_list(names)}: variables without an array in params",
             got=f"{parameter}={values!r:.80}",
         )
@@ -159,7 +159,9 @@ def _with_names(
     have one name."""
     for name, sizes in open_shapes.items():
         if len(sizes) != len(shapes[name]):
-            raise CallError(f"dynamic_input_shapes has another rank for {name}", expected=shapes[name], got=sizes)
+            raise CallError(
+                f"dynamic_input_shapes has the wrong number of axes for {name}", expected=shapes[name], got=sizes
+            )
     unnamed = {n: tuple(size if isinstance(size, int) else None for size in sizes) for n, sizes in open_shapes.items()}
     graph = infer_shape(Graph(net.outputs), shapes={**{n: a.shape for n, a in arrays.items()}, **unnamed})
     index = graph.indexed_graph()

@@ -147,7 +147,7 @@ def normalized(
 ) -> tuple[Any, int]:
     """(a symbol of all steps, or a list with one for each, the axis of steps). merge: which; None: as it comes."""
     if not isinstance(inputs, Symbol | list | tuple):
-        problem = "unroll takes a symbol of all steps, or a list with one for each"
+        problem = "unroll needs one symbol of all steps, or a list with one symbol for each step"
         raise ComposeError(problem, got=type(inputs).__name__, fix="Create input variables outside unroll.")
     axis = layout.find("T")
     in_axis = axis if in_layout is None else in_layout.find("T")
@@ -155,7 +155,7 @@ def normalized(
         if merge is False:
             inputs = list(sym.split(inputs, axis=in_axis, num_outputs=length, squeeze_axis=1))
     elif length is not None and len(inputs) != length:
-        raise ComposeError("unroll needs an input for each step", expected=length, got=len(inputs))
+        raise ComposeError("unroll needs one input for each step", expected=length, got=len(inputs))
     elif merge is True:
         inputs = sym.Concat(*(sym.expand_dims(step, axis=axis) for step in inputs), dim=axis)
         in_axis = axis

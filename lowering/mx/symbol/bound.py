@@ -45,8 +45,8 @@ class Symbol(GraphSymbol):
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Symbol:
         if any(isinstance(other, NDArray) for other in symbols):
             raise CallError(
-                "A symbol and an NDArray do not combine",
-                fix="An array becomes an input: mx.sym.Variable(name), given when the graph is bound.",
+                "A symbol and an NDArray cannot be combined",
+                fix="Use mx.sym.Variable(name) in its place, and pass the array when you bind the graph.",
             )
         return as_symbol(super()._operator(op, symbols, params, hint))
 

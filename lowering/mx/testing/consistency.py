@@ -144,7 +144,7 @@ def check_consistency(
         for name, value in actual.items():
             wanted = expected[name]
             if value is None or wanted is None:
-                assert value is wanted, f"{told}: {name} of {i} or of {best} alone is there"
+                assert value is wanted, f"{told}: only one of executors {i} and {best} has {name}"
                 continue
             # An output of half precision has its tolerance hold of gradients in single precision, too.
             coarse = [

@@ -131,7 +131,7 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, path: str) -> None:
     """Write the files of an archive into a folder. Raises FileError for names outside it, and more than 4 GiB."""
     members = [member for member in archive.infolist() if not member.is_dir()]
     if sum(member.file_size for member in members) > MOST:
-        raise FileError(f"The files in {path} have more than {MOST} bytes. Unpack it by another program.")
+        raise FileError(f"The files in {path} have more than {MOST} bytes. Unpack it with another program.")
     for member in members:
         target = (folder / member.filename).resolve()
         if not target.is_relative_to(folder):

@@ -58,15 +58,17 @@ def _csr(
     """Return numbers at int(density · size) places of a matrix, and (indptr, indices, data)."""
     rows, columns = shape
     if not 0 <= density <= 1:
-        raise ParamError("Wrong density", param="density", expected="0 to 1", got=density)
+        raise ParamError("density is out of range", param="density", expected="0 to 1", got=density)
     if min(rows, columns) < 1:
-        raise ParamError("A matrix without numbers", param="shape", expected="sizes from 1", got=tuple(shape))
+        raise ParamError("A matrix needs rows and columns", param="shape", expected="sizes from 1", got=tuple(shape))
     count = int(rows * columns * density)
     if distribution == "powerlaw":
         order = _power_law(rows, columns)
         if not 2 * rows <= count <= len(order):
             expected = f"{2 * rows} to {len(order)} numbers in {rows} × {columns}"
-            raise ParamError("Wrong density", param="density", expected=expected, got=f"{density}, {count} numbers")
+            raise ParamError(
+                "density is out of range", param="density", expected=expected, got=f"{density}, {count} numbers"
+            )
         chosen = np.sort(order[:count])
         values = 1 + np.random.uniform(0.001, 2, count)
     else:

@@ -52,7 +52,9 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
     rest = inputs[len(data) + len(states) :]
     stacked = (*mask, *data)
     if not stacked:
-        raise LoweringError("A loop without data has no length", fix="Give foreach at least one data array.")
+        raise LoweringError(
+            "foreach needs data, which give it its length", fix="Pass at least one data array to foreach."
+        )
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
     flow = flow_for([body], inputs, key)
 

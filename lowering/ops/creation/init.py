@@ -24,7 +24,7 @@ def decided_shape(p: Any, shapes: list[Shape | None]) -> tuple[int, ...]:
     if shape is not None and is_known(shape):
         return shape  # type: ignore[return-value]  # every dimension is known
     raise LoweringError(
-        "The shape of an array to be made cannot be decided",
+        "The shape of a new array cannot be inferred",
         param="shape",
         expected="a complete shape, or operators using the array that determine it",
         got="()" if p.shape in ((), None) else p.shape,
@@ -63,7 +63,7 @@ def _range_length(shapes: list[Shape | None]) -> int:
     length = shapes[0][0] if shapes[0] else None
     if length is None:
         raise LoweringError(
-            "The length of a range cannot be decided",
+            "The length of a range cannot be inferred",
             param="stop",
             expected="a number, or operators using the range that determine its length",
             got="None with infer_range",

@@ -18,7 +18,7 @@ def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
     """Return the numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
     if isinstance(index, jax.core.Tracer):
         raise LoweringError(
-            "The shape of the result depends on the mask's values, and XLA compiles for shapes",
+            "The shape of the result depends on the mask's values, but XLA must know shapes when it compiles",
             op=attrs.op,
             node=attrs.name,
             input="index",

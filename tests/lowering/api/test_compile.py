@@ -83,7 +83,7 @@ def test_max_memory_refuses_shapes_before_they_are_traced(args):
     np.testing.assert_array_equal(run(args)[0][0], np.full((2, 3), 5.0))
     large = args | {"x": np.ones((1000, 4), np.float32)}
     for call in (run, run.lower, run.hlo):
-        with pytest.raises(LoweringError, match=r"node 'fc'; expected at most 2 KiB, as max_memory= says"):
+        with pytest.raises(LoweringError, match=r"node 'fc'; expected at most 2 KiB, the limit max_memory="):
             call(large)
     assert lowering.compile(symbol)(large)[0][0].shape == (1000, 3)
     with pytest.raises(SymbolValueError, match="No size of memory"):

@@ -60,7 +60,7 @@ def test_head_gradients_are_aligned_with_the_outputs():
     gradient = lowering.grad_fn(sym.Group([x * 2, x * 3]))
     grads = gradient({"x": X}, head_grads=[np.ones_like(X), 10 * np.ones_like(X)])[1]
     np.testing.assert_array_equal(grads["x"], np.full_like(X, 32))
-    with pytest.raises(GradientError, match="Wrong number of head gradients; expected 2"):
+    with pytest.raises(GradientError, match="The number of head gradients is wrong; expected 2"):
         gradient({"x": X}, head_grads=[np.ones_like(X)])
     with pytest.raises(GradientError, match=r"wrong shape.*expected \(2, 3\); got \(3,\)"):
         gradient({"x": X}, head_grads=[np.ones_like(X), np.ones(3)])

@@ -187,7 +187,7 @@ def test_rows_that_are_none_are_refused(change: dict[str, Any], words: str, tmp_
 def test_files_that_are_no_tables_are_refused(text: str, tmp_path: Path):
     path = tmp_path / "table"
     path.write_text(text, errors="surrogateescape")
-    with pytest.raises(FileError, match="no table of algorithms"):
+    with pytest.raises(FileError, match="not a table of algorithms"):
         read_table(path)
 
 

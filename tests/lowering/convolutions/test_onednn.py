@@ -373,5 +373,5 @@ def test_a_weight_that_lies_in_blocks_in_a_file_keeps_them():
     )
     expected = lowering.to_jax(plain)({"x": x, "w": weight})[0][0]
     np.testing.assert_allclose(lowering.Predictor(net, {"w": laid})(x=x)[0], expected, rtol=1e-4, atol=1e-4)
-    with pytest.raises(InferenceError, match="the pipeline writes.*Convolution.*'n'"):
+    with pytest.raises(InferenceError, match="the pipeline inserts.*Convolution.*'n'"):
         sym._blocked_weight(sym.Variable("w"), layout="b8c64", name="n").infer_shape(w=(576,))

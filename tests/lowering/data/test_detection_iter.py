@@ -231,13 +231,16 @@ def test_one_mirror_of_all_draws_nothing():
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 NO_LABELS: dict[str, tuple[list[float], str]] = {
-    "short": ([2, 5, 0, 0.1, 0.1, 0.2], "6 numbers, and 7 are the least"),
+    "short": ([2, 5, 0, 0.1, 0.1, 0.2], "6 numbers, but needs at least 7"),
     "a class alone": ([3.0], "1 numbers"),
     "header": ([1, 5, 0, 0.1, 0.1, 0.2, 0.2], "a header of 1 numbers"),
     "long header": ([8, 5, 0, 0.1, 0.1, 0.2, 0.2], "a header of 8 numbers"),
     "object": ([2, 4, 0, 0.1, 0.1, 0.2, 0.2, 1], "objects of 4 numbers"),
     "no number": ([2, np.nan, 0, 0.1, 0.1, 0.2, 0.2, 1], "objects of 0 numbers"),
-    "remainder": ([2, 5, 0, 0.1, 0.1, 0.2, 0.2, 1], "6 numbers after the header, which are no objects of 5 each"),
+    "remainder": (
+        [2, 5, 0, 0.1, 0.1, 0.2, 0.2, 1],
+        "6 numbers after the header, which is not a multiple of an object's 5",
+    ),
 }
 
 
@@ -251,7 +254,7 @@ def test_a_record_without_a_label_for_detection_is_named(label: list[float], mes
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "misspelt": ({"rand_mirror": True}, r"ImageDetRecordIter does not take \['rand_mirror'\]"),
+    "misspelt": ({"rand_mirror": True}, r"ImageDetRecordIter has no parameter \['rand_mirror'\]"),
     "augmenter": ({"aug_seq": "aug_default"}, "ImageDetRecordIter does not support aug_seq: .* det_aug_default"),
     "emit": ({"crop_emit_mode": "centre"}, "'crop_emit_mode'; expected 'center' or 'overlap'; got 'centre'"),
     "resize": ({"resize_mode": "fill"}, "'resize_mode'; expected 'force' or 'shrink' or 'fit'"),
@@ -262,7 +265,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "scales": ({"min_crop_scales": 1.0}, "0 ≤ the first < the second ≤ 1, in sampler 0"),
     "overlaps": ({"min_crop_overlaps": 2.0}, "the first at most the second, in sampler 0"),
     "colours": ({"random_hue_prob": 0.5, "data_shape": (1, 8, 8)}, "expected 3 channels, for random_hue_prob"),
-    "label_width": ({"label_width": 7}, r"Record 1 of .*another number of labels.*expected 7; got 22"),
+    "label_width": ({"label_width": 7}, r"Record 1 of .*does not have label_width labels.*expected 7; got 22"),
     "label_pad_width": ({"label_pad_width": 21}, "'label_pad_width'; expected 22; got 21"),
     "part": ({"num_parts": 2, "part_index": 2}, "no such part"),
     "threads": ({"preprocess_threads": 0}, "Wrong preprocess_threads"),

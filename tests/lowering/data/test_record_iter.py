@@ -95,9 +95,13 @@ def test_a_mean_image_is_subtracted(tmp_path: Path):
     (plain,), (batch,) = images(), images(mean_img=tmp_path / "mean.bin", scale=0.5)
     np.testing.assert_array_equal(batch["data"], (plain["data"] - mean) * np.float32(0.5))
     save_arrays(tmp_path / "other.bin", {"mean_img": np.zeros(2, np.float32)})
-    with pytest.raises(TrainingError, match=r"No mean image.*expected one array \(3, 10, 12\); got \[\(2,\)\]"):
+    with pytest.raises(
+        TrainingError, match=r"The file holds no mean image.*expected one array \(3, 10, 12\); got \[\(2,\)\]"
+    ):
         images(mean_img=tmp_path / "other.bin")
-    with pytest.raises(TrainingError, match="No mean image: No such file.*ImageRecordIter makes one"):
+    with pytest.raises(
+        TrainingError, match="The mean image cannot be read: No such file.*ImageRecordIter makes the file"
+    ):
         ImageTransform(data_shape=(3, 8, 8), mean_img=tmp_path / "none.bin")
 
 
@@ -195,7 +199,9 @@ def test_labels_come_from_a_list(tmp_path: Path):
     one = {**SEVEN, "label_width": 1}
     assert next(iter(ImageRecordIter(**one, path_imglist=tmp_path / "other.lst")))["softmax_label"].tolist() == [0, 10]
     (tmp_path / "few.lst").write_text("".join(lines[:1]))
-    with pytest.raises(TrainingError, match=r"Record 1 of .*seven\.rec has no label. The image's number is 1: a line"):
+    with pytest.raises(
+        TrainingError, match=r"Record 1 of .*seven\.rec has no label. Add a line .* the image's number, 1"
+    ):
         list(ImageRecordIter(**SEVEN, path_imglist=tmp_path / "few.lst"))
     with pytest.raises(TrainingError, match="expected 9 labels; got 3 of image 0 in .*few.lst"):
         ImageRecordIter(**{**SEVEN, "label_width": 9}, path_imglist=tmp_path / "few.lst")
@@ -290,7 +296,7 @@ def test_draws_are_the_same_everywhere():
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "misspelt": ({"rand_mirorr": True}, r"does not take \['rand_mirorr'\].*Did you mean 'rand_mirror'"),
-    "augmenter": ({"aug_seq": "aug_det"}, "does not support aug_seq: there is one augmenter"),
+    "augmenter": ({"aug_seq": "aug_det"}, "does not support aug_seq: there is only the augmenter"),
     "rotate_list": ({"rotate_list": "0,right"}, "'rotate_list'; expected whole degrees: '0,90,180'"),
     "data_shape": ({"data_shape": (10, 12)}, r"expected \(channels, height, width\) with 1, 3 or 4.*got \(10, 12\)"),
     "two channels": ({"data_shape": (2, 10, 12)}, r"parameter 'data_shape'"),
@@ -308,10 +314,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "ratios": ({"max_aspect_ratio": 1.5}, "parameter 'min_aspect_ratio, max_aspect_ratio'.*ratios above 0"),
     "two crops": ({"random_resized_crop": True, "rand_crop": True}, "expected none of rand_crop, .* beside it"),
     "colours": ({"brightness": 0.1, "data_shape": (1, 8, 8)}, "expected 3 channels, for brightness"),
-    "threads": ({"preprocess_threads": 0}, "Wrong preprocess_threads or prefetch_buffer"),
-    "part": ({"num_parts": 2, "part_index": 2}, "no such part.*got part 2 of 2. With jax.distributed: num_parts=jax"),
-    "empty part": ({"num_parts": 6, "part_index": 5}, "There is no image; got part 5 of 6. .* has 4 records"),
-    "batch_size": ({"batch_size": 0}, "There is not one batch"),
+    "threads": ({"preprocess_threads": 0}, "preprocess_threads or prefetch_buffer is out of range"),
+    "part": (
+        {"num_parts": 2, "part_index": 2},
+        "no such part.*got part 2 of 2. With jax.distributed use num_parts=jax",
+    ),
+    "empty part": (
+        {"num_parts": 6, "part_index": 5},
+        "There are no images in this part; got part 5 of 6. .* has 4 records",
+    ),
+    "batch_size": ({"batch_size": 0}, "The data are too few for one batch"),
     "label_width": ({"label_width": 2}, r"Record 0 of .* expected 2; got 1. label_width=1, or path_imglist="),
     "no alpha": ({"data_shape": (4, 8, 8)}, "Record 0 of .*, image 0, is none of 8 bits with 4 channels"),
 }
@@ -326,7 +338,7 @@ def test_wrong_parameters(parameters: dict[str, Any], message: str):
 def test_what_is_forgotten():
     with pytest.raises(CallError, match=r"ImageRecordIter: missing a required argument: 'batch_size'.*For example"):
         ImageRecordIter(GOLDENS / "images.rec", (3, 8, 8))  # type: ignore[call-arg]
-    with pytest.raises(TrainingError, match="A random transform needs a generator.*random_map gives one"):
+    with pytest.raises(TrainingError, match="A random transform needs a generator.*Use Grain's random_map"):
         ImageTransform(data_shape=(3, 8, 8), rand_crop=True)(RecordFile(GOLDENS / "images.rec")[0])
 
 
@@ -351,16 +363,16 @@ def test_opencv_is_needed(monkeypatch: pytest.MonkeyPatch):
 
 
 TEXTS: dict[str, tuple[Any, str, str]] = {
-    "a header": (lambda p: CSVIter(p, (2,), 1), "a,b\n1,2\n", "no CSV of numbers: could not convert.*row 0.*tail -n"),
-    "rows of other lengths": (lambda p: CSVIter(p, (2,), 1), "1,2\n1\n", "no CSV of numbers"),
+    "a header": (lambda p: CSVIter(p, (2,), 1), "a,b\n1,2\n", "not a CSV .*: could not convert.*row 0.*tail -n"),
+    "rows of other lengths": (lambda p: CSVIter(p, (2,), 1), "1,2\n1\n", "not a CSV file"),
     "another length": (lambda p: CSVIter(p, (3,), 1), "1,2\n", r"expected 3 numbers, for the shape \(3,\); got 2"),
-    "an empty file": (lambda p: CSVIter(p, (3,), 1), "", "no CSV of numbers.*no data"),
+    "an empty file": (lambda p: CSVIter(p, (3,), 1), "", "not a CSV file of numbers.*no data"),
     "a dtype": (lambda p: CSVIter(p, (2,), 1, dtype="float16"), "1,2\n", "expected float32, float64, int32, int64"),
-    "fewer labels": (lambda p: CSVIter(p, (1,), 1, label_csv=GOLDENS / "flat.lst"), "1\n", "no CSV of numbers"),
+    "fewer labels": (lambda p: CSVIter(p, (1,), 1, label_csv=GOLDENS / "flat.lst"), "1\n", "not a CSV file"),
     "columns from 1": (lambda p: LibSVMIter(p, (2,), 1), "1 1:1 2:1\n", r"line 1 .* from 0 to 1; got 2.*\(3,\)"),
-    "no column": (lambda p: LibSVMIter(p, (2,), 1), "1 0:1\n1 x:1\n", "line 2 is not LibSVM's; expected `label column"),
-    "no value": (lambda p: LibSVMIter(p, (2,), 1), "1 1\n", r"line 1 is not LibSVM's.*got b'1 1\\n'"),
-    "labels": (lambda p: LibSVMIter(p, (2,), 1, label_shape=(2,)), "1 1:1\n", r"A row has one label.*label_libsvm="),
+    "no column": (lambda p: LibSVMIter(p, (2,), 1), "1 0:1\n1 x:1\n", "line 2 is not in LibSVM's format; expected `l"),
+    "no value": (lambda p: LibSVMIter(p, (2,), 1), "1 1\n", r"line 1 is not in LibSVM's format.*got b'1 1\\n'"),
+    "labels": (lambda p: LibSVMIter(p, (2,), 1, label_shape=(2,)), "1 1:1\n", r"Each row has one label.*label_libsvm="),
     "too large": (lambda p: LibSVMIter(p, (1 << 40,), 1), "1 1:1\n", "too large for a dense array: 1 rows.*max_bytes="),
 }  # fmt: skip
 
@@ -378,7 +390,7 @@ def test_text_options(tmp_path: Path):
     whole = CSVIter(tmp_path / "x", (2,), 2, dtype="int64", round_batch=False, data_name="x", label_name="y")
     assert [batch["x"].tolist() for batch in whole] == [[[1, 2], [3, 4]], [[5, 6]]]
     assert next(iter(whole))["y"].dtype == next(iter(whole))["x"].dtype == np.int64
-    with pytest.raises(TrainingError, match="Labels that do not fit; expected 3 rows; got 2 rows"):
+    with pytest.raises(TrainingError, match="The labels do not fit the data; expected 3 rows; got 2 rows"):
         CSVIter(tmp_path / "x", (2,), 2, label_csv=tmp_path / "y")
     with pytest.raises(CallError, match="CSVIter: does not take .*For example"):
         CSVIter(tmp_path / "x", (2,), 2, header=True)  # type: ignore[call-arg]

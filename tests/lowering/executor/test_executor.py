@@ -363,7 +363,7 @@ def test_copy_params_from_names_what_does_not_fit_and_copies_nothing() -> None:
     with pytest.raises(ExecutorValueError, match="Find name q that is not in the auxiliary states"):
         executor.copy_params_from({"fc_bias": np.ones(3)}, {"q": np.ones(1)})
     with pytest.raises(
-        ExecutorValueError, match=r"Array 'fc_weight' of the wrong shape; expected \(3, 4\); got \(3,\)"
+        ExecutorValueError, match=r"Array 'fc_weight' has the wrong shape; expected \(3, 4\); got \(3,\)"
     ):
         executor.copy_params_from({"fc_bias": np.ones(3), "fc_weight": np.ones(3)})
     np.testing.assert_array_equal(executor.arg_dict["fc_bias"], np.zeros(3))

@@ -77,7 +77,7 @@ def test_shapes_that_do_not_fit_are_listed(shapes: dict[str, Any], text: str) ->
         (["write"], "length of grad_req list does not match .* in simple_bind, expected 3, provided 1"),
         ([], "grad_req in simple_bind cannot be an empty list"),
         ({}, "grad_req in simple_bind cannot be an empty list or dict"),
-        ({"fc_bais": "write"}, r"grad_req for unknown arguments \['fc_bais'\]"),
+        ({"fc_bais": "write"}, r"grad_req has unknown arguments \['fc_bais'\]"),
     ],
 )
 def test_gradient_requests_are_checked(grad_req: Any, text: str) -> None:

@@ -58,12 +58,12 @@ MISSING = (
     "missing ['data'] and unknown ['dat']; expected exactly ['data', 'fc_weight', 'fc_bias']. Did you mean 'data'?"
 )
 NEEDS = "With these parameters 'data' must have shape (?, 3)"
-CALL = "Call it so: outputs, new_aux = f(args | {'data': x}, aux)."
-GRADIENT_CALL = "Call it so: outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)."
-PREDICT_CALL = "Call it so: predict(data=x)."
+CALL = "For example: outputs, new_aux = f(args | {'data': x}, aux)."
+GRADIENT_CALL = "For example: outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)."
+PREDICT_CALL = "For example: predict(data=x)."
 FORWARD_CALL = "executor.forward(is_train=False, data=x)"
-MODULE_CALL = "Call it so: module.forward(mx.io.DataBatch([x], [label]))."
-STEP_CALL = "Call it so: trainer.step({'data': x, 'softmax_label': y})."
+MODULE_CALL = "For example: module.forward(mx.io.DataBatch([x], [label]))."
+STEP_CALL = "For example: trainer.step({'data': x, 'softmax_label': y})."
 
 
 def of_function(name: str, call: str) -> dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]]:
@@ -90,7 +90,10 @@ def of_function(name: str, call: str) -> dict[str, tuple[Callable[[Any], Any], t
             of(lambda f: f(ALL | {"data": None})),
             ("input 'data'; expected an array of numbers; got None",),
         ),
-        f"{name}: a number as a name": (of(lambda f: f(ALL | {5: X})), ("names in args must be texts, got [5]", call)),
+        f"{name}: a number as a name": (
+            of(lambda f: f(ALL | {5: X})),
+            ("names in args must be strings, got [5]", call),
+        ),
         f"{name}: wrong size": (of(lambda f: f(ALL | {"data": WIDE})), (NEEDS,)),
         f"{name}: no batch": (of(lambda f: f(ALL | {"data": X[0]})), ("pass data[None], of shape (1, 3)",)),
     }
@@ -99,7 +102,7 @@ def of_function(name: str, call: str) -> dict[str, tuple[Callable[[Any], Any], t
 MISTAKES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "predict: an array": (lambda d: d.predict(X), ("takes inputs by name", "got 1 ndarray by position", PREDICT_CALL)),
     "predict: two arrays": (lambda d: d.predict(X, X), ("got 2 ndarray by position", PREDICT_CALL)),
-    "predict: a dict": (lambda d: d.predict({"data": X}), ("got 1 dict by position", "so: predict(**arrays)")),
+    "predict: a dict": (lambda d: d.predict({"data": X}), ("got 1 dict by position", "For example: predict(**arrays)")),
     "predict: a seed": (lambda d: d.predict(3, data=X), ("1 int by position and ['data'] by name", "a PRNG key")),
     "predict: wrong name": (
         lambda d: d.predict(dat=X),
@@ -116,7 +119,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "predict: no batch": (lambda d: d.predict(data=X[0]), ("pass data[None], of shape (1, 3)",)),
     "predict.warm: wrong name": (
         lambda d: d.predict.warm(dat=(2, 3)),
-        ("predict.warm takes ['data'] by name", "Call it so: predict.warm(data=x)."),
+        ("predict.warm takes ['data'] by name", "For example: predict.warm(data=x)."),
     ),
     **of_function("compiled", CALL),
     **of_function("function", CALL),
@@ -150,8 +153,8 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
         ("expected data for ['data']; got 2 arrays", "mx.io"),
     ),
     "module: no data": (lambda d: d.module.forward(batch()), ("expected data for ['data']; got 0 arrays", "mx.io")),
-    "module: None inside": (lambda d: d.module.forward(batch(None)), ("at least of 'data'", "got NoneType")),
-    "module: no batch": (lambda d: d.module.forward(batch(ND[0])), ("got data (3,)", "rows may be more or fewer")),
+    "module: None inside": (lambda d: d.module.forward(batch(None)), ("no samples of 'data'", "got NoneType")),
+    "module: no batch": (lambda d: d.module.forward(batch(ND[0])), ("got data (3,)", "only the number of rows may")),
     "block: NumPy's": (lambda d: d.block(X), ("got ndarray", "mx.nd.array(x) makes an NDArray")),
     "block: a dict": (lambda d: d.block({"data": ND}), ("got dict", "mx.nd.array(x)")),
     "block: None": (lambda d: d.block(None), ("got NoneType", "mx.nd.array(x)")),

@@ -154,7 +154,7 @@ def test_what_was_not_recorded_is_told():
         (x * 2).backward()
     with autograd.record():
         y = x * 2
-    with pytest.raises(nn.GradientError, match=r"Variables \[0\] are not among"):
+    with pytest.raises(nn.GradientError, match=r"not computed from the variables \[0\]"):
         autograd.grad(y, [leaf(3)])
 
 
@@ -235,7 +235,7 @@ def test_a_function_of_constants_of_several_shapes():
     x = leaf(1, 2, 3)
     with autograd.record():
         y = First()(x, mx.nd.zeros(2), mx.nd.zeros(5))
-        with pytest.raises(nn.GradientError, match="call of the Function First"):
+        with pytest.raises(nn.GradientError, match="The Function First cannot be turned"):
             autograd.get_symbol(y)
     y.backward()
     assert np.asarray(x.grad).tolist() == [2, 2, 2]
@@ -439,7 +439,9 @@ def test_a_function_is_called_once():
     square, x = Square(), leaf(1, 2)
     with autograd.record():
         y = square(x)
-        with pytest.raises(AssertionError, match="can only be called once. Make another: Square"):
+        with pytest.raises(
+            AssertionError, match="can only be called once. Create a new instance for each call: Square"
+        ):
             square(y)  # y's gradient would read what this call keeps
     y.backward()
     assert x.grad.asnumpy().tolist() == [2, 4]  # pyright: ignore

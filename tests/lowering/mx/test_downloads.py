@@ -111,7 +111,7 @@ def test_a_file_that_is_not_whole_or_another_leaves_what_was_there(server: Serve
     Path("a.txt").write_text("old")
     with pytest.raises(UserWarning, match=f"content hash does not match.*expected SHA-1 0+; got {SHA1}"):
         download(f"{server.url}/a.txt", sha1_hash="0" * 40, retries=2)
-    with pytest.raises(OSError, match="5 bytes came of 9"):
+    with pytest.raises(OSError, match="only 5 of 9 bytes arrived"):
         download(f"{server.url}/short.txt", "a.txt", overwrite=True, retries=2)
     assert server.asked == {"/a.txt": 2, "/short.txt": 2}
     assert Path("a.txt").read_text() == "old"

@@ -57,7 +57,7 @@ def test_adagrad_updates_as_mxnets_of_sparse_arrays(given: dict[str, float], wei
     np.testing.assert_allclose(weight.asnumpy(), weights, rtol=1e-6)
     np.testing.assert_allclose(history.asnumpy(), histories, rtol=1e-6)
     np.testing.assert_allclose(mx.nd.sparse.adagrad_update(before[0], grad, before[1], lr=0.1, **given), weights, 1e-6)
-    with pytest.raises(CallError, match="takes no weight decay"):
+    with pytest.raises(CallError, match="does not support weight decay"):
         mx.nd.sparse.adagrad_update(weight, grad, history, lr=0.1, wd=0.1)
 
 
@@ -158,7 +158,7 @@ def test_what_a_gpu_says(monkeypatch: pytest.MonkeyPatch):
     assert contexts.gpu_memory_info() == mx.util.get_gpu_memory(0) == (70, 100)
     assert mx.util.get_cuda_compute_capability(mx.gpu()) == test_utils.get_cuda_compute_capability(mx.gpu()) == 90
     for call in (lambda: contexts.gpu_memory_info(1), lambda: mx.util.get_cuda_compute_capability(mx.gpu(1))):
-        with pytest.raises(MXNetError, match="JAX does not say"):
+        with pytest.raises(MXNetError, match="JAX does not report"):
             call()
     with pytest.raises(ValueError, match=r"Expecting a gpu context .* while received ctx cpu\(0\)"):
         mx.util.get_cuda_compute_capability(mx.cpu())
@@ -166,7 +166,7 @@ def test_what_a_gpu_says(monkeypatch: pytest.MonkeyPatch):
 
 def test_no_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(contexts, "_devices", lambda platform: [])
-    with pytest.raises(CallError, match=r"gpu\(0\) asked for, and JAX sees 0 devices"):
+    with pytest.raises(CallError, match=r"There is no gpu\(0\): JAX sees 0 devices"):
         contexts.gpu_memory_info()
 
 
@@ -199,10 +199,10 @@ def test_an_image_among_others():
     ("given", "message"),
     [
         ({"clip_rect": (0, 0, 99, 9)}, "expected a part of 28 × 20 pixels"),
-        ({"clip_rect": (5, 0, 4, 9)}, "No part of the image"),
+        ({"clip_rect": (5, 0, 4, 9)}, "The crop does not lie in the image"),
         ({"channels": 4}, "expected 1 to 3; got 4"),
-        ({"mean": mx.nd.zeros((3, 1, 1))}, "another image, mean="),
-        ({"out": mx.nd.zeros((3, 1, 1))}, "another image, out="),
+        ({"mean": mx.nd.zeros((3, 1, 1))}, "mean= does not have the shape"),
+        ({"out": mx.nd.zeros((3, 1, 1))}, "out= does not have the shape"),
     ],
 )
 def test_what_is_no_image_in_planes(given: dict[str, Any], message: str):

@@ -52,7 +52,7 @@ def test_deviation_a_gradient_that_is_written_anew_counts_as_it_was():
 
 
 def test_a_large_batch_has_one_at_least():
-    with pytest.raises(ParamError, match="No large batch.*'batch_scale'; expected 1 or more; got 0"):
+    with pytest.raises(ParamError, match="batch_scale is too small.*'batch_scale'; expected 1 or more; got 0"):
         mx.optimizer.LBSGD(batch_scale=0)
     with pytest.raises(ParamError, match="momentun"):
         mx.optimizer.create("lbsgd", momentun=0.9)

@@ -168,7 +168,7 @@ def loss_of(name: str, label: float) -> float:
 @pytest.mark.parametrize("name", ["ce", "nll_loss"])
 def test_labels_that_are_no_class_are_told_at_get_deviation(name: str):
     for label in (2.0, 5.0, -3.0, np.nan):
-        with pytest.raises(IndexError, match="1 labels are no class") as raised:
+        with pytest.raises(IndexError, match="1 labels are not classes") as raised:
             loss_of(name, label)
         assert isinstance(raised.value, mx.MXNetError)
     assert loss_of(name, -1.0) == loss_of(name, 1.0) == pytest.approx(-np.log(0.9))

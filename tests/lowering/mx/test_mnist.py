@@ -120,7 +120,7 @@ def test_misuse_is_told(files: dict[str, Any], tmp_path: Path):
     with pytest.raises(mx.MXNetError, match="No such file"):
         mx.io.MNISTIter(tmp_path / "nowhere")
     (tmp_path / "l").write_bytes(idx(LABELS[:-1]))
-    with pytest.raises(TrainingError, match="Labels that do not fit"):
+    with pytest.raises(TrainingError, match="The labels do not fit the images"):
         mx.io.MNISTIter(**files)
     with pytest.raises(CountError, match="batch_size"):
         mx.io.MNISTIter(**{**files, "batch_size": 0})

@@ -95,7 +95,7 @@ def test_mistakes_with_chains(caplog: pytest.LogCaptureFixture):
         mx.mod.SequentialModule().bind([("data", (1,))])
     with pytest.raises(AssertionError, match="Shared module"):
         chain().bind([("data", (8, 4))], shared_module=chain())
-    with pytest.raises(AssertionError, match="need for_training"):
+    with pytest.raises(AssertionError, match="needs for_training"):
         chain().bind([("data", (8, 4))], for_training=False, inputs_need_grad=True)
     with pytest.raises(mx.MXNetError, match="The module is not ready"):
         chain().get_params()
@@ -139,7 +139,7 @@ def test_a_loss_in_python():
     assert loss.label_shapes == data.provide_label
     with pytest.raises(AssertionError, match="out_grads should be None"):
         loss.backward([mx.nd.ones(3)])
-    with pytest.raises(NotImplementedError, match="no graph to watch"):
+    with pytest.raises(NotImplementedError, match="has no graph, so no monitor"):
         loss.install_monitor(None)
 
 
@@ -293,7 +293,7 @@ def test_states_are_in_files_by_name_and_those_by_number_are_read(tmp_path: Path
     mx.nd.save(str(file), numbered)
     old.load_optimizer_states(str(file))
     assert states(old) == {"fc2_weight": 0, "fc2_bias": 3}
-    with pytest.raises(TrainingError, match=r"'state.0.0' of a file does not fit parameter 'fc1_weight'.*\(5, 4\)"):
+    with pytest.raises(TrainingError, match=r"'state.0.0' in the file does not fit parameter 'fc1_weight'.*\(5, 4\)"):
         deeper.load_optimizer_states(str(file))
 
 

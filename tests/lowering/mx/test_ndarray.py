@@ -63,7 +63,7 @@ def test_creation(made: mx.nd.NDArray, value: np.ndarray):
 
 
 def test_64_bits_are_told_to_be_narrowed():
-    with pytest.warns(nn.NarrowedDtypeWarning, match="int64 was asked for and is int32"):
+    with pytest.warns(nn.NarrowedDtypeWarning, match="int64 became int32"):
         assert mx.nd.zeros(2, dtype="int64").dtype == np.int32
 
 
@@ -168,7 +168,7 @@ def test_what_does_not_combine():
         _ = X + INT
     with pytest.raises(TypeError, match=r"'numpy.ndarray'> not supported: an NDArray combines .* mx.nd.array"):
         _ = X + np.ones((2, 3))
-    with pytest.raises(TypeError, match="A symbol and an NDArray do not combine"):
+    with pytest.raises(TypeError, match="A symbol and an NDArray cannot be combined"):
         _ = mx.sym.Variable("x") + X
 
 
@@ -250,7 +250,9 @@ def test_what_is_no_array_is_told():
 
 
 def test_an_array_that_is_missing_is_named():
-    with pytest.raises(nn.CallError, match=r"FullyConnected needs more inputs.*'weight', 'bias'.*mx.nd has no graph"):
+    with pytest.raises(
+        nn.CallError, match=r"FullyConnected is missing inputs.*'weight', 'bias'.*only in a graph of mx.sym"
+    ):
         mx.nd.FullyConnected(X, num_hidden=2)
     with pytest.raises(AttributeError, match="mx.nd: .*'flor'.*Did you mean"):
         mx.nd.flor(X)
@@ -295,7 +297,7 @@ def test_contexts():
     assert mx.current_context() == mx.cpu(0)
     assert str(mx.cpu_pinned()) == "cpu_pinned(0)"
     if not mx.num_gpus():
-        with pytest.raises(TypeError, match=r"gpu\(0\) asked for.*mx.cpu\(\)"):
+        with pytest.raises(TypeError, match=r"There is no gpu\(0\).*mx.cpu\(\)"):
             mx.nd.zeros(1, ctx=mx.gpu())
 
 

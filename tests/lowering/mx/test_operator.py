@@ -95,9 +95,7 @@ def test_what_does_not_fit_is_told():
             return in_shape, []
 
     assert issubclass(Shapeless, mx.operator.CustomOpProp)
-    with pytest.raises(
-        nn.InferenceError, match="Shapeless.infer_shape gives other than one shape for each of the outputs"
-    ):
+    with pytest.raises(nn.InferenceError, match="Shapeless.infer_shape must return one shape for each of the outputs"):
         mx.sym.Custom(x, op_type="_test_shapeless").infer_shape(x=(2,))
 
 
@@ -715,7 +713,7 @@ def test_it_is_not_exported(tmp_path: Path):
         lambda: lowering.export_program(tmp_path / "a", net, {}, {}, {"x": (1,)}),
         lambda: lowering.compile(net).export(tmp_path / "a", {"x": ONE}),
     ):
-        with pytest.raises(nn.LoweringError, match="CustomOp, which is Python, cannot be exported"):
+        with pytest.raises(nn.LoweringError, match="CustomOp cannot be exported"):
             write()
     assert not list(tmp_path.iterdir())
 

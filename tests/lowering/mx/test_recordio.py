@@ -291,7 +291,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a key_type that is none": (
         lambda file: recordio.MXIndexedRecordIO(file.idx_path, file.uri, "r", 5),
         TypeError,
-        "key_type makes a key of text; expected int, str, or such a function; got 5",
+        "key_type must convert text to a key; expected int, str, or a function of a text; got 5",
     ),
     "an index that is not there": (
         lambda file: recordio.MXIndexedRecordIO(f"{file.idx_path}x", file.uri, "r"),

@@ -169,7 +169,7 @@ def test_a_checkpoint_of_another_model_lists_the_differences(tmp_path: Path):
         with pytest.raises(CheckpointError) as raised:
             checkpoints.restore(trainer("sgd", hidden=4, extra=True).require_state())
     told = str(raised.value)
-    assert "is of another model or optimiser" in told
+    assert "belongs to another model or optimiser" in told
     assert "missing in the checkpoint (4):\n    aux.bn_moving_mean float32(4,)\n" in told
     assert "opt_state.['slots']['fc1_weight'][0] float32(3, 5)\n" in told
     assert "params.fc1_weight: (3, 5) stored, (4, 5) needed" in told

@@ -68,7 +68,7 @@ def test_a_mapped_array_is_read_batch_by_batch(tmp_path: Any):
     ("arrays", "size", "options", "says"),
     [
         ({"data": np.ones(3), "label": np.ones(4)}, 1, {}, "'data': 3, 'label': 4"),
-        ({}, 1, {}, "arrays of one length"),
+        ({}, 1, {}, "arrays of the same length"),
         ({"data": np.float32(1)}, 1, {}, "None"),
         (ROWS, 11, {}, "1 to 10"),
         (ROWS, 0, {}, "1 to 10"),

@@ -74,7 +74,7 @@ def test_a_full_disk_is_told_once_and_leaves_no_switches(
             checkpoints.wait()
     assert str(raised.value) == (
         f"The checkpoint of step 2 could not be written to {tmp_path}: File too large. Those of steps 1 are intact. "
-        "The state in memory is, too: make room, or make it writable, and save again."
+        "The state in memory is intact too: make room, or make the directory writable, and save again."
     )
     assert capfd.readouterr().err == ""
     assert sys.unraisablehook is hook
@@ -89,7 +89,7 @@ def test_a_second_run_is_told_who_writes_there_and_a_killed_one_keeps_nobody_out
         checkpoints = lowering.Checkpoints(tmp_path)
         with pytest.raises(CheckpointError) as raised:
             made_trainer().fit(data(), 1, checkpoints=checkpoints, progress=False)
-        with pytest.raises(CheckpointError, match="Another run writes into"):
+        with pytest.raises(CheckpointError, match="Another run is writing to"):
             checkpoints.save(3, made_trainer().require_state(), {})
         told = str(raised.value)
         for part in (f"process {run.pid}", f"host {socket.gethostname()}", "network softmax_output", "parameters 18",
@@ -109,7 +109,7 @@ def test_two_objects_of_one_process_take_turns(tmp_path: Path):
     first, second = lowering.Checkpoints(tmp_path), lowering.Checkpoints(tmp_path)
     state = made_trainer().require_state()
     first.save(1, state, {})
-    with pytest.raises(CheckpointError, match=r"It is this process: call close\(\) of the other Checkpoints"):
+    with pytest.raises(CheckpointError, match=r"It runs in this process: call close\(\) of the other Checkpoints"):
         second.save(2, state, {})
     first.close()
     second.save(2, state, {})

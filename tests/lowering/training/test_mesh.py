@@ -207,7 +207,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no mesh": ({"sharding": "fsdp"}, "mesh=jax.make_mesh"),
     "devices": ({"mesh": [0, 1]}, "expected a jax.sharding.Mesh"),
     "statistics": ({"mesh": True, "batch_statistics": "batch"}, "'global' or 'device'"),
-    "statistics of devices": ({"batch_statistics": "device"}, "batch_statistics is of a mesh"),
+    "statistics of devices": ({"batch_statistics": "device"}, "batch_statistics needs a mesh"),
     "nothing": ({"mesh": True, "sharding": [("fc9_weight", PartitionSpec("model"))]}, "match no parameter"),
     "uneven": ({"mesh": True, "sharding": [("fc2_weight", PartitionSpec(None, ("data", "model")))]}, "Split axis 1"),
     "rank": ({"mesh": True, "sharding": [("fc2_bias", PartitionSpec(None, "model"))]}, "more axes than the array"),

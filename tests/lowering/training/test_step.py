@@ -178,7 +178,7 @@ def test_accumulation_of_a_mean_must_be_said():
 def test_micro_batches_of_one_row_do_not_tell_whether_a_loss_sums():
     loss = sym.MakeLoss(classifier().get_internals()["fc2_output"] ** 2, name="loss")
     batch = {"data": points()["data"][:2]}
-    with pytest.raises(TrainingError, match="unknown whether this loss sums or averages"):
+    with pytest.raises(TrainingError, match="cannot find out whether this loss sums or averages"):
         trained(loss, batch, accumulate=2)
     assert_close(trained(loss, batch, accumulate=(2, "sum")), trained(loss, batch))
 
@@ -331,7 +331,7 @@ def test_init_lists_everything_that_does_not_fit():
 
 
 def test_init_without_shapes_says_which():
-    with pytest.raises(TrainingError, match=r"no shape of \['data'\]"):
+    with pytest.raises(TrainingError, match=r"no shape for \['data'\]"):
         Trainer(classifier()).init(0)
 
 

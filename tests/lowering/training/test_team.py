@@ -55,7 +55,7 @@ def test_a_process_that_says_nothing_for_so_long_is_lost(monkeypatch: pytest.Mon
             say(ours, "beat", str(second), process=1)
         if second > 99 + SILENCE:
             with pytest.raises(
-                jax.errors.JaxRuntimeError, match=r"processes \[1\] said nothing for 30 seconds"
+                jax.errors.JaxRuntimeError, match=r"processes \[1\] did not answer for 30 seconds"
             ) as told:
                 ours.check_alive()
             assert ours.broken_by(told.value)

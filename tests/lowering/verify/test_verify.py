@@ -269,7 +269,7 @@ def test_an_argument_that_does_not_exist_is_named():
 
 
 def test_the_number_of_head_gradients_is_checked():
-    with pytest.raises(GradientError, match="Wrong number of head gradients; expected 1; got 2"):
+    with pytest.raises(GradientError, match="The number of head gradients is wrong; expected 1; got 2"):
         check_gradients(sym.exp(sym.Variable("x")), {"x": X}, head_grads=[X, X])
 
 

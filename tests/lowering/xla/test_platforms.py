@@ -51,7 +51,7 @@ def test_a_word_that_is_no_platform_is_refused(door: str, word: str):
 
 @pytest.mark.parametrize("door", ["Predictor", "simple_bind", "bind"])
 def test_a_platform_without_a_device_is_refused(door: str):
-    with pytest.raises(SymbolValueError, match="No device of the platform 'tpu'.*cpu"):
+    with pytest.raises(SymbolValueError, match="no device of the platform 'tpu'.*cpu"):
         DOORS[door]("tpu")
 
 

@@ -31,7 +31,7 @@ def test_zeros_with_unknown_dimensions_are_completed():
 
 
 def test_undecided_zeros_are_an_error_that_says_what_to_do():
-    with pytest.raises(LoweringError, match=r"'_zeros', node 'z'|cannot be decided.*Pass shape="):
+    with pytest.raises(LoweringError, match=r"'_zeros', node 'z'|cannot be inferred.*Pass shape="):
         run(sym.zeros(name="z"))
 
 

@@ -47,7 +47,7 @@ class _TokenEmbedding(Vocabulary):
         cls._check_pretrained_file_names(pretrained_file_name)
         path = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower(), pretrained_file_name)
         if not os.path.isfile(path):
-            raise FileError(f"{path} is not there, and nothing is downloaded. Get the file and put it there.")
+            raise FileError(f"There is no file {path}, and nothing is downloaded here. Put the file there yourself.")
         return path
 
     @classmethod
@@ -162,7 +162,7 @@ class _TokenEmbedding(Vocabulary):
         assert rows.shape == wanted, f"The shape of new_vectors must be {wanted}, not {rows.shape}."
         unknown = [token for token in several if token not in self._token_to_idx]
         if unknown:
-            fix = f"The vector of all unknown tokens is changed by the name {self.unknown_token!r}."
+            fix = f"To change the vector of unknown tokens, use the token {self.unknown_token!r}."
             raise SymbolValueError(f"Token {unknown[0]} is unknown", fix=fix)
         changed = vectors.asnumpy()
         changed[[self._token_to_idx[token] for token in several]] = rows
@@ -278,7 +278,7 @@ def _text(line: bytes, encoding: str, where: str) -> str:
     try:
         return line.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ParamsFormatError(f"{where}: {error}", fix="encoding= says which the file has.") from None
+        raise ParamsFormatError(f"{where}: {error}", fix="Pass the encoding of the file as encoding=.") from None
 
 
 def _vector(numbers: list[str], where: str) -> np.ndarray:
@@ -286,4 +286,4 @@ def _vector(numbers: list[str], where: str) -> np.ndarray:
     try:
         return np.array([float(each) for each in numbers], np.float32)
     except ValueError as error:
-        raise ParamsFormatError(f"{where}: {error}", fix="elem_delim= says what is between numbers.") from None
+        raise ParamsFormatError(f"{where}: {error}", fix="Pass the separator between numbers as elem_delim=.") from None

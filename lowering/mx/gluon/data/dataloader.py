@@ -47,7 +47,7 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
         return [default_batchify_fn(part) for part in zip(*data, strict=True)]
     shapes = {np.shape(sample): None for sample in data}
     if len(shapes) > 1:
-        fix = "batchify_fn= of the loader pads them, or collects them in a list."
+        fix = "Give the loader a batchify_fn= that pads them or collects them in a list."
         raise ParamError("The samples of a batch have different shapes", got=list(shapes), fix=fix)
     if isinstance(first, NDArray):  # in the host's memory: an operator would be compiled for each size of a batch
         rows = np.stack([np.asarray(sample) for sample in data])
@@ -180,7 +180,9 @@ class _Ahead:
             self.close()
             self._pool.give_up()
             problem = f"Worker timed out after {timeout} seconds"
-            raise WorkerTimeoutError(problem, fix="DataLoader(..., timeout=) gives more time; see what a sample takes.")
+            raise WorkerTimeoutError(
+                problem, fix="Raise DataLoader(..., timeout=), or find out why one sample takes so long."
+            )
         return pending.result()
 
     next = __next__
@@ -196,5 +198,5 @@ class _MultiWorkerIter:
 
     def __init__(self, *_: Any, **__: Any):
         raise ParamError(
-            "A loader with worker processes of its own is not here", fix="Give it num_workers=0, or use DataLoader."
+            "MXNet's iterator over worker processes is not implemented", fix="Give it num_workers=0, or use DataLoader."
         )

@@ -146,8 +146,8 @@ class RecordFileDataset(Dataset):
     def __getitem__(self, idx: int) -> Any:
         record = self._record.read_idx(self._record.keys[idx])
         if record is None:
-            problem = f"{self.filename} has no record at the place that {self.idx_file} gives"
-            fix = "The index is of another file, or of a whole one."
+            problem = f"{self.filename} has no record at the position that {self.idx_file} gives"
+            fix = "The index belongs to another file, or this file is cut off."
             raise RecordFormatError(problem, got=f"number {idx}", fix=fix)
         return record
 

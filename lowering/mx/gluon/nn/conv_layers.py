@@ -204,7 +204,7 @@ class ReflectionPad2D(HybridBlock):
         if isinstance(padding, numeric_types):
             padding = (0, 0, 0, 0, padding, padding, padding, padding)
         if len(padding) != 8:
-            raise MismatchError("padding must be a number or 8 of them", got=padding)
+            raise MismatchError("padding must be one number or 8 numbers", got=padding)
         self._padding = padding
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:

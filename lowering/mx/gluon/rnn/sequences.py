@@ -18,7 +18,7 @@ TENSORS = (Symbol, NDArray)
 def namespace_of(given: Any) -> Any:
     """`mx.sym` for symbols, `mx.nd` for arrays: of one, or of a list."""
     if not isinstance(given, TENSORS) and not (isinstance(given, list | tuple) and given):
-        problem = "A sequence is an array or a symbol of all steps, or a list with one for each"
+        problem = "A sequence must be one array or symbol of all steps, or a list with one for each step"
         raise BlockValueError(problem, got=f"{given!r:.80}")
     first = given if isinstance(given, TENSORS) else given[0]
     return symbol if isinstance(first, Symbol) else ndarray
@@ -59,10 +59,14 @@ def format_sequence(
         batch_size = inputs.shape[batch_axis]
         if merge is False:
             steps = inputs.shape[in_axis]
-            assert length is None or length == steps, f"A sequence of {steps} steps, unrolled for {length}"
+            assert length is None or length == steps, (
+                f"The sequence has {steps} steps, but unroll was called with length={length}"
+            )
             inputs = listed(ndarray.split(inputs, axis=in_axis, num_outputs=steps, squeeze_axis=1))
     else:
-        assert length is None or len(inputs) == length, f"A sequence of {len(inputs)} steps, unrolled for {length}"
+        assert length is None or len(inputs) == length, (
+            f"The sequence has {len(inputs)} steps, but unroll was called with length={length}"
+        )
         batch_size = inputs[0].shape[0] if F is ndarray else 0
         if merge is True:
             inputs = F.stack(*inputs, axis=axis)

@@ -194,7 +194,7 @@ def test_draws_of_new_shapes_compile_nothing_and_are_those_of_their_own_program(
 
 
 def test_a_draw_whose_shape_nothing_says_is_refused_in_words():
-    with pytest.raises(LoweringError, match="shape of an array to be made cannot be decided"):
+    with pytest.raises(LoweringError, match="shape of a new array cannot be inferred"):
         run_symbol(mx.sym.random.uniform(), [], mx.cpu())
 
 

@@ -79,5 +79,5 @@ def test_a_mask_whose_values_are_known_keeps_rows():
     mx.nd.contrib.boolean_mask(data=x.astype("int32"), index=mask, out=out)
     assert out.asnumpy().tolist() == [[0, 1], [4, 5]]
     for wrong, axis in ((mx.nd.ones(2), 0), (mx.nd.ones((1, 4)), 0), (mask, 1)):
-        with pytest.raises(mx.MXNetError, match="a mask with a number for each row"):
+        with pytest.raises(mx.MXNetError, match="a mask with one number for each row"):
             mx.nd.contrib.boolean_mask(x, wrong, axis=axis)

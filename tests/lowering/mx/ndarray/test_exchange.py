@@ -44,5 +44,5 @@ def test_arrays_give_their_memory_themselves():
     x = mx.nd.array([1, 2])
     assert mx.nd.from_dlpack(x.to_dlpack_for_read()).asnumpy().tolist() == [1, 2]
     assert x.writable
-    with pytest.raises(mx.MXNetError, match="no other library may write it"):
+    with pytest.raises(mx.MXNetError, match="no other library can write to it"):
         x.to_dlpack_for_write()

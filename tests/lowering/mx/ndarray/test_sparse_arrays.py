@@ -201,7 +201,7 @@ NO_MATRIX = {
 
 @pytest.mark.parametrize("make", NO_MATRIX.values(), ids=NO_MATRIX)
 def test_a_csr_array_is_a_matrix(make: Any):
-    with pytest.raises(ValueError, match="A csr array is a matrix; got shape"):
+    with pytest.raises(ValueError, match="A csr array must have two axes; got shape"):
         make()
 
 

@@ -60,7 +60,7 @@ class _ConvCell(HybridRecurrentCell):
         shape = tuple(input_shape)
         if len(shape) != self._dims + 1:
             expected = f"{self._dims + 1} sizes, of the channels and {self._dims} axes"
-            raise MismatchError("The input_shape of a cell is of one sample", expected=expected, got=shape)
+            raise MismatchError("input_shape must be the shape of one sample", expected=expected, got=shape)
         in_channels, extent = shape[channels - 1], shape[:-1] if last else shape[1:]
         rows = zip(extent, kernel, pad, dilate, strict=True)
         extent = tuple(x + 2 * p - d * (k - 1) if x else 0 for x, k, p, d in rows)

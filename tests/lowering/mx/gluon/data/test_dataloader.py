@@ -174,7 +174,9 @@ def test_parameters_that_exclude_each_other():
 @pytest.mark.parametrize("make", [np.ones, mx.nd.ones])
 def test_samples_of_different_shapes_are_told(make: Any):
     loader = DataLoader([(make((2,)), 0), (make((3,)), 1)], batch_size=2)
-    with pytest.raises(ParamError, match=r"different shapes; got \[\(2,\), \(3,\)\]. batchify_fn= of the loader pads"):
+    with pytest.raises(
+        ParamError, match=r"different shapes; got \[\(2,\), \(3,\)\]. Give the loader a batchify_fn= that pads"
+    ):
         next(iter(loader))
 
 

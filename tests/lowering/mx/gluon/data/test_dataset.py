@@ -111,5 +111,5 @@ def test_an_index_of_an_empty_record_file_is_told(tmp_path: Path):
     (tmp_path / "x.rec").write_bytes(b"")
     (tmp_path / "x.idx").write_text("0\t0\n")
     for made in (mx.gluon.data.RecordFileDataset, mx.gluon.data.vision.ImageRecordDataset):
-        with pytest.raises(mx.MXNetError, match="has no record at the place"):
+        with pytest.raises(mx.MXNetError, match="has no record at the position"):
             made(str(tmp_path / "x.rec"))[0]

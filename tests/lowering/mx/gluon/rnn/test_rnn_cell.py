@@ -152,7 +152,7 @@ def test_what_cells_refuse():
         rnn.ZoneoutCell(base)
     with pytest.raises(AssertionError, match="Please create input variables outside unroll"):
         rnn.GRUCell(2).unroll(3, None)
-    with pytest.raises(AssertionError, match="A sequence of 3 steps, unrolled for 4"):
+    with pytest.raises(AssertionError, match="The sequence has 3 steps, but unroll was called with length=4"):
         rnn.GRUCell(2).unroll(4, DATA)
     with pytest.raises(AssertionError, match="doesn't allow grouped symbol"):
         rnn.GRUCell(2).unroll(2, mx.sym.Group([mx.sym.var("a"), mx.sym.var("b")]))

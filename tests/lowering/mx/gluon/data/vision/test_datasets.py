@@ -70,7 +70,7 @@ def test_cifar10_is_five_files_and_one(tmp_path: Path, folder: str):
     with pytest.raises(ModelNotFoundError, match=r"test_batch.bin. CIFAR10 is .*unpack cifar-10-binary.tar.gz into"):
         vision.CIFAR10(tmp_path, train=False)
     (place / "test_batch.bin").write_bytes(bytes(3000))
-    with pytest.raises(TrainingError, match="no file of CIFAR.*rows of 3073 bytes"):
+    with pytest.raises(TrainingError, match="not a CIFAR file.*rows of 3073 bytes"):
         vision.CIFAR10(tmp_path, train=False)
 
 
