@@ -74,7 +74,7 @@ class Graph(BaseGraph):
 def create(symbol: Symbol) -> Graph:
     """Return a graph of the symbol's outputs; it shares their nodes."""
     if not isinstance(symbol, Symbol):
-        raise SymbolTypeError(f"A graph is created from a Symbol, got {type(symbol).__name__}")
+        raise SymbolTypeError(f"A graph must be created from a Symbol, got {type(symbol).__name__}")
     return Graph(symbol.outputs)
 
 

@@ -194,7 +194,7 @@ def _files(path: str, epoch: SupportsIndex | str | None, format: str | None) -> 
     if row is None or row.write is None or (row is MXNET and prefix.endswith(MXNET.suffixes)):
         kinds = [name for name, kind in FORMATS.items() if kind.write is not None]
         raise ParamsFormatError(
-            f"No model is saved as {printable(path)}" + (f", format {printable(str(format))}" if format else ""),
+            f"A model cannot be saved as {printable(path)}" + (f", format {printable(str(format))}" if format else ""),
             expected=f"the prefix of MXNet's two files, or a name that ends in {plain_list(SAFETENSORS.suffixes)}",
             fix=f"{printable(Path(path).stem)!r} is a prefix; format= is {' or '.join(kinds)}.",
         )

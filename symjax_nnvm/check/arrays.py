@@ -42,15 +42,17 @@ def check_missing(symbol: Symbol, arrays: Arrays, given: Iterable[str], findings
         if node.name in arrays:
             continue
         if node in labels:
-            reason = "Labels, which training alone needs"
+            reason = "Labels, which only training needs"
             findings.add("label", "note", node.name, reason, fix="symjax_nnvm.inference_symbol(symbol) drops them.")
         elif node in learned and node.name not in inputs:
             findings.add("missing parameter", "error", node.name, "There is no array for these parameters")
         else:
-            findings.add("input", "note", node.name, "Data: there is no array of this name, so calls must give one")
+            findings.add("input", "note", node.name, "Data: there is no array of this name, so calls must pass one")
     surplus = [name for name in arrays if name not in names]
     structural = any("." in name for name in surplus)
-    fix = "Names with dots are Gluon's: symjax_nnvm.match_params(symbol, params) assigns them." if structural else ""
+    fix = (
+        "Names with dots come from Gluon: symjax_nnvm.match_params(symbol, params) assigns them." if structural else ""
+    )
     for name in surplus:
         findings.add("unused array", "warning", name, "No variable has this name", fix=fix)
 

@@ -143,7 +143,7 @@ def _check_nodes(model: Model, target: Target, findings: Findings) -> int:
                 "data-dependent shape",
                 "warning",
                 name,
-                "The shape of its result depends on values, and XLA compiles for shapes",
+                "The shape of its result depends on values, but XLA must know shapes when it compiles",
                 op=op.name,
                 fix="Run it with lowering.to_jax outside jax.jit; or multiply by the mask instead.",
             )
@@ -170,7 +170,7 @@ def _check_batch_size(model: Model, findings: Findings) -> None:
                 "batch size",
                 "note",
                 place.node,
-                f"A batch size of {place.size} may be written here",
+                f"This parameter may contain a batch size of {place.size}",
                 op=place.op,
                 fix="symjax_nnvm.set_batch_size(symbol, n) gives the network for batches of n.",
             )
@@ -228,7 +228,7 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
     for nid in index.input_nodes:
         name = index.nodes[nid].source.name
         if name not in arrays and not is_known(shapes[index.entry_rptr[nid]]):
-            reason = "Nothing decides the shape of these variables"
+            reason = "The shape of these variables cannot be inferred"
             fix = "Give the shapes of data, or pass the parameters."
             findings.add("undecided shape", "warning", name, reason, fix=fix)
     for nid, node in enumerate(index.nodes):
@@ -238,7 +238,7 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
         ins = [shapes[index.entry_rptr[source] + i] for source, i, _ in node.inputs]
         outs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
         if all(map(is_known, ins)) and not all(map(is_known, outs)):
-            reason = "Its inputs do not decide the shape of its result"
+            reason = "The shape of its result cannot be inferred from its inputs"
             findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
 
 

@@ -68,7 +68,7 @@ def _axes(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[st
         has_batch = bool(learned_variables(symbol))  # else it may be a call of one operator, on any array
         if has_batch and shape and not any(map(is_open, shape)) and _fit(symbol, shapes, name, (1, *shape)):
             yield (
-                f"{name!r} has no batch axis: for one sample pass {name}[None], of shape {format_shape((1, *shape))}."
+                f"{name!r} has no batch axis. For one sample pass {name}[None], of shape {format_shape((1, *shape))}."
             )
 
 

@@ -115,7 +115,7 @@ class CheckReport:
         counted = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in counts if n)
         if any(n for severity, n in counts if severity != "note"):
             return f"{counted} in {self.num_nodes} nodes."
-        return f"Nothing in the way in {self.num_nodes} nodes{f'; {counted}' if counted else ''}."
+        return f"No problem in {self.num_nodes} nodes{f'; {counted}' if counted else ''}."
 
     def __str__(self) -> str:
         lines = [self._heading()]

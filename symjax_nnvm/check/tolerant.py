@@ -55,9 +55,7 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
         check_nodes(post_order(model.symbol.outputs), model.symbol.outputs, model.refuse)
         return model
     if not isinstance(source, (str, os.PathLike)):
-        raise SymbolTypeError(
-            "check looks at a Symbol, the path of a symbol file, or its text", got=type(source).__name__
-        )
+        raise SymbolTypeError("check needs a Symbol, the path of a symbol file, or its text", got=type(source).__name__)
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
     elif "\0" in os.fspath(source):
@@ -114,14 +112,14 @@ def _unknown_operator(op: str, seek: bool) -> tuple[str, str]:
     fix = f"Perhaps {' or '.join(close)} is meant; " if close else ""
     return (
         "MXNet 1.9.1 has no operator of this name, or has it in a plugin only",
-        f"{fix}an operator of your own is registered by symjax_nnvm.register_op, before the file is loaded.",
+        f"{fix}register an operator of your own with symjax_nnvm.register_op before you load the file.",
     )
 
 
 def _custom(op_type: str) -> tuple[str, str]:
     return (
         f"op_type {op_type!r} is a Python operator of the model's author, whose code is not in the file",
-        f"Write it anew: symjax_nnvm.register_custom({op_type!r}, ...) and @lowering.lowers_custom({op_type!r}).",
+        f"Write it again: symjax_nnvm.register_custom({op_type!r}, ...) and @lowering.lowers_custom({op_type!r}).",
     )
 
 
@@ -139,7 +137,7 @@ def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[t
             problems.append(("bad parameter", f"{param.name}={text[:80]!r}, expected {param.expected}", ""))
     names = {schema.canonical(key) for key in attrs}
     missing = [param.name for param in schema.fields.values() if param.required and param.name not in names]
-    problems.extend(("bad parameter", f"{name} is required and not there", "") for name in missing)
+    problems.extend(("bad parameter", f"{name} is required but missing", "") for name in missing)
     return problems
 
 

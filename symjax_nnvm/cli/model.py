@@ -58,7 +58,7 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
     numbers = re.split(r"[,x]", sizes.strip().strip("()[]").replace(" ", "").rstrip(","))
     if not name or not equals or not all(re.fullmatch(r"-1|[0-9]{1,18}", number) for number in numbers):
         raise argparse.ArgumentTypeError(
-            f"{text[:80]!r} is no shape; write, for instance, data=1,3,224,224 (0 is a size that is not known)"
+            f"{text[:80]!r} is not a shape; write for example data=1,3,224,224 (0 is an unknown size)"
         )
     return name, tuple(int(number) for number in numbers)
 

@@ -51,11 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do it."""
     if options.action == "make" and options.source is None:
-        raise CallError("records make takes a FILE and a SOURCE: symjax-nnvm records make train.rec images/")
+        raise CallError("records make needs a FILE and a SOURCE: symjax-nnvm records make train.rec images/")
     if options.action != "make" and options.source is not None:
         raise CallError(f"records {options.action} takes one FILE: {options.source} is one too many.")
     if options.action == "make" and options.index is not None:
-        raise CallError("records make writes the index beside FILE, as FILE's name with .idx: leave --index out.")
+        raise CallError("records make writes the index beside FILE, with the ending .idx: leave --index out.")
     return _ACTIONS[options.action](options)
 
 

@@ -53,5 +53,5 @@ def _sorted(below: Sequence[Sequence[int]], above: Sequence[Sequence[int]]) -> l
             if not waits[target]:
                 order.append(target)
     if len(order) < len(below):
-        raise GraphError("The arrows of a drawing close a circle.")
+        raise GraphError("The arrows of a drawing form a cycle.")
     return order

@@ -150,13 +150,13 @@ def check_workspaces(graph: Graph) -> None:
         if elements > MAX_ELEMENTS:
             name = inode.source.name
             raise InferenceError(
-                f"Error in operator {name}: running it takes arrays of {elements:.1e} elements, as its parameters say",
+                f"Error in operator {name}: with its parameters it needs arrays of {elements:.1e} elements",
                 name,
                 op=op,
                 node=name,
                 expected=f"at most {MAX_ELEMENTS:.1e}",
                 got=f"inputs {', '.join(map(str, ins))}",
-                fix="Look at the sizes among its parameters: padding, kernel, stride, dilation.",
+                fix="Check the sizes in its parameters: padding, kernel, stride, dilation.",
             )
 
 
@@ -378,5 +378,5 @@ def parse_size(text: str | int) -> int:
     except ValueError:
         size = -1.0
     if not 0 < size < 2.0**63:
-        raise SymbolValueError("No size of memory", expected="bytes, or for instance 500M or 4G", got=text[:80])
+        raise SymbolValueError("This is not a size of memory", expected="a number of bytes, 500M or 4G", got=text[:80])
     return int(size)

@@ -237,7 +237,7 @@ def _permitted(target: Path, path: StrPath) -> int | None:
             ) from None
         return None
     except NotADirectoryError:
-        raise MissingFolderError(f"{os.fspath(path)} cannot be written: {target.parent} is no folder.") from None
+        raise MissingFolderError(f"{os.fspath(path)} cannot be written: {target.parent} is not a folder.") from None
     if not stat.S_ISREG(status.st_mode):
         raise _not_regular(path, status, "written to")
     return os.open(target, os.O_WRONLY | _NONBLOCK | _CLOEXEC)  # may it be written to? Nothing is.
@@ -256,7 +256,7 @@ def _create(target: Path, mode: int) -> tuple[Path, BinaryIO]:
         except FileExistsError:
             continue
         except OSError as error:
-            problem = f"{error.strerror} (a file is written beside its place and then renamed)"
+            problem = f"{error.strerror} (a file is first written beside its target and then renamed)"
             raise OSError(error.errno, problem, os.fspath(target)) from error
         if fcntl is not None:
             with suppress(OSError):  # a file system without locks
@@ -450,13 +450,13 @@ class PositionedFile:
 def path_text(path: StrPath) -> str:
     """Return a path as text. Raises CallError for what is none, such as None or a number."""
     if not isinstance(path, str | bytes | os.PathLike):
-        raise CallError("No path of a file", expected="text, or a pathlib.Path", got=f"{path!r:.80}")
+        raise CallError("This is not the path of a file", expected="text, or a pathlib.Path", got=f"{path!r:.80}")
     return os.fsdecode(path)
 
 
 def _without_nul(path: StrPath) -> StrPath:
     if "\0" in path_text(path):
-        raise FileError(f"{os.fspath(path)!r:.200} is no path: it holds a NUL character.")
+        raise FileError(f"{os.fspath(path)!r:.200} is not a path: it contains a NUL character.")
     return path
 
 

@@ -35,7 +35,7 @@ def guess_file_type(head: bytes, size: int) -> str | None:
     """Return `an HTML page, …`: the kind of a file of these first bytes and this size, and a remedy; else None."""
     row = format_of_bytes(head, size)
     if row is not None:
-        return f"{row.title}. Its arrays symjax_nnvm.load_arrays reads; a symbol is another file, *-symbol.json"
+        return f"{row.title}. Read its arrays with symjax_nnvm.load_arrays; a symbol is another file, *-symbol.json"
     start = head.lstrip().lower()
     return next((meaning for begin, meaning in _KINDS if head.startswith(begin) or start.startswith(begin)), None)
 
@@ -43,16 +43,17 @@ def guess_file_type(head: bytes, size: int) -> str | None:
 def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
     """Give the text of a symbol file. Raises JSONFormatError, which says what the file is, for one that holds none."""
     if not data.strip():
-        raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is empty.")
+        raise JSONFormatError(f"{os.fspath(path)} is not a symbol file: it is empty.")
     if not data.lstrip().startswith(b"{"):
         kind = guess_file_type(data[:HEAD], len(data))
         if kind is not None:
-            raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is {kind}.")
+            raise JSONFormatError(f"{os.fspath(path)} is not a symbol file: it is {kind}.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JSONFormatError(
-            f"{os.fspath(path)} is no symbol file: it is not UTF-8 at byte {error.start}; it begins with {data[:8]!r}."
+            f"{os.fspath(path)} is not a symbol file: it is not UTF-8 at byte {error.start}; it begins with "
+            f"{data[:8]!r}."
         ) from None
 
 

@@ -68,7 +68,7 @@ def graph_faults(outputs: Sequence[NodeEntry]) -> Iterator[str]:
 def _entry_faults(entry: NodeEntry, reader: str) -> Iterator[str]:
     node, index, _ = entry
     if not isinstance(node, Node):
-        yield f"{reader} refers to no node, but to {node!r}"
+        yield f"{reader} refers to {node!r}, which is not a node"
     elif not 0 <= index < node.num_outputs():
         yield f"{reader} reads output {index} of node {node.name!r}, which has {node.num_outputs()}"
 
@@ -85,7 +85,7 @@ def _node_faults(node: Node) -> Iterator[str]:
     for i, entry in enumerate(node.inputs):
         yield from _entry_faults(entry, f"input {i} of {where}")
     if not all(isinstance(dep, Node) for dep in node.control_deps):
-        yield f"{where} has a control dependency that is no node"
+        yield f"{where} has a control dependency that is not a node"
     if attrs.op is None:
         if node.inputs:
             yield f"variable {node.name!r} has inputs"
@@ -94,7 +94,7 @@ def _node_faults(node: Node) -> Iterator[str]:
     if takes is not None and attrs.op in FInputGraph:
         takes -= len(list(FInputGraph[attrs.op](attrs)))  # they are in attrs.subgraphs
     if takes is not None and len(node.inputs) != takes:
-        yield f"{where} ({attrs.op.name}) has {len(node.inputs)} inputs and takes {takes}"
+        yield f"{where} ({attrs.op.name}) has {len(node.inputs)} inputs but takes {takes}"
     misfit = subgraph_misfit(node)
     if misfit is not None:
         yield f"{where} ({attrs.op.name}) has {misfit[1]}; its parameters say {misfit[0]}"
@@ -102,9 +102,9 @@ def _node_faults(node: Node) -> Iterator[str]:
         fed = set(subgraph_variables(body))
         for variable in input_nodes(body.outputs):
             if variable not in fed:
-                yield f"{where} ({attrs.op.name}) runs a subgraph that reads {variable.name!r}, which nothing feeds"
+                yield f"{where} ({attrs.op.name}) runs a subgraph that reads {variable.name!r}, which no input feeds"
     if TSupersedes.get(attrs.op) and not node.control_deps:
-        yield f"{where} ({attrs.op.name}) supersedes a node and does not say which: it has no control dependency"
+        yield f"{where} ({attrs.op.name}) supersedes a node but has no control dependency that names it"
     yield from _parameter_faults(attrs, where)
 
 
@@ -129,7 +129,7 @@ def _version_faults(heads: Sequence[NodeEntry], nodes: Sequence[Node]) -> Iterat
         if not isinstance(source, Node) or not version:
             continue
         if source.op is not None:
-            yield f"{reader} reads version {version} of node {source.name!r}, which is no variable"
+            yield f"{reader} reads version {version} of node {source.name!r}, which is not a variable"
         elif not isinstance(source.attrs.parsed, VariableParam) or not 0 <= version <= source.attrs.parsed.version:
             counted = getattr(source.attrs.parsed, "version", None)
             yield f"{reader} reads version {version} of variable {source.name!r}, which counts {counted}"
@@ -140,7 +140,7 @@ def _version_faults(heads: Sequence[NodeEntry], nodes: Sequence[Node]) -> Iterat
                 continue  # told as a wrong number of inputs
             source, _, version = node.inputs[i]
             if isinstance(source, Node) and source.op is not None:
-                yield f"node {node.name!r} writes its input {i}, which is node {source.name!r} and no variable"
+                yield f"node {node.name!r} writes its input {i}, which is node {source.name!r} and not a variable"
             elif version and node.info is None:  # a recomputed copy has info and writes nothing
                 first = writers.setdefault((source, version), node.name)
                 if first is not node.name:

@@ -218,7 +218,7 @@ def _mutated(node: Node, inputs: Sequence[IndexedEntry], mutated: Sequence[int])
     if any(i >= len(inputs) for i in mutated):
         raise GraphError(
             explain(
-                "An operator lacks an input that it writes",
+                "An operator is missing an input that it writes",
                 op=node.op,
                 node=node,
                 expected=f"inputs {list(mutated)} to be there",

@@ -15,6 +15,6 @@ def is_forced(node: Node) -> bool:
         return False
     if text.lower() not in ("true", "1", "false", "0"):
         raise GradientError(
-            f"Attribute {FORCED!r} is no boolean", op=node.op, node=node, expected="True or False", got=repr(text)
+            f"Attribute {FORCED!r} must be a boolean", op=node.op, node=node, expected="True or False", got=repr(text)
         )
     return text.lower() in ("true", "1")

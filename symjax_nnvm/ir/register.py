@@ -100,7 +100,7 @@ def check_number(param: str, value: float, dtype: DType | None) -> None:
     Raises InferenceError.
     """
     if dtype is not None and not is_float(dtype) and dtype != "bool" and not math.isfinite(value):
-        problem = f"{value:g} is no number of dtype {dtype}"
+        problem = f"{value:g} is not a number of dtype {dtype}"
         raise InferenceError(problem, param=param, expected="a finite number", got=value)
 
 

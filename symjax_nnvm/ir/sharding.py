@@ -74,5 +74,5 @@ def _name(word: str, text: str) -> str:
 
 def _malformed(text: str) -> ParamError:
     return ParamError(
-        f"Attribute {SHARDING} names no axes of a mesh", expected="names of axes, or None", got=repr(text), fix=_FIX
+        f"Attribute {SHARDING} must name axes of a mesh", expected="names of axes, or None", got=repr(text), fix=_FIX
     )

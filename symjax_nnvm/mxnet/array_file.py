@@ -144,7 +144,7 @@ def read_list(data: Any, source: str = "array file") -> Arrays:
     """
     reader = _Reader(memoryview(data).cast("B"), source)
     if reader.number("Q", "the file's magic number") != LIST_MAGIC:
-        raise reader.fail("this is no array file of MXNet: its first 8 bytes are not 0x112")
+        raise reader.fail("this is not an array file of MXNet: its first 8 bytes are not 0x112")
     reader.number("Q", "the reserved number")
     count = reader.number("Q", "the number of arrays")
     if count > reader.left // 4:
@@ -178,7 +178,7 @@ def _read_names(reader: _Reader, count: int) -> Iterator[str]:
         try:
             name = raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise reader.fail(f"name {i} is no UTF-8: {raw[:40]!r}") from None
+            raise reader.fail(f"name {i} is not UTF-8: {raw[:40]!r}") from None
         if "\0" in name:
             raise reader.fail(f"name {i} holds a NUL character: {name[:40]!r}")
         yield name

@@ -21,9 +21,7 @@ def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
     try:
         text = os.fsdecode(path)
     except TypeError:
-        raise SymbolTypeError(
-            "A model is found by the prefix of its files, text or a path", got=type(path).__name__
-        ) from None
+        raise SymbolTypeError("The prefix of a model's files must be text or a path", got=type(path).__name__) from None
     if not Path(text + SYMBOL_SUFFIX).is_file():
         if text.endswith(SYMBOL_SUFFIX):
             return text.removesuffix(SYMBOL_SUFFIX), None
@@ -41,7 +39,7 @@ def as_epoch(epoch: object) -> int:
         number = -1
     if isinstance(epoch, bool) or not 0 <= number < _MAX_EPOCH:
         raise ParamsFormatError(
-            "No number of an epoch",
+            "epoch must be a whole number",
             expected="a whole number from 0, the number in prefix-0003.params",
             got=repr(epoch)[:80],
         )

@@ -19,7 +19,7 @@ def opencv() -> Any:
     try:
         import cv2
     except ImportError:
-        raise missing_extra("This needs OpenCV, by which MXNet decodes and resizes images", "data") from None
+        raise missing_extra("This needs OpenCV, which MXNet uses to decode and resize images", "data") from None
     return cv2
 
 
@@ -54,7 +54,9 @@ def decode_image(
     else Pillow. where: the image's name in errors. Raises RecordFormatError, MissingExtraError.
     """
     if channels not in _MODES:
-        raise RecordFormatError(f"{where} has no such channels", expected="1, 3 or 4", got=channels)
+        raise RecordFormatError(
+            f"{where} cannot be decoded to this number of channels", expected="1, 3 or 4", got=channels
+        )
     if _chosen(decoder) == "opencv":
         return swap_red_and_blue(decode_bgr(data, channels, where))
     image, operations = _pillow()
@@ -79,7 +81,7 @@ def decode_bgr(data: bytes, channels: int, where: str) -> np.ndarray:
     except cv2.error as error:  # of more pixels than OpenCV decodes
         raise _undecodable(where, data, error.err) from None
     if image is None:
-        raise _undecodable(where, data, "it is damaged, or of no kind that OpenCV knows")
+        raise _undecodable(where, data, "it is damaged, or OpenCV does not know its format")
     image = image.reshape(*image.shape[:2], -1)
     if image.shape[2] != channels or image.dtype != np.uint8:
         raise _without_alpha(where)
@@ -100,7 +102,7 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
         except cv2.error as error:
             raise _undecodable(where, data, error.err) from None
         if decoded is None:
-            raise _undecodable(where, data, "it is damaged, or of no kind that OpenCV knows")
+            raise _undecodable(where, data, "it is damaged, or OpenCV does not know its format")
         return decoded
     image, operations = _pillow()
     try:
@@ -148,7 +150,8 @@ def swap_red_and_blue(image: np.ndarray) -> np.ndarray:
 
 def _without_alpha(where: str) -> RecordFormatError:
     return RecordFormatError(
-        f"{where} is none of 8 bits with 4 channels", fix="Ask for 3 channels, or for 1: channels=3, data_shape=(3, …)."
+        f"{where} does not have 4 channels of 8 bits",
+        fix="Ask for 3 channels, or for 1: channels=3, data_shape=(3, …).",
     )
 
 
@@ -156,5 +159,5 @@ def _undecodable(where: str, data: bytes, why: str) -> RecordFormatError:
     return RecordFormatError(
         f"{where} cannot be decoded: {why.strip() or 'it is damaged'}",
         got=f"{len(data)} bytes that begin with {data[:8]!r}",
-        fix="Leave the record out, file.select(numbers), or make the file anew without it.",
+        fix="Leave the record out with file.select(numbers), or make the file again without it.",
     )

@@ -93,12 +93,10 @@ class ParamsMatch:
 
     def _way_out(self) -> str:
         if not self.sources:
-            return "No name is the symbol's: this is the file of another model, or its names are to be changed first."
+            return "No name belongs to the symbol: the file is another model's, or its names must be changed first."
         if self.misshaped:
-            return (
-                "They are another network's, or another version's. Layers that are to be new: symjax_nnvm.replace_head."
-            )
-        return "What is missing is in another file, or drawn anew: lowering.init_params(symbol, shapes, key)."
+            return "They belong to another network or version. To make layers new use symjax_nnvm.replace_head."
+        return "Read what is missing from another file, or draw it: lowering.init_params(symbol, shapes, key)."
 
     def __str__(self) -> str:
         parts = [
@@ -112,7 +110,7 @@ class ParamsMatch:
             parts.append(f"wrong shape: {len(self.misshaped) - _LISTED} more")
         parts += [f"ambiguous: {group}" for group in self.ambiguous[:_LISTED]]
         if self.ambiguous:
-            parts.append("Give the arrays the symbol's names to decide: match_params(symbol, {name: array, ...}).")
+            parts.append("To decide, give the arrays the symbol's names: match_params(symbol, {name: array, ...}).")
         if self.conflict:
             parts.append(f"contradiction: {printable_lines(self.conflict)}")
         return "\n".join(parts)

@@ -50,7 +50,8 @@ def read_npy(data: Bytes, what: str) -> np.ndarray:
     size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
     if size != len(data) - start:
         raise ParamsFormatError(
-            f"{what} is no .npy array: {dtype.name} of shape {shape} takes {size} bytes, {len(data) - start} are there."
+            f"{what} is not a .npy array: {dtype.name} of shape {shape} takes {size} bytes, but it has "
+            f"{len(data) - start}."
         )
     array = np.ndarray(shape, dtype, data, start, order="F" if fortran_order else "C")
     return booleans(array.view(np.uint8)) if dtype == np.bool_ else array
@@ -60,12 +61,12 @@ def _header(data: Bytes, what: str) -> tuple[str, int]:
     """Return the header's text, and where the data begin."""
     version = data[len(_MAGIC)] if len(data) > 12 else 0
     if data[: len(_MAGIC)] != _MAGIC or version not in (1, 2, 3):
-        raise ParamsFormatError(f"{what} is no .npy array: it begins with {bytes(data[:8])!r}.")
+        raise ParamsFormatError(f"{what} is not a .npy array: it begins with {bytes(data[:8])!r}.")
     form = "<H" if version == 1 else "<I"
     start = len(_MAGIC) + 2 + struct.calcsize(form)
     (length,) = struct.unpack_from(form, data, len(_MAGIC) + 2)
     if length > min(_MAX_HEADER, len(data) - start):
-        raise ParamsFormatError(f"{what} is no .npy array: its header is {length} bytes long.")
+        raise ParamsFormatError(f"{what} is not a .npy array: its header is {length} bytes long.")
     return bytes(data[start : start + length]).decode("latin-1"), start + length
 
 
@@ -73,7 +74,7 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     """Return dtype, shape, whether the first axis is the fastest."""
 
     def refuse(problem: str) -> ParamsFormatError:
-        return ParamsFormatError(f"{what} is no .npy array that can be read: {problem} in {header.strip()[:200]!r}.")
+        return ParamsFormatError(f"{what} is not a readable .npy array: {problem} in {header.strip()[:200]!r}.")
 
     fields: dict[str, str] = {}
     text = header.strip()

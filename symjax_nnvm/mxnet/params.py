@@ -47,7 +47,7 @@ def named_arrays(path: str | os.PathLike[str], whose: str = "a model") -> dict[s
     if arrays:
         raise ParamsFormatError(
             f"{os.fspath(path)} holds {len(arrays)} arrays without names; {whose}'s have names. "
-            "load_arrays gives the list: name them with dict(zip(names, arrays))."
+            "Get the list with load_arrays, and name them with dict(zip(names, arrays))."
         )
     return {}
 
@@ -62,12 +62,14 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
     """
     if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
         raise ParamsFormatError(
-            "Arrays are saved by name or as a list", got=type(arrays).__name__, fix="Of one array: {'name': array}."
+            "Arrays must be saved by name or as a list",
+            got=type(arrays).__name__,
+            fix="For one array pass {'name': array}.",
         )
     row = format_of_name(fname) or MXNET
     if row.write is None:
         raise ParamsFormatError(
-            f"{os.fspath(fname)} is named as {row.title}, which is only read",
+            f"{os.fspath(fname)} has the name of {row.title}, which cannot be written",
             expected=f"a name that ends in {plain_list(array_suffixes(written=True))}",
             fix="Or call the function that writes such files, as numpy.savez does .npz.",
         )
@@ -116,6 +118,6 @@ def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
         return ParamsFormatError(f"{path} is {kind}.")
     if size < 32:
         return ParamsFormatError(
-            f"{path} has {size} bytes; the smallest array file has 32. It is truncated, or no array file."
+            f"{path} has {size} bytes; the smallest array file has 32. It is truncated, or not an array file."
         )
-    return ParamsFormatError(f"{path} is no array file of MXNet: it begins with {head[:8]!r}.")
+    return ParamsFormatError(f"{path} is not an array file of MXNet: it begins with {head[:8]!r}.")

@@ -110,7 +110,7 @@ class RecordFile:
                     f"The records of {self.path} have different numbers of labels",
                     expected=f"{widths[0]}, as record 0 has",
                     got=f"{widths[other]} in record {other}",
-                    fix="file.label(i) is the label of one record.",
+                    fix="Use file.label(i) for the label of one record.",
                 )
             self._labels = np.array(labels, np.float32)
         return self._labels

@@ -54,7 +54,7 @@ def read_index(path: StrPath, file: PositionedFile) -> tuple[np.ndarray, np.ndar
             f"{os.fspath(path)}: line {wrong[0] + 1} points outside of {file.path}",
             expected=f"a multiple of 4, at most {size - _LEAST_RECORD}: the file has {size} bytes",
             got=offsets[wrong[0]],
-            fix="It is the index of another file, or the file was not copied whole. Copy both again, or remove the "
+            fix="The index belongs to another file, or the file is cut off. Copy both again, or remove the "
             "index, and RecordFile makes one.",
         )
     return keys, offsets
@@ -69,9 +69,9 @@ def _numbers(line: bytes, path: StrPath, i: int) -> tuple[int, int]:
     except ValueError:
         pass
     raise RecordFormatError(
-        f"{os.fspath(path)} is no index: line {i + 1} is not a key, a tab and a number",
+        f"{os.fspath(path)} is not an index: line {i + 1} is not a key, a tab and a number",
         got=repr(line[:_LINE]),
-        fix="Indices with other keys than whole numbers are not read. Remove the file, or name another as index=, and "
+        fix="The keys of an index must be whole numbers. Remove the file, or pass another as index=, and "
         "RecordFile makes one, with keys from 0.",
     )
 

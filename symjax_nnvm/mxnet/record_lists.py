@@ -67,7 +67,9 @@ def write_list(path: StrPath, rows: Iterable[ImageRow]) -> None:
     lines = []
     for row in rows:
         if set("\t\n\r") & set(row.path):
-            raise RecordFormatError(f"{row.path!r} cannot stand in a list: it holds a tab or a line's end. Rename it.")
+            raise RecordFormatError(
+                f"{row.path!r} cannot be written to a list: it contains a tab or a line's end. Rename it."
+            )
         lines.append("\t".join((str(row.id), *(f"{label:f}" for label in row.labels), row.path)) + "\n")
     write_file(path, "".join(lines))
 
@@ -86,7 +88,7 @@ def read_list(path: StrPath) -> list[ImageRow]:
                 raise ValueError
         except ValueError:
             raise RecordFormatError(
-                f"{os.fspath(path)}: line {i} is none of a list of images",
+                f"{os.fspath(path)}: line {i} is not a line of an image list",
                 expected="a whole number, one or more numbers as labels, and a path, with tabs between",
                 got=repr(line[:200]),
             ) from None

@@ -49,7 +49,7 @@ class RecordWriter:
     def write(self, record: bytes, key: int | None = None) -> int:
         """Write a record; the byte at which it begins. key: its key in the index, default how many there were."""
         if self._stack is None:
-            raise CallError("RecordWriter writes in a block: with RecordWriter(path) as writer: writer.write(data).")
+            raise CallError("Use RecordWriter in a block: with RecordWriter(path) as writer: writer.write(data).")
         position, framed = self._position, frame(record)
         self._records.write(framed)
         self._index.write(index_line(self._count if key is None else key, position))

@@ -52,7 +52,7 @@ class IRHeader(_Fields):
             return super().__new__(cls, *fields, **named)
         except TypeError:
             got = ", ".join([*map(repr, fields), *(f"{name}={value!r}" for name, value in named.items())])
-            raise CallError("A header has four fields", expected=_EXAMPLE, got=f"IRHeader({got:.100})") from None
+            raise CallError("A header must have four fields", expected=_EXAMPLE, got=f"IRHeader({got:.100})") from None
 
     def __repr__(self) -> str:
         fields = zip(self._fields, self, strict=True)
@@ -67,7 +67,7 @@ def frame(data: bytes) -> bytes:
     if len(data) > MAX_RECORD:
         fix = "Split it into several records."
         raise RecordFormatError(
-            "A record that is too large", expected=f"at most {MAX_RECORD} bytes", got=len(data), fix=fix
+            "The record is too large", expected=f"at most {MAX_RECORD} bytes", got=len(data), fix=fix
         )
     parts = list(_split(data))
     flags = [_WHOLE] if len(parts) == 1 else [_FIRST, *[_MIDDLE] * (len(parts) - 2), _LAST]
@@ -149,7 +149,7 @@ def _aligned(at: int) -> int:
     return at + -at % 4
 
 
-_DAMAGED = "The file is damaged: copy it again, or make it anew."
+_DAMAGED = "The file is damaged: copy it again, or make it again."
 _FOREIGN_INDEX = (
     "The index (.idx) belongs to another file, or this one is damaged. Remove the index, and RecordFile makes one; "
     "`symjax-nnvm records verify FILE` reads every record."
@@ -159,7 +159,7 @@ _FOREIGN_INDEX = (
 def _truncated(file: PositionedFile, offset: int, what: str) -> RecordFormatError:
     return RecordFormatError(
         f"{file.path} ends within the record at byte {offset}: {what}, and the file has {file.size} bytes",
-        fix="It was not copied whole, or its writer was stopped: copy it again. In a copy, "
+        fix="It is cut off, or its writer was stopped: copy it again. In a copy, "
         f"`truncate -s {offset} COPY` keeps the records before; remove its index, and RecordFile makes one.",
     )
 
@@ -167,12 +167,12 @@ def _truncated(file: PositionedFile, offset: int, what: str) -> RecordFormatErro
 def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> RecordFormatError:
     kind = guess_file_type(head, file.size) if at == 0 else None
     if kind is not None:
-        return RecordFormatError(f"{file.path} is no record file: it is {kind}.")
+        return RecordFormatError(f"{file.path} is not a record file: it is {kind}.")
     return RecordFormatError(
         f"{file.path}: no part of a record begins at byte {at}, in the record at byte {offset}",
         expected=f"the magic number {_MAGIC.hex()}",
         got=head[:4].hex(),
-        fix="It is no record file (.rec), or damaged: copy it again." if at == 0 else _FOREIGN_INDEX,
+        fix="It is not a record file (.rec), or is damaged: copy it again." if at == 0 else _FOREIGN_INDEX,
     )
 
 
@@ -186,10 +186,12 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: byte
     try:
         flag, label, number, number2 = header
     except (TypeError, ValueError):
-        raise CallError("No header of a record", param="header", expected=_EXAMPLE, got=f"{header!r:.100}") from None
+        raise CallError(
+            "This is not the header of a record", param="header", expected=_EXAMPLE, got=f"{header!r:.100}"
+        ) from None
     if not isinstance(data, bytes | bytearray | memoryview):
-        fix = "text.encode() gives bytes; pack_img packs an image."
-        raise CallError("A record is packed from bytes", param="s", got=type(data).__name__, fix=fix)
+        fix = "Convert text with text.encode(); use pack_img for an image."
+        raise CallError("A record must be packed from bytes", param="s", got=type(data).__name__, fix=fix)
     try:
         if not isinstance(label, Number):  # an array without axes is an array, as in MXNet
             labels = np.asarray(label, "<f4")
@@ -199,7 +201,7 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: byte
         return _HEADER.pack(flag, label, number, number2) + data
     except (struct.error, OverflowError, TypeError, ValueError) as error:
         expected = "a label of float32, and whole numbers from 0 to 2^64 - 1 as id and id2"
-        raise RecordFormatError("A header that cannot be written", expected=expected, got=f"{header!r:.200}") from error
+        raise RecordFormatError("The header cannot be written", expected=expected, got=f"{header!r:.200}") from error
 
 
 def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
@@ -211,8 +213,8 @@ def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
     try:
         memoryview(record)
     except TypeError:
-        fix = "Give what MXRecordIO.read() returns, which is None at the end of the file." if record is None else None
-        raise CallError("A record is bytes", param="s", got=type(record).__name__, fix=fix) from None
+        fix = "Pass what MXRecordIO.read() returns; it returns None at the end of the file." if record is None else None
+        raise CallError("A record must be bytes", param="s", got=type(record).__name__, fix=fix) from None
     if len(record) < _HEADER.size:
         raise _no_image(where, f"{_HEADER.size} bytes of a header", f"{len(record)} bytes")
     flag, label, number, number2 = _HEADER.unpack_from(record)
@@ -236,5 +238,5 @@ def read_header(file: PositionedFile, offset: int, where: str) -> IRHeader:
 
 
 def _no_image(where: str, expected: str, got: str) -> RecordFormatError:
-    fix = "It holds no image, with a label before it: read it as it is, file[i]."
+    fix = "It does not hold a label and an image: read its bytes with file[i]."
     return RecordFormatError(f"{where} has no header of an image", expected=expected, got=got, fix=fix)

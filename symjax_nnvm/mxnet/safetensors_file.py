@@ -57,18 +57,20 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
     Raises ParamsFormatError. Source of the format: the README of safetensors.
     """
     if not isinstance(arrays, Mapping):
-        raise ParamsFormatError("A safetensors file holds arrays by name: save a dict, or a list as .params.")
+        raise ParamsFormatError("A safetensors file holds arrays by name: save a dict, or save the list as .params.")
     typed = all(isinstance(name, str) and kind_of(name) for name in arrays)
     args, aux = split_kinds(arrays) if typed else (arrays, {})
     both = sorted(args.keys() & aux.keys())
     if both:
-        raise ParamsFormatError(f"{both} are arguments and auxiliary states at once; a file has one array of a name.")
+        raise ParamsFormatError(
+            f"{both} are both arguments and auxiliary states, but a file has only one array for a name."
+        )
     arrays = {n: a if isinstance(a, SparseArray) else np.asarray(a) for n, a in (*args.items(), *aux.items())}
     for name, array in arrays.items():
         if array.dtype.name not in _CODES:
             raise ParamsFormatError(f"{name!r} has dtype {array.dtype.name}, which safetensors files do not hold.")
         if not isinstance(name, str) or name == _METADATA:
-            raise ParamsFormatError(f"An array cannot be named {name!r}: safetensors files keep other things there.")
+            raise ParamsFormatError(f"An array cannot be named {name!r}: safetensors files reserve this name.")
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header: dict[str, Any] = {_METADATA: {_AUX: json.dumps(list(aux))}} if typed else {}
     at = 0
@@ -80,7 +82,7 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
     try:
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError as error:
-        raise ParamsFormatError(f"A name is no text that a safetensors file can hold: {error}.") from None
+        raise ParamsFormatError(f"A safetensors file cannot hold this name: {error}.") from None
     text += b" " * (-len(text) % 8)
     file.write(struct.pack("<Q", len(text)) + text)
     for name in names:
@@ -109,7 +111,7 @@ def read_safetensors(file: BinaryIO) -> Params:
     except MemoryError as error:  # the library maps the file
         raise FileError(f"{path} cannot be mapped into memory: {error}.") from None
     except safetensors.SafetensorError as error:
-        raise ParamsFormatError(f"{path} is no readable safetensors file: {error}.") from None
+        raise ParamsFormatError(f"{path} is not a readable safetensors file: {error}.") from None
     data = map_file(file)
     arrays: Params = {}
     at = 8 + length
@@ -131,7 +133,7 @@ def _states(metadata: Mapping[str, str], path: str) -> list[str]:
     except (ValueError, RecursionError):
         states = None
     if not isinstance(states, list) or not all(isinstance(name, str) for name in states):
-        raise ParamsFormatError(f"{path}: the metadata's {_AUX!r} is no list of names.")
+        raise ParamsFormatError(f"{path}: the metadata's {_AUX!r} is not a list of names.")
     return states
 
 

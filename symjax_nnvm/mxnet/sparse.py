@@ -64,7 +64,7 @@ class RowSparseArray(SparseArray):
             raise ValueError(f"rows of shape {self.data.shape} do not fit an array of shape {self.shape}")
         _check_indices(self.indices, self.data.shape[0], self.shape[0], "row numbers")
         if np.any(self.indices[1:] <= self.indices[:-1]):
-            raise ValueError("the row numbers do not rise")
+            raise ValueError("the row numbers are not in rising order")
 
     def todense(self) -> np.ndarray:
         """Return the array (n, …) with the rows in their places."""
@@ -121,7 +121,7 @@ def sparse_from_members(parts: Mapping[str, Any]) -> SparseArray:
         raise ValueError(f"a {kind} array has members {sorted(expected)}, not {sorted(parts)}")
     for name in expected - {"data", "format"}:
         if parts[name].dtype.kind not in "iu" or parts[name].ndim != 1:
-            raise ValueError(f"the member {name} is no vector of integers")
+            raise ValueError(f"the member {name} is not a vector of integers")
     shape = tuple(int(dim) for dim in parts["shape"])
     if kind == "csr":
         return CSRArray(shape, parts["data"], indptr=parts["indptr"], indices=parts["indices"])

@@ -89,7 +89,7 @@ def _add_missing_inputs(nodes: Sequence[Node], report: Report | None) -> None:
             variable = f"{node.name}_{name}" if node.name else name
             copies += len(node.attrs.dict)
             if copies > _MAX_COPIES * (len(nodes) + _MAX_COPIES):
-                raise JSONFormatError("Inputs are missing of operators with too many attributes", op=node.op, node=node)
+                raise JSONFormatError("Operators with too many attributes are missing inputs", op=node.op, node=node)
             node.inputs.append(NodeEntry(create_variable_node(variable, dict(node.attrs.dict)), 0, 0))
 
 
@@ -117,7 +117,7 @@ def _input_names(node: Node) -> Sequence[str]:
     required = node.num_inputs()
     if required is not None and required > len(node.inputs) + _MAX_MISSING:
         raise JSONFormatError(
-            "Wrong number of inputs",
+            "The number of inputs is wrong",
             op=node.op,
             node=node,
             expected=f"{required} in field 'inputs', of which old files leave out a few",

@@ -55,7 +55,7 @@ def read_zip(file: BinaryIO) -> Arrays:
     except ParamsFormatError:
         raise
     except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, *_ZIP_ERRORS) as error:
-        raise ParamsFormatError(f"{path} is no readable zip file: {error}.") from None
+        raise ParamsFormatError(f"{path} is not a readable zip file: {error}.") from None
     except OSError as error:
         raise ParamsFormatError(f"{path} cannot be read: {error}.") from None
     for name, parts in sparse.items():
@@ -111,7 +111,7 @@ def _check_members(members: Sequence[zipfile.ZipInfo], path: str, size: int) -> 
     for member in sorted(members, key=lambda member: member.header_offset):
         what = f"{path}, member {member.filename[:200]!r}"
         if not member.filename.endswith(".npy"):
-            raise ParamsFormatError(f"{what} is no .npy array.")
+            raise ParamsFormatError(f"{what} is not a .npy array.")
         if len(member.filename) > MAX_NAME:
             raise ParamsFormatError(f"{what} has a name of {len(member.filename)} characters, more than {MAX_NAME}.")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -58,8 +58,10 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
     batch: dict[str, bool] = {}
     for input_name, shape in shapes.items():
         if isinstance(shape, str) or not isinstance(shape, Sequence):
-            fix = "For instance shapes={'data': ('batch', 3, 224, 224)}."
-            raise SymbolTypeError(f"No shape for {input_name!r}", expected="numbers and names", got=shape, fix=fix)
+            fix = "For example shapes={'data': ('batch', 3, 224, 224)}."
+            raise SymbolTypeError(
+                f"{input_name!r} has no valid shape", expected="numbers and names", got=shape, fix=fix
+            )
         for axis, size in enumerate(shape):
             if isinstance(size, str):
                 batch[size] = batch.get(size, False) or axis == 0
@@ -134,7 +136,7 @@ def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: Inference
     another = "symjax_nnvm.set_batch_size(net, n) gives the network for batches of n: export that. " if places else ""
     return OnnxError(
         explain(
-            f"The graph takes one size alone where a name is given: {taken}{written}",
+            f"The graph works with only one size where a name was given: {taken}{written}",
             got=f"for another size: {error}".rstrip("."),
             fix=f"Give the number in shapes=. {another}".rstrip(),
         )

@@ -26,7 +26,7 @@ def builder(opset: int) -> Builder:
 
 _UNSAID = OnnxForm(
     None,
-    reason="the operator says nothing about it",
+    reason="no ONNX form is registered for the operator",
     fix='Register a form: @symjax_nnvm.onnx.onnx_form("…") def form(g, params, *inputs): ...',
 )
 
@@ -85,7 +85,7 @@ def _hidden(node: Node, i: int) -> NoReturn:
     source = node.inputs[i].node
     raise OnnxError(
         explain(
-            "No ONNX form: an output is read that training alone has",
+            "No ONNX form: an output is read that exists only in training",
             op=source.op,
             node=source,
             fix="Cut the network before it, with symjax_nnvm.cut(net, name).",
@@ -111,7 +111,7 @@ def _of_node(g: Builder) -> Sequence[Tensor]:
     if form.form is None:
         g.refuse(form.reason, form.fix)
     if form.opset > g.opset:
-        g.refuse(f"it takes opset {form.opset}, and {g.opset} is asked for", f"Pass opset={form.opset}.")
+        g.refuse(f"it needs opset {form.opset}, but opset {g.opset} was requested", f"Pass opset={form.opset}.")
     before = len(g.nodes)
     tensors = form.form(g, node.attrs.parsed, *g.ins)
     outputs = [tensors] if isinstance(tensors, Tensor) else list(tensors)

@@ -54,7 +54,7 @@ def _resolve(attrs: NodeAttrs) -> None:
             f"No operator is registered for op_type {op_type!r}",
             op="Custom",
             node=attrs.name,
-            expected=f"one of {known}" if known else "a registered op_type; there is none yet",
+            expected=f"one of {known}" if known else "a registered op_type, but none is registered yet",
             fix=f"Register it: symjax_nnvm.register_custom({op_type!r}, inputs=…, infer_shape=…, gradient=…), and "
             f"its JAX rule: @lowering.lowers_custom({op_type!r}).",
         )

@@ -41,7 +41,7 @@ def test_nothing_in_the_way():
     report = nn.check(sym.FullyConnected(X, num_hidden=2, name="fc"), shapes={"data": (2, 3)})
     assert report.ok
     assert [problem.kind for problem in report.problems] == ["cost"]
-    assert str(report).startswith("Nothing in the way in 4 nodes; 1 note.\n\nnote     cost\n")
+    assert str(report).startswith("No problem in 4 nodes; 1 note.\n\nnote     cost\n")
 
 
 def test_shapes_left_out_are_said_to_be_unchecked():
@@ -87,7 +87,7 @@ def test_every_bad_parameter_of_a_node_is_reported():
     assert [(p.kind, p.reason) for p in report.problems if p.severity == "error"] == [
         ("unknown parameter", "kernl='(3, 3)'"),
         ("bad parameter", "num_filter='four', expected int ≥ 1"),
-        ("bad parameter", "kernel is required and not there"),
+        ("bad parameter", "kernel is required but missing"),
     ]
     assert all(p.nodes == ("conv1",) and p.op == "Convolution" for p in report.problems if p.severity == "error")
     assert str(of_kind(report, "unknown parameter")[0].fix).startswith("kernel?")

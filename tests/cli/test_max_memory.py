@@ -92,4 +92,4 @@ def test_what_is_no_size(net: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(["run", str(net), "random", "--max-memory", "much"])
     assert caught.value.code == 2
-    assert "No size of memory" in capsys.readouterr().err
+    assert "not a size of memory" in capsys.readouterr().err

@@ -108,7 +108,7 @@ def test_make_from_a_list(folder: Path, capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["make", "x.rec"], "takes a FILE and a SOURCE"),
+        (["make", "x.rec"], "needs a FILE and a SOURCE"),
         (["list", "seven.rec", "images"], "takes one FILE: images is one too many"),
         (["make", "x.rec", "images", "--index", "y.idx"], "leave --index out"),
         (["make", "x.idx", "images"], "x.idx is its own index"),

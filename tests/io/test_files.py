@@ -428,7 +428,10 @@ def test_a_read_only_target_and_a_read_only_folder_are_refused(tmp_path: Path):
         write_file(path, "new")
     path.chmod(0o666)
     tmp_path.chmod(0o555)
-    with ordinary_user(tmp_path), pytest.raises(PermissionError, match="written beside its place and then renamed"):
+    with (
+        ordinary_user(tmp_path),
+        pytest.raises(PermissionError, match="first written beside its target and then renamed"),
+    ):
         write_file(path, "new")
     tmp_path.chmod(0o755)
     assert path.read_text() == "old"

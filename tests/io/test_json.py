@@ -229,7 +229,7 @@ def test_reading_without_parsing_leaves_checks_for_later():
     graph = load_json(json.dumps(bad), parse=False)
     assert graph.outputs[0].node.attrs.parsed is None
     with pytest.raises(
-        JSONFormatError, match=r"Wrong number of inputs.*node 'act'; expected 1 in field 'inputs'; got 0"
+        JSONFormatError, match=r"The number of inputs is wrong.*node 'act'; expected 1 in field 'inputs'; got 0"
     ):
         check_nodes(post_order(graph.outputs), graph.outputs)
     with_attr = Graph(attrs={"json": json.dumps(bad), "load_json_no_parse": True})
@@ -274,7 +274,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "output that is not there": (_node(1, inputs=[[0, 1, 0]]), "Input 0 of field 'inputs'.*node 'act'.*got 1"),
     "head that is not there": (lambda d: d.update(heads=[[3, 1, 0]]), "Head 0 of field 'heads'.*of node 'plus'; got 1"),
     "head of no node": (lambda d: d.update(heads=[[9, 0, 0]]), "field 'heads' of the graph"),
-    "too few inputs": (_node(1, inputs=[]), "Wrong number of inputs.*node 'act'"),
+    "too few inputs": (_node(1, inputs=[]), "The number of inputs is wrong.*node 'act'"),
     "variable with inputs": (_node(0, inputs=[[2, 0, 0]]), "A variable takes no inputs; in node 'x'"),
     "cycle": (_node(1, inputs=[[3, 0, 0]]), "field 'inputs' of node 1 'act'; expected no cycle"),
     "cycle of one": (_node(1, inputs=[[1, 0, 0]]), "expected no cycle"),
@@ -289,7 +289,7 @@ BAD: dict[str, tuple[Any, str]] = {
         _node(3, op=PREFIX + "norm", inputs=[[0, 0], [0, 0], [0, 0], [1, 0], [2, 0]]),
         "Mutation target can only be Variable.*node 'plus', input 3; got the output of node 'act'",
     ),
-    "too many outputs": (_node(1, op=PREFIX + "split", attrs={"num_outputs": "99999999"}), "Too many outputs.*'act'"),
+    "too many outputs": (_node(1, op=PREFIX + "split", attrs={"num_outputs": "99999999"}), "too many outputs.*'act'"),
     "graph attribute of unknown type": (lambda d: d.update(attrs={"a": ["foo", 1]}), "Typename foo has not been"),
     "graph attribute without type": (lambda d: d.update(attrs={"a": 1}), r"field 'attrs' of the graph.*for 'a'"),
     "graph attribute of another type": (lambda d: d.update(attrs={"a": ["int", "1"]}), "'a' of type int; expected"),

@@ -105,16 +105,16 @@ def _superseding_nothing(net: Symbol) -> None:
         (_cycle, "'fc' depends on itself through node 'relu'"),
         (_output_out_of_range, "reads output 7 of node 'bn', which has 3"),
         (_head_out_of_range, "head 0 reads output 1 of node 'relu', which has 1"),
-        (_missing_input, r"'fc' \(FullyConnected\) has 2 inputs and takes 3"),
+        (_missing_input, r"'fc' \(FullyConnected\) has 2 inputs but takes 3"),
         (_stale_parameters, "num_hidden=4.* but its text says .*num_hidden=5"),
         (_malformed_parameters, "many"),
-        (_version_of_an_operator, "reads version 3 of node 'bn', which is no variable"),
+        (_version_of_an_operator, "reads version 3 of node 'bn', which is not a variable"),
         (_version_past_the_counter, "reads version 9 of variable 'bn_moving_mean', which counts 1"),
         (_written_twice, "version 1 of 'bn_moving_mean' is written by nodes 'bn' and 'again'"),
-        (_writes_a_result, "'bn' writes its input 3, which is node 'fc' and no variable"),
-        (_dangling_control_dependency, "'relu' has a control dependency that is no node"),
+        (_writes_a_result, "'bn' writes its input 3, which is node 'fc' and not a variable"),
+        (_dangling_control_dependency, "'relu' has a control dependency that is not a node"),
         (_variable_with_inputs, "variable 'data' has inputs"),
-        (_superseding_nothing, "supersedes a node and does not say which"),
+        (_superseding_nothing, "supersedes a node but has no control dependency"),
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",
 )
@@ -131,7 +131,7 @@ def test_a_fault_inside_a_subgraph_is_found():
     loop = outputs.outputs[0].node
     add = next(n.node for n in loop.attrs.subgraphs[0].outputs if n.node.op is not None)
     del add.inputs[-1]
-    with pytest.raises(GraphError, match="inputs and takes"):
+    with pytest.raises(GraphError, match="inputs but takes"):
         check_graph(outputs.outputs)
 
 

@@ -145,7 +145,9 @@ def test_missing_node_is_an_error():
 
 
 def test_writing_operator_without_its_inputs_is_an_error():
-    with pytest.raises(GraphError, match="An operator lacks an input that it writes.*got 0 inputs.*Compose the symbol"):
+    with pytest.raises(
+        GraphError, match="An operator is missing an input that it writes.*got 0 inputs.*Compose the symbol"
+    ):
         index_of(functor("assign"))
 
 

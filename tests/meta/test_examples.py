@@ -62,7 +62,7 @@ def test_fine_tune(example, capsys):
     assert example("fine_tune").main(epochs=3) > 0.85
     printed = capsys.readouterr().out
     assert "trained further: new_fc_weight, new_fc_bias" in printed
-    assert "Nothing in the way" in printed
+    assert "No problem" in printed
 
 
 def printed_by(name: str, *options: str) -> str:

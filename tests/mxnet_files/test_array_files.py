@@ -215,7 +215,7 @@ def test_bfloat16_of_mxnet_2(tmp_path: Path):
         (SPARSE | {"r/format": b"coo"}, "ends neither with row_sparse nor with csr"),
         (SPARSE | {"r/indptr": npy(np.zeros(1, int))}, "members"),
         ({name: data for name, data in CSR.items() if name != "c/indptr"}, "a csr array has members"),
-        (SPARSE | {"r/indices": npy(np.array([0.5]))}, "no vector of integers"),
+        (SPARSE | {"r/indices": npy(np.array([0.5]))}, "not a vector of integers"),
         (SPARSE | {"r/indices": npy(np.array([9]))}, "row numbers go from 9 to 9"),
         (SPARSE | {"r/shape": npy(np.array([-3, 2]))}, "sparse array 'r'"),
     ],
@@ -238,8 +238,8 @@ def test_malformed_sparse_arrays_of_mxnet_2_are_refused(members: dict[str, bytes
         (b"\x80\x04\x95" + b"\0" * 40, "Python pickle.*never loaded"),
         (b"\x1f\x8b" + b"\0" * 40, "gzip"),
         (b"abc", "3 bytes; the smallest array file has 32"),
-        (b"abcdefgh" * 5, "no array file of MXNet: it begins with b'abcdefgh'"),
-        (b"PK\x03\x04" + b"\0" * 40, "no readable zip file"),
+        (b"abcdefgh" * 5, "not an array file of MXNet: it begins with b'abcdefgh'"),
+        (b"PK\x03\x04" + b"\0" * 40, "not a readable zip file"),
     ],
 )
 def test_other_files_are_told_apart(content: bytes, message: str, tmp_path: Path):
@@ -259,7 +259,7 @@ def test_other_files_are_told_apart(content: bytes, message: str, tmp_path: Path
         (file_of(u32(0xF993FAC9, 7)), "storage type of array 0 is 7"),
         (file_of(dense())[:-4], "truncated"),
         (file_of(dense(), names=(b"a", b"b")), "2 names for 1 arrays"),
-        (file_of(dense(), names=(b"\xff",)), "no UTF-8"),
+        (file_of(dense(), names=(b"\xff",)), "not UTF-8"),
         (file_of(dense(), names=(b"a\0b",)), "NUL"),
         (file_of(dense()) [:-8] + struct.pack("<QQ", 1, 1 << 62), "expected at most 4096"),
     ],
@@ -279,7 +279,7 @@ def test_zip_bombs_are_refused(tmp_path: Path):
 def test_sparse_arrays_are_checked():
     with pytest.raises(ValueError, match="row numbers go from 1 to 7, expected 0 to 4"):
         RowSparseArray((5, 2), np.ones((2, 2)), indices=np.array([1, 7]))
-    with pytest.raises(ValueError, match="do not rise"):
+    with pytest.raises(ValueError, match="not in rising order"):
         RowSparseArray((5, 2), np.ones((2, 2)), indices=np.array([3, 1]))
     with pytest.raises(ValueError, match="indptr does not divide"):
         CSRArray((2, 2), np.ones(1), indptr=np.array([0, 2, 1]), indices=np.array([0]))

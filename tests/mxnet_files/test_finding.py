@@ -41,9 +41,9 @@ def test_a_prefix_that_looks_like_a_file_is_a_prefix_where_it_has_a_symbol(mlp: 
 
 @pytest.mark.parametrize("epoch", [-1, 3.0, "three", "", None, True, "-1", 10**12])
 def test_what_is_no_epoch_is_told(mlp: Path, epoch: object):
-    with pytest.raises(nn.ParamsFormatError, match=r"No number of an epoch; .*prefix-0003\.params; got"):
+    with pytest.raises(nn.ParamsFormatError, match=r"epoch must be a whole number; .*prefix-0003\.params; got"):
         nn.load_checkpoint("mlp", epoch)  # type: ignore[arg-type]
-    with pytest.raises(nn.ParamsFormatError, match="No number of an epoch"):
+    with pytest.raises(nn.ParamsFormatError, match="epoch must be a whole number"):
         nn.save_checkpoint("new", epoch, None, {}, {})  # type: ignore[arg-type]
     assert not list(mlp.glob("new*"))
 

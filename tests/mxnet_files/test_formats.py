@@ -100,7 +100,9 @@ def test_a_missing_library_is_told_by_the_row(toy_net: Path, monkeypatch: pytest
 
 def test_a_file_that_is_only_read_is_not_written(tmp_path: Path):
     for name in ("w.npz", "W.NPY"):
-        with pytest.raises(nn.ParamsFormatError, match=r"only read; expected a name that ends in \.params, .*numpy"):
+        with pytest.raises(
+            nn.ParamsFormatError, match=r"cannot be written; expected a name that ends in \.params, .*numpy"
+        ):
             nn.save_arrays(tmp_path / name, {"w": np.ones(1)})
     assert not list(tmp_path.iterdir())
 

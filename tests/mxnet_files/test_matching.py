@@ -68,7 +68,7 @@ def test_layers_that_no_order_tells_apart_are_reported():
     with pytest.raises(ParamsMismatchError) as raised:
         match.raise_if_incomplete()
     assert "left, right (weight, bias) could each be any of twins_dense1, twins_dense0" in str(raised.value)
-    assert "Give the arrays the symbol's names to decide" in str(raised.value)
+    assert "To decide, give the arrays the symbol's names" in str(raised.value)
 
 
 def test_names_decide_what_order_does_not():

@@ -65,7 +65,7 @@ def test_the_library_reads_our_files_and_we_read_its(tmp_path: Path):
 
 
 def test_what_cannot_be_stored_is_refused(tmp_path: Path):
-    with pytest.raises(ParamsFormatError, match="'w' are arguments and auxiliary states|'w'"):
+    with pytest.raises(ParamsFormatError, match="'w' are both arguments and auxiliary states|'w'"):
         nn.save_safetensors(tmp_path / "w", {"w": np.ones(1)}, {"w": np.ones(1)})
     with pytest.raises(ParamsFormatError, match="'w' has dtype complex128"):
         nn.save_safetensors(tmp_path / "w", {"w": np.ones(1, complex)}, {})

@@ -203,7 +203,7 @@ def test_the_opset_is_18_or_what_the_network_needs():
     new = sym._test_onnx_new(X, name="g")
     assert nn.to_onnx(new, shapes={"x": (2,)}).opset_import[0].version == 20
     assert nn.to_onnx(sym.sin(X), shapes={"x": (2,)}, opset=21).opset_import[0].version == 21
-    with pytest.raises(OnnxError, match="takes opset 20, and 18 is asked for.*Pass opset=20"):
+    with pytest.raises(OnnxError, match="needs opset 20, but opset 18 was requested.*Pass opset=20"):
         nn.to_onnx(new, shapes={"x": (2,)}, opset=18)
     with pytest.raises(OnnxError, match="convert_version"):
         nn.to_onnx(new, shapes={"x": (2,)}, opset=11)

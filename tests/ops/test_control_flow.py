@@ -249,7 +249,7 @@ def test_a_node_without_its_subgraphs_is_told_when_a_file_is_loaded(op: str):
     node = next(node for node in document["nodes"] if node["op"] == op)
     for graphs in ([], node["subgraphs"][:-1], [*node["subgraphs"], node["subgraphs"][0]]):
         node["subgraphs"] = graphs
-        with pytest.raises(JSONFormatError, match=r"Subgraphs do not fit the parameters.*expected \d subgraphs?, \d"):
+        with pytest.raises(JSONFormatError, match=r"subgraphs do not fit the parameters.*expected \d subgraphs?, \d"):
             sym.load_json(json.dumps(document))
 
 
@@ -263,7 +263,7 @@ def test_a_loop_that_feeds_one_input_to_several_variables_adds_up_their_gradient
 
 def test_subgraphs_that_do_not_fit_cannot_be_composed():
     body = sym.Variable("a") + sym.Variable("b")
-    with pytest.raises(ComposeError, match="Subgraphs do not fit the parameters"):
+    with pytest.raises(ComposeError, match="subgraphs do not fit the parameters"):
         sym._foreach(
             body,
             sym.Variable("x"),

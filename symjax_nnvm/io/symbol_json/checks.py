@@ -73,7 +73,7 @@ def _check_total_outputs(nodes: Iterable[Node], report: Report | None) -> None:
             count = node.num_outputs()
             if count < 0 or (total + count > _MAX_OUTPUTS and count > _FEW_OUTPUTS):
                 expected = f"at most {_MAX_OUTPUTS}, together with those of other nodes that have many"
-                tell(report, node, "Too many outputs", op=node.op, node=node, expected=expected, got=count)
+                tell(report, node, "The node has too many outputs", op=node.op, node=node, expected=expected, got=count)
             elif count > _FEW_OUTPUTS:
                 total += count
             if node.attrs.subgraphs:
@@ -93,10 +93,12 @@ def _check_arity(node: Node, report: Report | None) -> None:
         required -= len(list(graph_inputs(attrs)))
     if required is not None and len(node.inputs) != required:
         expected = f"{required} in field 'inputs'"
-        tell(report, node, "Wrong number of inputs", op=op, node=node, expected=expected, got=len(node.inputs))
+        tell(report, node, "The number of inputs is wrong", op=op, node=node, expected=expected, got=len(node.inputs))
     misfit = subgraph_misfit(node)
     if misfit is not None:
-        tell(report, node, "Subgraphs do not fit the parameters", op=op, node=node, expected=misfit[0], got=misfit[1])
+        tell(
+            report, node, "The subgraphs do not fit the parameters", op=op, node=node, expected=misfit[0], got=misfit[1]
+        )
 
 
 def _check_output_number(entry: NodeEntry, user: Node | None, i: int, report: Report | None) -> None:

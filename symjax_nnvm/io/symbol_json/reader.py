@@ -69,7 +69,7 @@ def load_json(text: str, *, parse: bool = True, report: Report | None = None) ->
 def _way_out(op: str) -> str:
     close = [] if why_left_out(op) else closest_ops(op)
     fix = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
-    return f"{fix}symjax_nnvm.check(file) shows all that is in the way at once."
+    return f"{fix}symjax_nnvm.check(file) lists all problems at once."
 
 
 def _refuse(field: str, where: str, expected: str, got: object) -> NoReturn:

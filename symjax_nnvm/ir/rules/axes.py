@@ -12,7 +12,7 @@ from symjax_nnvm.ir.types import Shape, format_shape
 def normal_axis(axis: int, ndim: int, param: str = "axis") -> int:
     """Return the axis counted from the front. Raises ParamError when an array of `ndim` axes has no such axis."""
     if not -ndim <= axis < ndim:
-        raise ParamError("No such axis", param=param, expected=f"{-ndim} ≤ axis < {ndim}", got=axis)
+        raise ParamError("There is no such axis", param=param, expected=f"{-ndim} ≤ axis < {ndim}", got=axis)
     return axis % ndim
 
 

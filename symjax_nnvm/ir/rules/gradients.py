@@ -25,7 +25,7 @@ def gradient_entries(
     """
     if len(head_grads) != len(outputs):
         raise GradientError(
-            "Wrong number of head gradients",
+            "The number of head gradients is wrong",
             expected=f"{len(outputs)}, one for each of {listed(output_names(outputs))}",
             got=len(head_grads),
         )

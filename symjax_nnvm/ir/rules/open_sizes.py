@@ -49,8 +49,8 @@ def is_multiple(size: Any, divisor: int) -> bool:
 def needed(condition: str, **where: Any) -> OpenSizeError:
     """Return the error of an operator whose sizes must meet a condition; where: the operator and its node."""
     return OpenSizeError(
-        f"The operator needs {condition}, and the sizes were left open",
+        f"The operator needs {condition}, but the sizes were left open",
         condition,
-        fix=f"Where the sizes are made: jax.export.symbolic_shape(..., constraints=[{condition!r}]).",
+        fix=f"State it where you make the sizes: jax.export.symbolic_shape(..., constraints=[{condition!r}]).",
         **where,
     )

@@ -25,7 +25,7 @@ class Budget:
         """Ask for an array before it is made. each: bytes of an element. Raises OnnxError for what is left over no
         more, for a negative size and for too many sizes."""
         if len(sizes) > MAX_RANK:
-            raise OnnxError(f"it makes an array of {len(sizes)} axes, and {MAX_RANK} is the most")
+            raise OnnxError(f"it makes an array of {len(sizes)} axes, more than {MAX_RANK}")
         if min(sizes, default=0) < 0:
             raise OnnxError(f"it makes an array with an axis of {min(sizes)} elements")
         wanted = each * math.prod(sizes)

@@ -140,7 +140,7 @@ class Composer:
         """The visible outputs of a node, with their shapes and dtypes inferred. Where no input has axes, a result of
         one element has none. Raises NNVMError."""
         if any(value is None for value in values):
-            self.refuse("an input that it needs is left out")
+            self.refuse("an input that it needs is missing")
         name = self._named(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         symbol = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(symbol.outputs, values)
@@ -262,5 +262,5 @@ class Composer:
     def _named(self, name: str, taken: dict[str, int]) -> str:
         """Return a name that is not taken. Raises OnnxError for one that is too long for a symbol's file."""
         if len(name) > MAX_NAME:
-            self.refuse(f"a name has {len(name)} characters, and {MAX_NAME} is the most")
+            self.refuse(f"a name has {len(name)} characters, more than {MAX_NAME}")
         return unique(name, taken)

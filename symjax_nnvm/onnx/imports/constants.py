@@ -40,7 +40,7 @@ Sizes = tuple[int, ...]
 
 def _shape(array: np.ndarray) -> Sizes:
     if array.size > MAX_RANK:
-        raise OnnxError(f"it makes an array of {array.size} axes, and {MAX_RANK} is the most")
+        raise OnnxError(f"it makes an array of {array.size} axes, more than {MAX_RANK}")
     return tuple(int(size) for size in array.reshape(-1))
 
 

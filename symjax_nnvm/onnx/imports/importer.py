@@ -70,15 +70,13 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
     for info in infos:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
-            raise OnnxError(f"The input {printable(info.name)} is no tensor, or its number of axes is unknown.")
+            raise OnnxError(f"The input {printable(info.name)} is not a tensor, or its number of axes is unknown.")
         known = dtype_of(tensor.elem_type)
         dtype = f"number {tensor.elem_type}" if known is None else known.name
         if dtype not in DTYPE_CODES:
             raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet lacks.")
         if len(tensor.shape.dim) > MAX_RANK:
-            raise OnnxError(
-                f"The input {printable(info.name)} has {len(tensor.shape.dim)} axes; {MAX_RANK} is the most."
-            )
+            raise OnnxError(f"The input {printable(info.name)} has {len(tensor.shape.dim)} axes, more than {MAX_RANK}.")
         sizes: list[int | str] = [
             size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
             for axis, size in enumerate(tensor.shape.dim)
@@ -130,6 +128,6 @@ def _refusal(problems: Sequence[OnnxError]) -> OnnxError:
     more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     listed = "\n".join(f"  {line}" for line in [*lines[:_MOST], *more])
     return OnnxError(
-        f"The ONNX model cannot be read: {len(lines)} of its nodes are in the way.\n{listed}\n"
+        f"The ONNX model cannot be read: {len(lines)} of its nodes are not supported.\n{listed}\n"
         "Cut the model before them (onnx.utils.Extractor), or write it with other operators."
     )

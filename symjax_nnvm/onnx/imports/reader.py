@@ -121,7 +121,7 @@ class Reader:
             self.values, self.g.node = outer, node
         results = [value for value in values if value is not None]
         if len(results) < len(values):
-            self.g.refuse("a node of its body is in the way")
+            self.g.refuse("a node of its body is not supported")
         return results
 
     def _attempt(self, node: onnx.NodeProto) -> Sequence[Value | None]:
@@ -168,7 +168,7 @@ class Reader:
         result = row.form(self.g, *inputs)
         unread = sorted(set(attrs) - node_before.asked - row.ignores - defaults(node, self.g.opset))
         if unread:
-            self.g.refuse(f"nothing here knows its attribute {unread[0]!r}")
+            self.g.refuse(f"its attribute {unread[0]!r} is not supported")
         outputs = [result] if isinstance(result, Value) else list(result)
         self.g.christen(outputs, fresh)
         for value, name in zip(outputs, node.output, strict=False):
@@ -200,7 +200,7 @@ class Reader:
         for info in self.graph.output:
             value = self.values.get(info.name)
             if value is None:
-                raise OnnxError(f"Nothing gives the output {printable(info.name)}.")
+                raise OnnxError(f"No node computes the output {printable(info.name)}.")
             self.g.begin(FileNode("Graph", info.name.removesuffix("_output")))
             symbols.append(leaving(self.g, value))
         net = symbols[0] if len(symbols) == 1 else Symbol.create_group(symbols)

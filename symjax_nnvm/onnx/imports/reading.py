@@ -35,7 +35,9 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
         require_file(path)
         message = _parsed(onnx, read_bounded(path, LARGEST, "an ONNX model", OnnxError), path)
     else:
-        raise SymbolTypeError("No ONNX model", expected="an onnx.ModelProto or a path", got=type(model).__name__)
+        raise SymbolTypeError(
+            "This is not an ONNX model", expected="an onnx.ModelProto or a path", got=type(model).__name__
+        )
     weights = Weights(message, path)
     for info in message.graph.output:  # its shape is not read here, and runtimes do without
         info.type.tensor_type.shape.SetInParent()
@@ -79,9 +81,11 @@ def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except (*OF_ONNX, *_of_protobuf()) as error:
-        raise OnnxError(f"{printable(str(path))} is no ONNX model, or a part of one: {first_line(error)}") from error
+        raise OnnxError(
+            f"{printable(str(path))} is not an ONNX model, or only a part of one: {first_line(error)}"
+        ) from error
     if not model.HasField("graph") or not model.opset_import:
-        raise OnnxError(f"{printable(str(path))} is no ONNX model: it has no graph.")
+        raise OnnxError(f"{printable(str(path))} is not an ONNX model: it has no graph.")
     return model
 
 

@@ -6,6 +6,6 @@ from symjax_nnvm.onnx.forms import refuses
 
 refuses(
     "Custom",
-    reason="it calls code of the user's",
+    reason="it calls Python code of the user",
     fix="Write it with other operators, or register a form for the operator that stands for it.",
 )

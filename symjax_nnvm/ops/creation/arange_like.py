@@ -57,7 +57,7 @@ class IndexArrayParams(Params):
     axes: Axes | None = param(None, doc="the axes whose indices are wanted, in this order; None: all")
 
     def check(self) -> str | None:
-        return "axes names no axis: leave it out for all axes" if self.axes == () else None
+        return "axes is empty: leave it out for all axes" if self.axes == () else None
 
     def chosen(self, ndim: int) -> tuple[int, ...]:
         """The axes counted from the front. Raises ParamError when data has no such axis."""

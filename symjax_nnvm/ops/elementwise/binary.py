@@ -194,7 +194,7 @@ def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
     """One dtype for all, which is not boolean: arithmetic is for numbers."""
     ins, outs = same_type(p, ins, outs)
     if "bool" in ins:
-        raise InferenceError("Booleans cannot be calculated with", expected="a number's dtype", got="bool")
+        raise InferenceError("This operator cannot compute with booleans", expected="a number's dtype", got="bool")
     return ins, outs
 
 

@@ -46,7 +46,7 @@ register_op(
 def _div_sqrt_dim_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """data (…, d) ↔ the same shape."""
     if ins[0] == ():
-        raise InferenceError("There is no last axis", expected="data with at least one axis", got="()")
+        raise InferenceError("The data have no last axis", expected="data with at least one axis", got="()")
     return same_shape(p, ins, outs)
 
 

@@ -207,7 +207,7 @@ def _resize_types(p: Any, ins: Types, outs: Types):
     dtype = next(iter((*inputs, *outputs)), None)
     if dtype not in (None, "uint8", "float16", "float32", "float64"):
         raise InferenceError(
-            "Images of this dtype are not resized", expected="uint8 or a floating-point dtype", got=dtype
+            "Images of this dtype cannot be resized", expected="uint8 or a floating-point dtype", got=dtype
         )
     return inputs, outputs
 

@@ -18,7 +18,7 @@ def boolean_mask_shapes(p: BooleanMaskParams, ins: Shapes, outs: Shapes):
     """data (…, n, …), index (n,) → (…, ?, …)."""
     data, index = ins
     if index is not None and len(index) != 1:
-        raise InferenceError("A mask has one axis", input="index", expected="(n,)", got=format_shape(index))
+        raise InferenceError("A mask must have one axis", input="index", expected="(n,)", got=format_shape(index))
     given = index[0] if index else None
     if data is None:
         return [None, (given,)], outs

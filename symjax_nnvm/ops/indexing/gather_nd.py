@@ -18,9 +18,14 @@ def _gathered(data: Shape, indices: Shape) -> Shape:
     """The shape of data[indices[0], indices[1], …]. Raises InferenceError when data has too few axes."""
     depth = indices[0]
     if depth == 0:
-        raise InferenceError("Indices without a row", input="indices", expected="at least one row", got=0)
+        raise InferenceError("The indices have no rows", input="indices", expected="at least one row", got=0)
     if depth is not None and depth > len(data):
-        raise InferenceError("More indices than axes", input="indices", expected=f"at most {len(data)} rows", got=depth)
+        raise InferenceError(
+            "The indices have more rows than the data have axes",
+            input="indices",
+            expected=f"at most {len(data)} rows",
+            got=depth,
+        )
     if depth == len(data) and len(indices) == 1:
         got = format_shape(indices)
         raise InferenceError("An element without axes", input="indices", expected="2 axes or more", got=got)

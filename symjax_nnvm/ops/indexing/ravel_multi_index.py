@@ -29,7 +29,9 @@ def _ravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
     """data (axes, n) ↔ (n,)."""
     data, out = ins[0], outs[0]
     if data is not None and len(data) != 2:
-        raise InferenceError("Indices must stand in columns", expected=f"({len(p.dims)}, n)", got=format_shape(data))
+        raise InferenceError(
+            "Each column of indices must be one index", expected=f"({len(p.dims)}, n)", got=format_shape(data)
+        )
     n = data[1] if data is not None else None
     if n is None and out:
         n = out[0]

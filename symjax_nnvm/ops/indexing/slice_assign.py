@@ -40,7 +40,7 @@ def _index_copy_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     rows = None if whole is None else whole[0]
     if count is not None and rows is not None and not is_at_most(count, rows):
         raise InferenceError(
-            "More new rows than places", input="new_tensor", expected=f"at most {rows} rows", got=count
+            "There are more new rows than indices", input="new_tensor", expected=f"at most {rows} rows", got=count
         )
     if row is None:
         return [whole, (count,), new], [whole]
@@ -115,7 +115,9 @@ class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last b
 def assigned_shape(p: SliceParams, shape: Shape) -> Shape:
     """How many indices are assigned of each axis; None where that is not known. Raises ParamError for too many axes."""
     if len(p.begin) > len(shape):
-        raise ParamError("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
+        raise ParamError(
+            "The slice has too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin
+        )
     return tuple(kept_length(p, axis, dim) for axis, dim in enumerate(shape))
 
 
@@ -173,7 +175,7 @@ def _fill_element_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """lhs (n, d), mhs (n,), rhs (n,) → (n, d)."""
     _, (whole,) = same_shape(p, [ins[0]], [outs[0]])
     if whole is not None and len(whole) != 2:
-        raise InferenceError("Not a matrix", input="lhs", expected="2 axes", got=format_shape(whole))
+        raise InferenceError("The data must be a matrix", input="lhs", expected="2 axes", got=format_shape(whole))
     rows = known(*(shape[0] for shape in (whole, *ins[1:]) if shape))
     matrix = (rows, None if whole is None else whole[1])
     return [matrix, (rows,), (rows,)], [matrix]

@@ -114,7 +114,7 @@ def _batch_take_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """a (n, d), indices (n,) → (n,)."""
     a, indices = ins
     if a is not None and len(a) != 2:
-        raise InferenceError("Not a matrix", input="a", expected="2 axes", got=format_shape(a))
+        raise InferenceError("The data must be a matrix", input="a", expected="2 axes", got=format_shape(a))
     rows = known(*(shape[0] for shape in (a, indices, outs[0]) if shape))
     return [(rows, None), (rows,)], [(rows,)]
 

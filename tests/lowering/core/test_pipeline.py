@@ -254,7 +254,11 @@ def test_what_a_registered_stage_returns_is_checked(run: Any, kind: type[Excepti
     [
         (lambda outputs: None, PassError, "'Wrong' failed; expected a Graph with 2 outputs; got NoneType"),
         (lambda outputs: outputs[:1], PassError, "'Wrong' failed; expected a Graph with 2 outputs; got 1"),
-        (lambda outputs: [sym.Variable("stranger").outputs[0]] * 2, GraphError, "'Wrong': .*'stranger', which nothing"),
+        (
+            lambda outputs: [sym.Variable("stranger").outputs[0]] * 2,
+            GraphError,
+            "'Wrong': .*'stranger', which no input",
+        ),
     ],
 )
 def test_what_a_registered_stage_returns_for_a_body_is_checked(outputs: Any, kind: type[Exception], words: str):

@@ -268,8 +268,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "label_width": ({"label_width": 7}, r"Record 1 of .*does not have label_width labels.*expected 7; got 22"),
     "label_pad_width": ({"label_pad_width": 21}, "'label_pad_width'; expected 22; got 21"),
     "part": ({"num_parts": 2, "part_index": 2}, "no such part"),
-    "threads": ({"preprocess_threads": 0}, "Wrong preprocess_threads"),
-    "channels": ({"data_shape": (4, 8, 8)}, "Record 0 of .*, image 0, is none of 8 bits with 4 channels"),
+    "threads": ({"preprocess_threads": 0}, "preprocess_threads or prefetch_buffer"),
+    "channels": ({"data_shape": (4, 8, 8)}, "Record 0 of .*, image 0, does not have 4 channels of 8 bits"),
 }
 
 

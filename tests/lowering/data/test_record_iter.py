@@ -295,7 +295,7 @@ def test_draws_are_the_same_everywhere():
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "misspelt": ({"rand_mirorr": True}, r"does not take \['rand_mirorr'\].*Did you mean 'rand_mirror'"),
+    "misspelt": ({"rand_mirorr": True}, r"has no parameter \['rand_mirorr'\].*Did you mean 'rand_mirror'"),
     "augmenter": ({"aug_seq": "aug_det"}, "does not support aug_seq: there is only the augmenter"),
     "rotate_list": ({"rotate_list": "0,right"}, "'rotate_list'; expected whole degrees: '0,90,180'"),
     "data_shape": ({"data_shape": (10, 12)}, r"expected \(channels, height, width\) with 1, 3 or 4.*got \(10, 12\)"),
@@ -308,7 +308,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "crop sizes": ({"max_crop_size": 5}, r"parameter 'min_crop_size, max_crop_size'.*got \(-1, 5\)"),
     "large crops": (
         {"max_crop_size": 19, "min_crop_size": 19},
-        "at most 18, the shorter edge; got 19. resize=19 makes",
+        "at most 18, the shorter edge; got 19. With resize=19",
     ),
     "areas": ({"min_random_area": 2.0}, "parameter 'min_random_area, max_random_area'"),
     "ratios": ({"max_aspect_ratio": 1.5}, "parameter 'min_aspect_ratio, max_aspect_ratio'.*ratios above 0"),
@@ -325,7 +325,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "batch_size": ({"batch_size": 0}, "The data are too few for one batch"),
     "label_width": ({"label_width": 2}, r"Record 0 of .* expected 2; got 1. label_width=1, or path_imglist="),
-    "no alpha": ({"data_shape": (4, 8, 8)}, "Record 0 of .*, image 0, is none of 8 bits with 4 channels"),
+    "no alpha": ({"data_shape": (4, 8, 8)}, "Record 0 of .*, image 0, does not have 4 channels of 8 bits"),
 }
 
 

@@ -242,8 +242,8 @@ def test_load_and_mixed(tmp_path: Path):
         ("xaviar", r"not registered.*Did you mean 'xavier'\?"),
         ('["xavier", {"magnetude": 3}]', "does not take these parameters.*magnetude"),
         ('["xavier", {"rnd_type": "cauchy"}]', r"parameter 'rnd_type'; expected \['uniform', 'gaussian'\]"),
-        ("[broken", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("[broken", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
         ('["xavier"]', "expected a name"),
         ('["constant", {"value": [1, 2, 3]}]', r"does not have its parameter's shape.*\(8, 5\)"),
         (

@@ -62,7 +62,7 @@ def test_there_is_no_c_library():
     mx.base.check_call(0)
     with pytest.raises(mx.MXNetError, match="the code -1"):
         mx.base.check_call(-1)
-    with pytest.raises(AttributeError, match="'MXNDArrayFree'.*there is no C library"):
+    with pytest.raises(AttributeError, match="'MXNDArrayFree'.*There is no C library"):
         mx.base._LIB.MXNDArrayFree(None)
 
 

@@ -126,8 +126,8 @@ def test_shapes_and_dtypes_that_are_not_those_of_the_inputs_are_refused(
         ),
         ({"sym": 3}, "must be a symbol, .*; got int"),
         ({"params": None}, "a dict, or a list of two: arg_params and aux_params; got NoneType"),
-        ({"params": mx.gluon.nn.Dense(3).collect_params()}, "as params; .* got ParameterDict"),
-        ({"params": [PARAMS, 3]}, "as params; .* got list"),
+        ({"params": mx.gluon.nn.Dense(3).collect_params()}, "params of .* got ParameterDict"),
+        ({"params": [PARAMS, 3]}, "params of .* got list"),
         (
             {"params": {**ALL, **STATES, "fc_bias": "zero"}},
             "params\\['fc_bias'\\] must be an array of numbers; got str",

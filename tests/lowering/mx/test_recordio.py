@@ -262,9 +262,13 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "unpack(None)": (
         lambda _: recordio.unpack(None),
         TypeError,
-        r"got NoneType. Give what MXRecordIO.read\(\) returns",
+        r"got NoneType. Pass what MXRecordIO.read\(\) returns",
     ),
-    "unpack of text": (lambda _: recordio.unpack("text"), TypeError, "A record is bytes; in parameter 's'; got str"),
+    "unpack of text": (
+        lambda _: recordio.unpack("text"),
+        TypeError,
+        "A record must be bytes; in parameter 's'; got str",
+    ),
     "unpack of short bytes": (lambda _: recordio.unpack(b"abc"), ValueError, "expected 24 bytes of a header; got 3"),
     "IRHeader of three": (lambda _: recordio.IRHeader(1, 2, 3), TypeError, rf"{FOUR}; got IRHeader\(1, 2, 3\)"),
     "IRHeader of other names": (lambda _: recordio.IRHeader(a=1), TypeError, rf"{FOUR}; got IRHeader\(a=1\)"),
@@ -287,7 +291,11 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         r"under the key 99; expected one of \[0, 1\].*key_type=int",
     ),
     "seek of a list": (lambda file: file.seek([1]), KeyError, r"under the key \[1\]"),
-    "MXRecordIO(3)": (lambda _: recordio.MXRecordIO(3, "r"), TypeError, "No path of a file; expected text.*; got 3"),
+    "MXRecordIO(3)": (
+        lambda _: recordio.MXRecordIO(3, "r"),
+        TypeError,
+        "not the path of a file; expected text.*; got 3",
+    ),
     "a key_type that is none": (
         lambda file: recordio.MXIndexedRecordIO(file.idx_path, file.uri, "r", 5),
         TypeError,
@@ -306,7 +314,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "ImageRecordIter of None": (
         lambda _: mx.io.ImageRecordIter(path_imgrec=NOTHING, data_shape=(3, 4, 4), batch_size=1),
         TypeError,
-        "No path of a file; .*got None",
+        "not the path of a file; .*got None",
     ),
     "ImageRecordIter of no list": (
         lambda file: mx.io.ImageRecordIter(
@@ -315,13 +323,13 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         FileNotFoundError,
         "No such file: nowhere.lst",
     ),
-    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "No path of a file"),
+    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "not the path of a file"),
     "ImageFolderDataset of no folder": (
         lambda _: mx.gluon.data.vision.ImageFolderDataset("nowhere"),
         FileNotFoundError,
         "There is no folder nowhere",
     ),
-    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "No path of a file"),
+    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "not the path of a file"),
 }
 
 

@@ -45,11 +45,11 @@ def test_shapes_are_inferred_from_either_side():
 def test_axes_that_data_do_not_have_are_refused(symbol, words):
     with pytest.raises(InferenceError) as error:
         symbol.infer_shape(x=(2, 3))
-    assert all(word in str(error.value) for word in (*words, "No such axis", "'n'")), str(error.value)
+    assert all(word in str(error.value) for word in (*words, "no such axis", "'n'")), str(error.value)
 
 
 def test_parameters_that_mean_nothing_are_refused():
     with pytest.raises(ParamError, match="'repeat'.*int ≥ 1.*got 0"):  # MXNet divides by it
         sym._contrib_arange_like(X, repeat=0)
-    with pytest.raises(ParamError, match="axes names no axis"):
+    with pytest.raises(ParamError, match="axes is empty"):
         sym._contrib_index_array(X, axes=())

@@ -139,7 +139,7 @@ def test_dtypes_that_differ():
 
 def test_booleans_are_compared_but_not_calculated_with():
     x, y = sym.Variable("x"), sym.Variable("y")
-    with pytest.raises(InferenceError, match="(?s)_mul0.*Booleans cannot be calculated with"), sym.NameManager():
+    with pytest.raises(InferenceError, match="(?s)_mul0.*cannot compute with booleans"), sym.NameManager():
         (x * y).infer_type(x="bool")
     assert (x == y).infer_type(x="bool")[1] == [np.bool_]
 

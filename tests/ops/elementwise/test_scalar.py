@@ -56,7 +56,7 @@ def test_dtype_is_inferred_backward():
 
 
 def test_no_integer_is_infinite():
-    with pytest.raises(InferenceError, match="(?s)inf is no number of dtype int32.*'_plus_scalar'.*'op'"):
+    with pytest.raises(InferenceError, match="(?s)inf is not a number of dtype int32.*'_plus_scalar'.*'op'"):
         value("_plus_scalar", np.array([1], np.int32), scalar=np.inf)
 
 

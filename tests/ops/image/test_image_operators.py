@@ -65,7 +65,7 @@ def test_parameters_that_make_no_image_are_refused():
         OPS.adjust_lighting(X, alpha=(0.1, 0.2))
     with pytest.raises(ParamError, match="min_factor"):
         OPS.random_brightness(X, min_factor=-0.1, max_factor=1.0)
-    with pytest.raises(InferenceError, match="not resized"):
+    with pytest.raises(InferenceError, match="cannot be resized"):
         OPS.resize(X, size=3).infer_type(x="int8")
 
 

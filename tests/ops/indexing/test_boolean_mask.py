@@ -121,7 +121,7 @@ def test_a_mask_that_is_not_known_is_refused_with_what_to_use_instead(call):
 @pytest.mark.parametrize(
     ("axis", "shapes", "words"),
     [
-        (0, {"x": (3, 2), "mask": (3, 2)}, ("A mask has one axis", "(n,)", "(3, 2)")),
+        (0, {"x": (3, 2), "mask": (3, 2)}, ("A mask must have one axis", "(n,)", "(3, 2)")),
         (0, {"x": (3, 2), "mask": (2,)}, ("Shape inconsistent", "'index'", "(3,)")),
         (2, {"x": (3, 2), "mask": (2,)}, ("'axis'", "got 2")),
     ],

@@ -92,7 +92,11 @@ def test_shapes_are_inferred_from_what_is_known():
         (sym._contrib_index_copy(X, I, Y, name="n"), {"x": (2, 3), "y": (3, 3)}, ("'new_tensor'", "at most 2 rows")),
         (sym._scatter_set_nd(X, Y, I, shape=(3, 4), name="n"), {"x": (5, 4)}, ("Shape inconsistent", "(3, 4)")),
         (sym._scatter_set_nd(X, Y, I, shape=(3,), name="n"), {"i": (2, 4)}, ("'indices'", "at most 1 rows", "got 2")),
-        (sym.fill_element_0index(X, Y, I, name="n"), {"x": (3, 4, 2)}, ("Not a matrix", "'lhs'", "(3, 4, 2)")),
+        (
+            sym.fill_element_0index(X, Y, I, name="n"),
+            {"x": (3, 4, 2)},
+            ("The data must be a matrix", "'lhs'", "(3, 4, 2)"),
+        ),
         (sym.fill_element_0index(X, Y, I, name="n"), {"x": (3, 4), "y": (2,)}, ("Shape inconsistent", "'mhs'")),
     ],
 )

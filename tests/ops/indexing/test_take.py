@@ -63,7 +63,7 @@ def test_small_index_types_reach_long_axes():
         (sym.pick(X, I, axis=2, name="n"), {"x": (2, 3), "i": (2,)}, ("'axis'", "got 2")),
         (sym.pick(X, I, name="n"), {"x": (2, 3), "i": (3,)}, ("Shape inconsistent", "'index'")),
         (sym.gather_nd(X, I, name="n"), {"x": (2, 3), "i": (3, 5)}, ("'indices'", "at most 2 rows", "got 3")),
-        (sym.batch_take(X, I, name="n"), {"x": (2, 3, 4), "i": (2,)}, ("Not a matrix", "(2, 3, 4)")),
+        (sym.batch_take(X, I, name="n"), {"x": (2, 3, 4), "i": (2,)}, ("The data must be a matrix", "(2, 3, 4)")),
     ],
 )
 def test_what_does_not_fit_is_named(symbol, shapes, words):

@@ -39,8 +39,8 @@ def test_sides_of_the_matrix_follow_from_the_vector_and_back():
         ({"k": 5}, (3, 4), ("'k'", "-3 ≤ k ≤ 4", "got 5")),
         ({"k": -4}, (3, 4), ("'k'", "-3 ≤ k ≤ 4", "got -4")),
         ({"axis1": 1}, (3, 4, 5), ("named twice", "axis1, axis2", "(1, 1)")),
-        ({"axis2": 3}, (3, 4, 5), ("No such axis", "axis1, axis2", "got 3")),
-        ({"axis2": 2}, (3, 4), ("No such axis", "got 2")),
+        ({"axis2": 3}, (3, 4, 5), ("no such axis", "axis1, axis2", "got 3")),
+        ({"axis2": 2}, (3, 4), ("no such axis", "got 2")),
     ],
 )
 def test_diagonals_that_are_not_there_are_refused(params, shape, words):

@@ -58,7 +58,7 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
     count = g.attr("num_scan_inputs")
     states, data = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     if any(any(g.attr(f"scan_{side}_{what}", [])) for side in ("input", "output") for what in ("axes", "directions")):
-        g.refuse("it scans along another axis than the first, or backwards", "Transpose or reverse the data before.")
+        g.refuse("it scans along another axis than the first, or backwards", "Transpose or reverse the data first.")
     steps = [shape[0] for shape in data[0].shapes]
     results: list[list[Value]] = []
 
@@ -82,7 +82,7 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
 def _loop(g: Composer, limit: Value | None, going: Value | None, *first: Value) -> list[Value]:
     """The outputs of the steps are stacked, with zeros after the last, as MXNet does: ONNX leaves them out."""
     if limit is None or limit.array is None or not 1 <= limit.array.item() < 2**31:
-        g.refuse("how many steps it takes at most must be known when the file is read", STATIC)
+        g.refuse("its largest number of steps must be known when the file is read", STATIC)
     count = int(limit.array.item())
     number = g.constant(g.full((1,), 0, "int32"), name="first")
     number.shapes = [()] * g.count

@@ -62,7 +62,7 @@ def _slice_bounds(g: Composer, x: Value, axis: int, bounds: list[tuple[int, int]
     if len(ends) > 1:
         ends = {b - n for (_, b, _), n in zip(firsts, sizes, strict=True)}
     if len(begins) > 1 or len(ends) > 1:
-        g.refuse(f"run time decides which part of axis {axis} it takes", STATIC)
+        g.refuse(f"the part of axis {axis} that it takes is known only at run time", STATIC)
     (begin,), (end,) = begins, ends
     return (begin, end, step if step != 1 else None) if (begin, end, step) != (None, None, 1) else (None, None, None)
 
@@ -73,7 +73,7 @@ def _pad(
 ) -> Value:
     mode = g.attr("mode", "constant")
     if mode not in ("constant", "edge", "reflect"):
-        g.refuse(f"MXNet's Pad knows no mode {mode!r}")
+        g.refuse(f"MXNet's Pad has no mode {mode!r}")
     numbers = g.numbers("pads", pads)
     places = [g.axis(axis, x.ndim) for axis in g.numbers("axes", axes, list(range(x.ndim)))]
     if len(numbers) != 2 * len(places):
@@ -110,7 +110,7 @@ def _gather_elements(g: Composer, data: Value, indices: Value) -> Value:
     if indices.shape[axis] == 1 and all(data.sizes[k] == indices.sizes[k] for k in others):
         return g.op("pick", data, indices, axis=axis, keepdims=True, mode="wrap", gives=data.dtype)
     if any(data.sizes[k] != indices.sizes[k] for k in others):
-        g.refuse("its indices have not the data's shape but along its axis")
+        g.refuse("its indices must have the data's shape on all axes but its own")
     size = g.static(data, [axis])[axis]
     wrapped = g.op("_mod_scalar", indices, scalar=float(size))
     return g.op("_take_along_axis", data, wrapped, axis=axis, gives=data.dtype)
@@ -232,7 +232,7 @@ def _compress(g: Composer, x: Value, condition: Value) -> Value:
 def _grid_sample(g: Composer, x: Value, grid: Value) -> Value:
     """Use MXNet's sampler: bilinear, corners aligned, zeros around."""
     if x.ndim != 4 or g.attr("mode", "linear") not in ("linear", "bilinear"):
-        g.refuse("MXNet samples images bilinearly alone")
+        g.refuse("MXNet can sample images only bilinearly")
     if not g.attr("align_corners", 0) or g.attr("padding_mode", "zeros") != "zeros":
         g.refuse(
             "MXNet's sampler has aligned corners, and zeros around the image", "Export it with align_corners=True."
@@ -253,7 +253,7 @@ def _roi_align(g: Composer, x: Value, rois: Value, numbers: Value) -> Value:
     """A region without height or width has no samples where their number follows from its size: ONNX gives it 0, and
     MXNet one sample."""
     if g.attr("mode", "avg") != "avg":
-        g.refuse("MXNet's ROIAlign takes means alone")
+        g.refuse("MXNet's ROIAlign can take only means")
     default = "half_pixel" if g.opset >= 16 else "output_half_pixel"
     aligned = g.attr("coordinate_transformation_mode", default) == "half_pixel"
     ratio = g.attr("sampling_ratio", 0)
@@ -274,7 +274,7 @@ def _roi_align(g: Composer, x: Value, rois: Value, numbers: Value) -> Value:
     return where(g, sampled, means, g.op("zeros_like", means))
 
 
-_FROM_VALUES = "how large its result is follows from values, and a symbol's shapes are known before"
+_FROM_VALUES = "the size of its result depends on values, but a symbol's shapes must be known before"
 no_import("NonZero", "Unique", "NonMaxSuppression", reason=_FROM_VALUES, fix="Cut the model before it.")
 no_import(
     "ScatterND",
@@ -285,4 +285,4 @@ no_import(
     fix="Use ScatterND.",
 )
 no_import("DFT", "STFT", reason="ONNX keeps real and imaginary parts in an axis, and MXNet's fft in turn")
-no_import("Range", reason="its length follows from sizes that run time decides", fix=STATIC)
+no_import("Range", reason="its length depends on sizes that are known only at run time", fix=STATIC)

@@ -53,7 +53,7 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
     target = list(codes) if codes is not None else _codes(x, shapes)
     if target is None:
         wanted = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
-        g.refuse(f"run time decides several sizes of the shape {wanted} that {x.name!r} gets", STATIC)
+        g.refuse(f"several sizes of the shape {wanted} of {x.name!r} are known only at run time", STATIC)
     arrays = (
         x if [shape or (1,) for shape in shapes] == x.symbol_shapes else g.op("Reshape", x, shape=tuple(target) or (1,))
     )
@@ -97,7 +97,7 @@ def expand_dims(g: Composer, x: Value, axes: Sequence[int]) -> Value:
     """x with axes of length 1, in their places of the result."""
     ndim = x.ndim + len(axes)
     if ndim > MAX_RANK:
-        g.refuse(f"its result has {ndim} axes, and {MAX_RANK} is the most")
+        g.refuse(f"its result has {ndim} axes, more than {MAX_RANK}")
     places = sorted(g.axis(axis, ndim) for axis in axes)
     if len(set(places)) < len(places):
         g.refuse(f"its axes {list(axes)} are not different")
@@ -118,7 +118,7 @@ def squeeze(g: Composer, x: Value, axes: Sequence[int]) -> Value:
     """x without axes, which have length 1."""
     gone = {g.axis(axis, x.ndim) for axis in axes}
     if any(x.shape[axis] != 1 for axis in gone):
-        g.refuse(f"the axes {sorted(gone)} of {x.name!r}, {x.shape}, have not length 1")
+        g.refuse(f"the axes {sorted(gone)} of {x.name!r}, {x.shape}, do not have length 1")
     shapes = [tuple(size for axis, size in enumerate(shape) if axis not in gone) for shape in x.shapes]
     if not gone or x.arrays is not None or len(gone) == x.ndim:
         return reshape(g, x, shapes)
@@ -149,7 +149,7 @@ def broadcast(g: Composer, x: Value, shapes: Sequence[Numbers]) -> Value:
     for axis, column in enumerate(zip(*targets, strict=True)):
         size = 0 if column == wide.sizes[axis] else fixed(column)
         if size is None:
-            g.refuse(f"run time decides how often axis {axis} of {x.name!r} is repeated", STATIC)
+            g.refuse(f"how often axis {axis} of {x.name!r} is repeated is known only at run time", STATIC)
         sizes.append(size)
     return g.op("broadcast_to", wide, shape=tuple(sizes), gives=x.dtype)
 
@@ -234,4 +234,4 @@ def need_float(g: Composer, x: Value) -> None:
     """Refuse whole numbers, which the operator here does not take."""
     g.symbol(x)
     if not is_float(x.held):
-        g.refuse(f"it computes with {x.dtype}, and MXNet's operator with floating-point numbers alone")
+        g.refuse(f"it computes with {x.dtype}, but MXNet's operator only with floating-point numbers")

@@ -37,7 +37,7 @@ def _pool(pool_type: str, **more: Any) -> ImportForm:
         if set(w.dilate) != {1}:
             g.refuse("MXNet's Pooling has no dilation")
         if g.used(1):
-            g.refuse("it gives the places of the largest elements, which MXNet's Pooling does not")
+            g.refuse("it returns the indices of the largest elements, which MXNet's Pooling does not")
         params: dict[str, Any] = {"kernel": w.kernel, "stride": w.stride, "pool_type": pool_type, **more}
         include = bool(g.attr("count_include_pad", 0)) or g.opset < 7
         if pool_type == "avg":

@@ -48,7 +48,7 @@ def _bias(g: Composer, c: Value, array: np.ndarray, hidden: int, beta: float) ->
 @onnx_import("MatMul")
 def _matmul(g: Composer, a: Value, b: Value) -> Value:
     if not is_float(a.dtype):
-        g.refuse(f"it computes with {a.dtype}, and MXNet's products with floating-point numbers alone")
+        g.refuse(f"it computes with {a.dtype}, but MXNet's products only with floating-point numbers")
     if b.array is not None and b.ndim == 2 and a.ndim > 1:
         weight = g.weight(b, b.array.T, "fc1")
         return g.op("FullyConnected", a, weight, num_hidden=b.array.shape[1], no_bias=True, flatten=False)

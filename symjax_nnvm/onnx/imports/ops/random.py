@@ -36,7 +36,7 @@ for _name, _params in (("normal", _normal), ("uniform", _uniform)):
     def _draw_like(g: Composer, x: Value, name: str = _name, params: Any = _params) -> Value:
         g.symbol(x)
         if _dtype(g, x.held) != x.held:
-            g.refuse("its dtype is another than its input's")
+            g.refuse("its dtype is not its input's")
         return g.op(f"_random_{name}_like", x, **params(g))
 
 

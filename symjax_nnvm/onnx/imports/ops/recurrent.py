@@ -61,7 +61,7 @@ def _mode(g: Composer, directions: int) -> str:
     if g.node.kind == "RNN" and set(activations) == {"Relu"}:
         return "rnn_relu"
     if activations != usual * directions:
-        g.refuse(f"its cell has the functions {activations}, and MXNet's {usual}")
+        g.refuse(f"its cell has the functions {activations}, but MXNet's cell {usual}")
     if mode == "gru" and not g.attr("linear_before_reset", 0):
         g.refuse(
             "its reset gate comes before the product (linear_before_reset=0), and MXNet's after it",

@@ -81,7 +81,7 @@ def _resize(
         assert factors is not None
         wanted = [[int(np.floor(n * f)) for n, f in zip(shape, factors, strict=True)] for shape in x.shapes]
     if any(size < 1 for shape in wanted for size in shape):
-        g.refuse(f"nothing is left of {x.shape}")
+        g.refuse(f"its result is empty, from {x.shape}")
     changed = [k for k in range(x.ndim) if any(a[k] != b[k] for a, b in zip(wanted, x.shapes, strict=True))]
     if not changed and (factors is None or set(factors) == {1.0}):
         return x

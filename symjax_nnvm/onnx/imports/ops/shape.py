@@ -75,19 +75,19 @@ def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
 def _resolved(g: Composer, old: Numbers, target: np.ndarray, keep: bool) -> Numbers:
     """Return the shape that a target means. Raises OnnxError for one that does not fit."""
     if target.size > MAX_RANK:
-        g.refuse(f"its shape has {target.size} sizes, and {MAX_RANK} is the most")
+        g.refuse(f"its shape has {target.size} sizes, more than {MAX_RANK}")
     sizes = [int(each) for each in target.reshape(-1)]
     if not keep:
         if any(size == 0 and i >= len(old) for i, size in enumerate(sizes)):
-            g.refuse(f"its shape {sizes} keeps sizes that {old} has not")
+            g.refuse(f"its shape {sizes} keeps sizes that {old} does not have")
         sizes = [old[i] if size == 0 else size for i, size in enumerate(sizes)]
     if -1 in sizes:
         rest = -math.prod(sizes)
         if sizes.count(-1) > 1 or rest <= 0 or math.prod(old) % rest:
-            g.refuse(f"{old} has no shape {sizes}")
+            g.refuse(f"{old} cannot be reshaped to {sizes}")
         sizes[sizes.index(-1)] = math.prod(old) // rest
     if min(sizes, default=1) < 0 or math.prod(sizes) != math.prod(old):
-        g.refuse(f"{old} has no shape {sizes}")
+        g.refuse(f"{old} cannot be reshaped to {sizes}")
     return tuple(sizes)
 
 
@@ -115,7 +115,7 @@ def _unsqueeze(g: Composer, x: Value, axes: Value | None = None) -> Value:
 def _transpose(g: Composer, x: Value) -> Value:
     order = [g.axis(axis, x.ndim) for axis in g.attr("perm", list(range(x.ndim))[::-1])]
     if sorted(order) != list(range(x.ndim)):
-        g.refuse(f"its perm {order} is no order of {x.ndim} axes")
+        g.refuse(f"its perm {order} is not an order of {x.ndim} axes")
     return transpose(g, x, order)
 
 
@@ -154,7 +154,7 @@ def _split(g: Composer, x: Value, split: Value | None = None) -> list[Value]:
     """Into parts of the sizes given, else of one size; a last part may be smaller."""
     axis, parts = g.axis(g.attr("axis", 0), x.ndim), len(g.node.used)
     if g.attr("num_outputs", parts) != parts:
-        g.refuse(f"it has {parts} outputs, and says {g.attr('num_outputs')}")
+        g.refuse(f"it has {parts} outputs, but num_outputs={g.attr('num_outputs')}")
     sizes = g.numbers("split", split)
     if sizes is None:
         length = x.shape[axis]
@@ -167,7 +167,7 @@ def _split(g: Composer, x: Value, split: Value | None = None) -> list[Value]:
             return [x]
         return g.ops("SliceChannel", x, num_outputs=parts, axis=axis, gives=x.dtype)
     if min(sizes) < 1 or sum(sizes) != g.static(x, [axis])[axis]:
-        g.refuse(f"its parts {sizes} do not make up an axis of {x.shape[axis]}")
+        g.refuse(f"its parts {sizes} do not add up to the axis of {x.shape[axis]}")
     begins = np.cumsum([0, *sizes])
     return [g.op("slice_axis", x, axis=axis, begin=int(a), end=int(b), gives=x.dtype) for a, b in pairwise(begins)]
 
@@ -188,7 +188,7 @@ def _space_to_depth(g: Composer, x: Value) -> Value:
     if not _columns_first(g):
         return g.op("space_to_depth", x, block_size=size)
     if any(h % size or w % size for _, _, h, w in x.shapes):
-        g.refuse(f"{x.shape} has no whole blocks of {size}")
+        g.refuse(f"{x.shape} cannot be divided into blocks of {size}")
     six = reshape(g, x, [(n, c, h // size, size, w // size, size) for n, c, h, w in x.shapes])
     moved = transpose(g, six, (0, 1, 3, 5, 2, 4))
     return reshape(g, moved, [(n, c * size**2, h // size, w // size) for n, c, h, w in x.shapes])
@@ -205,7 +205,7 @@ def _columns_first(g: Composer) -> bool:
     """Return whether a block's elements are the inner part of the channels; in MXNet's operators they are the outer."""
     mode = g.attr("mode", "DCR")
     if mode not in ("DCR", "CRD"):
-        g.refuse(f"it knows the modes DCR and CRD, not {mode!r}")
+        g.refuse(f"its mode must be DCR or CRD, not {mode!r}")
     return mode == "CRD"
 
 

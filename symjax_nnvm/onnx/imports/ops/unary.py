@@ -206,7 +206,7 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
 def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
     """Drop in training alone, as MXNet's does, unless the file says that it always trains."""
     if g.used(1):
-        g.refuse("its mask is read, which MXNet's Dropout does not give")
+        g.refuse("its mask is read, which MXNet's Dropout does not return")
     share = g.attr("ratio", 0.5) if ratio is None else float(g.known(ratio, "ratio"))
     always = training is not None and bool(g.known(training, "training_mode"))
     return g.op("Dropout", x, p=share, mode="always" if always else "training")

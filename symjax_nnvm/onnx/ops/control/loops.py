@@ -21,7 +21,7 @@ def _foreach(g: Builder, p: ops.ForeachParams, *inputs: Tensor) -> list[Tensor]:
     count = len(p.in_data_locs)
     data, states, rest = inputs[:count], inputs[count:][: p.num_states], inputs[count + p.num_states :]
     if not data:
-        g.refuse("a loop without data has no length", "Give foreach at least one data array.")
+        g.refuse("foreach needs data, which give it its length", "Pass at least one data array to foreach.")
     inner = g.body()
     given = [inner.body_input(x.dtype, [shape[1:] for shape in x.shapes or ()]) for x in data]
     carried = _like(inner, states)

@@ -15,7 +15,7 @@ from symjax_nnvm.ops.creation import init as ops
 
 def _filled(g: Builder, value: float) -> Tensor:
     if g.outs[0].shapes is None:
-        g.refuse("nothing decides its shape", "Pass shape= where the array is made.")
+        g.refuse("its shape cannot be inferred", "Pass shape= where the array is made.")
     return g.fill(value, g.outs[0])
 
 

@@ -32,4 +32,4 @@ def _multi_sum_sq(g: Builder, p: ops.NumArraysParams, *arrays: Tensor) -> Tensor
     return g.concat([g.op("ReduceSumSquare", x, keepdims=1) for x in flat], 0)
 
 
-refuses("reset_arrays", reason="it writes zeros over its inputs, and an ONNX graph writes over nothing")
+refuses("reset_arrays", reason="it writes zeros to its inputs, but an ONNX graph cannot write to an input")

@@ -6,6 +6,6 @@ from symjax_nnvm.onnx.forms import refuses
 
 refuses(
     "_contrib_hawkesll",
-    reason="it is a loss, a recursion over the marks of a process, that training alone needs",
+    reason="it is a loss, a recursion over the marks of a process, that only training needs",
     fix="Cut the network before it, with symjax_nnvm.cut(net, name).",
 )

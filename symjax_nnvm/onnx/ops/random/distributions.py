@@ -49,7 +49,7 @@ def _sample_normal(g: Builder, p: ops.SampleParams, mu: Tensor, sigma: Tensor) -
     return g.op("Add", g.op("Mul", _draw(g, "normal", 0.0, 1.0), _aligned(g, p, sigma)), _aligned(g, p, mu))
 
 
-ONLY = "ONNX draws uniform and normal numbers alone"
+ONLY = "ONNX can draw only uniform and normal numbers"
 FIX = "Draw the numbers outside, and make them an input of the network."
 refuses(
     *(f"_random_{row.name}" for row in ops.DISTRIBUTIONS if row.name not in _DRAWN),

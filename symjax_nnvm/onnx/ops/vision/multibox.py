@@ -13,7 +13,7 @@ from symjax_nnvm.ops.vision import multibox as ops
 
 refuses(
     "_contrib_MultiBoxTarget",
-    reason="it makes the targets of a loss, which training alone needs",
+    reason="it makes the targets of a loss, which only training needs",
     fix="symjax_nnvm.inference_symbol(net) leaves it out, with the losses.",
 )
 
