@@ -20,7 +20,7 @@ from lowering.core.rules import lowers as lowers
 from lowering.core.rules import lowers_custom as lowers_custom
 from lowering.host.staged import effort as effort
 from lowering.initializer import init_params as init_params
-from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute as _unknown_attribute
 from lowering.serving.predictor import Predictor as Predictor
 from lowering.xla.bound import limit_programs as limit_programs
 from lowering.xla.host_memory import keep_memory as keep_memory

@@ -43,7 +43,7 @@ _COMPARABLE = 128  # characters; a longer name was not mistyped
 
 
 class NNVMError(RuntimeError):
-    """Is the base class of every error this library raises on purpose: NNVM's and MXNet's single error class, which is
+    """The base class of every error this library raises on purpose: NNVM's and MXNet's single error class, which is
     a RuntimeError as MXNet's is.
 
     Its message is a text; or a problem and facts, which `explain` words. Every message is cut at `MAX_MESSAGE`

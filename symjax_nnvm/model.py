@@ -37,7 +37,7 @@ Shapes = Mapping[str, Sequence[int]]
 @tells_new_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """Holds a network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it
+    """A network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it
     alone.
 
     net: the symbol. args, aux: arrays by name, of arguments and auxiliary states; arrays that the network has no use

@@ -91,7 +91,7 @@ class Mesh(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Holds the options of a network's pipeline: what a caller wants of the network.
+    """The options of a network's pipeline: what a caller wants of the network.
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
@@ -153,7 +153,7 @@ def without(*names: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Represents a need of a stage: a value of the options without which it does not run.
+    """A need of a stage: a value of the options without which it does not run.
 
     what: in words, after "needs". read: what the stage reads of it; None where it is missing.
     """
@@ -164,7 +164,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """Represents a step of the pipeline: Graph → Graph.
+    """A step of the pipeline: Graph → Graph.
 
     name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: the values
     without which it does not run. reads: further options that decide what it does. optional: it changes how a network
@@ -240,7 +240,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "SimplifyInference",
-        "dropout, copies away; BatchNorm scales",
+        "dropout and copies removed; BatchNorm scales",
         lambda graph, _: simplify_inference(graph),
         (_INFERENCE,),
     ),
@@ -279,7 +279,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "HoistInvariants",
-        "what no step of a loop changes, before it",
+        "loop-invariant code moved out of loops",
         lambda graph, options: hoist_invariants(graph, options.constants or ()),
         reads=lambda options: options.constants,
     ),
@@ -404,7 +404,7 @@ def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """Represents a record of one stage: the graph before and after, and the seconds it took. ran: whether it did
+    """A record of one stage: the graph before and after, and the seconds it took. ran: whether it did
     anything at all. missing: what it needed for that, in words. without: whether it was left out."""
 
     stage: Stage
@@ -447,7 +447,7 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class Plan:
-    """Holds the result of the stages for a network: the graph, and a record of each stage.
+    """The result of the stages for a network: the graph, and a record of each stage.
 
     num_outputs: how many of the graph's outputs are the network's; gradients follow. Prints as a table.
     """
@@ -506,7 +506,7 @@ _KEPT = 64
 
 
 class Pipeline:
-    """Holds the plans of one network: plans that differ in nothing that a stage reads share their graph.
+    """The plans of one network: plans that differ in nothing that a stage reads share their graph.
 
     The graphs that were used last are kept; a stage's earlier graphs are made again when they are asked for. outputs:
     the network's entries, which must not change afterwards.

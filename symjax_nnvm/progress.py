@@ -17,7 +17,7 @@ _WORTH_A_BAR = 1.0
 
 
 class Advance(Protocol):
-    """Represents a function that is called as work goes on."""
+    """A function that is called as work goes on."""
 
     def __call__(self, done: int, what: str = "") -> None:
         """So much is done, of the total. what: other words beside the bar from now on."""

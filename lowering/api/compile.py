@@ -18,7 +18,7 @@ from lowering.core.python_calls import calls_python, refuse_export
 from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.xla.options import jit
 from lowering.xla.platforms import exported_for, exported_kind
 from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError, tells_new_names
@@ -35,7 +35,7 @@ _KEPT = 64
 """Combinations of shapes."""
 
 
-@takes_our_words("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
+@with_migration_hints("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
 def compile(
     symbol: Symbol,
     *,
@@ -81,7 +81,7 @@ def compile(
 
 
 class CompiledFunction:
-    """Is what `compile` returns: call it, or look at the executable.
+    """What `compile` returns: call it, or look at the executable.
 
     `hlo`, `memory`, `cost` and `export` speak of one combination of shapes: that of the arrays (or
     `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
@@ -171,7 +171,7 @@ class CompiledFunction:
         """Return XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
         return dict(self.compiled(args, aux, key).cost_analysis() or {})
 
-    @takes_our_words("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")
+    @with_migration_hints("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")
     def export(
         self,
         path: str | os.PathLike[str],

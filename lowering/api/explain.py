@@ -15,7 +15,7 @@ from lowering.core.gradient_program import GradientProgram
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.core.program import Program
 from lowering.messages.arguments import require_symbol, shapes_by_name
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.errors import SymbolValueError, plain_list, refuse_unknown
 from symjax_nnvm.inspect.footprint import Footprint, estimate
 from symjax_nnvm.inspect.roles import learned_variables
@@ -120,7 +120,7 @@ def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
             yield from _bodies(inner, f"{place}, ")
 
 
-@takes_our_words("explain", _CALL)
+@with_migration_hints("explain", _CALL)
 def explain(
     symbol: Symbol | Any,
     *,

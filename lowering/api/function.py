@@ -12,7 +12,7 @@ from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -20,7 +20,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 ForwardFunction = Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]
 
 
-@takes_our_words("compile", "lowering.to_jax(symbol, is_train=False)")
+@with_migration_hints("compile", "lowering.to_jax(symbol, is_train=False)")
 def to_jax(
     symbol: Symbol,
     *,

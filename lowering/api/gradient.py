@@ -20,7 +20,7 @@ from lowering.core.gradient_program import GradientProgram
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.messages.arguments import arrays_by_name, head_gradients, misfit, require_symbol
 from lowering.messages.doors import GRADIENT, says_how_to_call
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.passes.mirror import Mirror
@@ -83,7 +83,7 @@ class _Gradients:
         return self._get(wrt, args)
 
 
-@takes_our_words("grad_fn", GRADIENT.call)
+@with_migration_hints("grad_fn", GRADIENT.call)
 def grad_fn(
     symbol: Symbol,
     wrt: Sequence[str] | None = None,
@@ -144,7 +144,7 @@ def grad_fn(
     return grad
 
 
-@takes_our_words("differentiable", _CALL_DIFFERENTIABLE)
+@with_migration_hints("differentiable", _CALL_DIFFERENTIABLE)
 def differentiable(
     symbol: Symbol,
     *,

@@ -34,7 +34,7 @@ from lowering.convolutions.winograd import winograd_weight
 from lowering.core.cache import Programs
 from lowering.core.options import chosen_options
 from lowering.messages.arguments import require_symbol, shapes_by_name
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.xla.options import jit, options_for
 from lowering.xla.platforms import current_platform
 from symjax_nnvm.ir.types import Shape
@@ -61,7 +61,7 @@ ROUNDS = 25
 _CALL = "lowering.tune(net, {'data': (1, 3, 224, 224)})"
 
 
-@takes_our_words("tune", _CALL)
+@with_migration_hints("tune", _CALL)
 def tune(
     symbol: Symbol,
     shapes: Mapping[str, Sequence[int]],

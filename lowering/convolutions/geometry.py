@@ -51,7 +51,7 @@ _IN_CHUNKS: Mapping[Direction, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Geometry:
-    """Holds a convolution's shapes: data (batch, *size, channels), weight (*kernel, channels / groups, filters).
+    """A convolution's shapes: data (batch, *size, channels), weight (*kernel, channels / groups, filters).
 
     size, kernel, stride, dilate and pad: a number for each spatial axis; pad zeros stand at both its ends. dtype: name.
     """

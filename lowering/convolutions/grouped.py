@@ -23,7 +23,7 @@ __all__ = ["MAX_PRODUCTS", "Shifts"]
 
 @dataclass(frozen=True)
 class Shifts:
-    """Holds the places of a grouped convolution's window. Axes are those of data, of the output and of the weight.
+    """The places of a grouped convolution's window. Axes are those of data, of the output and of the weight.
 
     groups: group g of the output's channels is made of group g of data's. window, stride, dilation: one number for each
     of the spatial axes. before, after: zeros put around data there.

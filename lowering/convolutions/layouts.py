@@ -21,7 +21,7 @@ def is_layout(word: str) -> bool:
 
 
 class Blocks(NamedTuple):
-    """Is a weight in blocks of filters: (groups, f / block, *kernel, c / groups, block), the filters of a group filled
+    """A weight in blocks of filters: (groups, f / block, *kernel, c / groups, block), the filters of a group filled
     up with zeros; where each channel is a group with one filter, (*kernel, f), filled up to a multiple of the block."""
 
     block: int

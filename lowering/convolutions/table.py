@@ -39,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Table:
-    """Holds what was measured on a machine. about: words on machine, versions and options, for people."""
+    """What was measured on a machine. about: words on machine, versions and options, for people."""
 
     platform: str
     about: Mapping[str, str]

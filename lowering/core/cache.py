@@ -26,7 +26,7 @@ _KEPT = 16
 
 
 class Programs:
-    """Holds the programs of a symbol, one for each set of options that make another; those used last are kept.
+    """The programs of a symbol, one for each set of options that make another; those used last are kept.
 
     symbol: the network, which must not change afterwards. mixes_dtypes: as of `Inference`. Raises what the stages of
     the pipeline raise, and LoweringError for operators without a rule.

@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class GradientProgram:
-    """Represents a symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
+    """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
 
     The graph is split where NNVM splits it: forward steps are those that the outputs and states need; backward steps
     read values that the forward part left, or compute them again. program: of the plan's whole graph.

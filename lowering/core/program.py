@@ -57,13 +57,13 @@ _TRACE_ERRORS = (
 
 
 class Program:
-    """Represents a graph, ready to run: `program.run(values by variable number, key) -> slots`.
+    """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
 
     graph: the graph that the pipeline made; options: is_train, platform and witness are static choices that rules may
     ask for.
     num_outputs: so many of the graph's outputs are computed, and nothing but what they and states need; None: all.
     beside: variables that no caller names, the head gradients. inside: the graph is a subgraph of another program,
-    which speaks for both. inference: the inference over the graph, where other programs share it. network: the graph
+    which warns for both. inference: the inference over the graph, where other programs share it. network: the graph
     that it was made of, whose arguments and states are the program's, although it may not read or write them any more,
     options.constants excepted.
     Warns, at the first run, of dtypes that JAX narrows. Raises LoweringError for an operator without a rule, naming

@@ -46,7 +46,7 @@ _making = threading.Lock()
 
 
 class PythonCall(NamedTuple):
-    """Represents the result of a rule whose operator is Python, `@lowers(…, python=True)`.
+    """The result of a rule whose operator is Python, `@lowers(…, python=True)`.
 
     run: (arrays, is_called_back) → arrays; jax.Arrays in the caller's thread, NumPy's where a program calls it. models:
     shapes and dtypes of the results.

@@ -42,15 +42,18 @@ to be the sum with that array, else "write", of Python that runs between program
 
 
 class ByPart(NamedTuple):
-    """Is declared by a rule that goes through a batch sample by sample on a CPU, with one result. samples: the inputs
-    that have samples along the first axis. summed: the result is a sum over samples, else it has them there, too."""
+    """Marks a rule that loops over the samples of a batch on a CPU and has one result: a mesh can split it.
+
+    samples: the inputs with samples along the first axis. summed: the result is a sum over samples; else it has samples
+    along its first axis.
+    """
 
     samples: tuple[int, ...]
     summed: bool = False
 
 
 class Numbers(NamedTuple):
-    """Is declared by a rule that can leave no size open. reason: why. axes: those of its first input; None: all."""
+    """Marks a rule that needs sizes as numbers. reason: why. axes: those of its first input; None: all."""
 
     reason: str
     axes: tuple[int, ...] | None = None

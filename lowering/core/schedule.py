@@ -23,7 +23,7 @@ _AFTER_ALL = 1 << 62
 
 
 class Schedule:
-    """Holds the plan of a graph: `order` of the live nodes, and slots of an environment.
+    """The plan of a graph: `order` of the live nodes, and slots of an environment.
 
     num_outputs: so many of the outputs count; None: all. reached: numbers of the nodes that these reach. live: of those
     that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry e, the rest hold the values
@@ -148,11 +148,11 @@ class Schedule:
 
 
 class Needed:
-    """Holds the nodes and variables that the first outputs of a graph need; None: all outputs.
+    """The nodes and variables that the first outputs of a graph need; None: all outputs.
 
-    reached: the nodes that lead to them, control dependencies included. mutated: of those that write states, which
-    inputs. live: the nodes whose data the outputs need, and every node that writes a state; control dependencies order
-    nodes, they do not keep dead code alive.
+    reached: the nodes that lead to them, control dependencies included. mutated: node →
+    numbers of the inputs that it writes. live: the nodes whose data the outputs need, and every node that writes a
+    state; control dependencies order nodes, they do not keep dead code alive.
     """
 
     def __init__(self, index: IndexedGraph, num_outputs: int | None = None):

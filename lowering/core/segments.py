@@ -58,7 +58,7 @@ class _Segment:
 
 
 class Segments:
-    """Holds the steps of one program in segments, each compiled at its first run. platform: on which they run."""
+    """The steps of one program in segments, each compiled at its first run. platform: on which they run."""
 
     def __init__(self, platform: str | None):
         self._platform = platform

@@ -23,7 +23,7 @@ Environment = list[Any] | MutableMapping[int, Any]
 
 
 class Running(Protocol):
-    """Represents one run of a program, as its steps see it."""
+    """One run of a program, as its steps see it."""
 
     platform: str
 
@@ -42,7 +42,7 @@ class Running(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """Represents one operator: which rule, on which slots, to which slots.
+    """One operator: which rule, on which slots, to which slots.
 
     draw_place: its place among the nodes that draw. programs: its subgraphs, each a `Program`.
 
@@ -79,7 +79,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """Holds the steps of one group of mirrored copies.
+    """The steps of one group of mirrored copies.
 
     inputs, outputs: slots that they read and that others read of them. guarded: those of the inputs without which no
     step could be told from its original. after: slots of the gradients to wait for.

@@ -19,7 +19,7 @@ _LEAST = 7
 
 
 class DetectionLabel(NamedTuple):
-    """Is a label. header: (h,). objects: (n, w), those whose boxes have an area; w is 5 or more."""
+    """A label. header: (h,). objects: (n, w), those whose boxes have an area; w is 5 or more."""
 
     header: np.ndarray
     objects: np.ndarray

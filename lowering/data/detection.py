@@ -30,7 +30,7 @@ _SMALLEST_CONTRAST = 1e-3
 
 
 class CropSampler(NamedTuple):
-    """Is one way to draw a crop: bounds, the least first, and how often it is tried."""
+    """One way to draw a crop: bounds, the least first, and how often it is tried."""
 
     scales: tuple[float, float]
     aspect_ratios: tuple[float, float]

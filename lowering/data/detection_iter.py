@@ -13,7 +13,7 @@ from lowering.data.draws import Draws, draws_of
 from lowering.data.parameters import check_ignored, check_part
 from lowering.data.records import RecordBatches, labels_of_list, records_of
 from lowering.data.transform import mean_image, planes_of
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.io.files import StrPath
 from symjax_nnvm.mxnet.images import decode_bgr
@@ -41,7 +41,7 @@ class ImageDetRecordIter(RecordBatches):
     RecordFormatError, MissingExtraError.
     """
 
-    @takes_our_words(
+    @with_migration_hints(
         "ImageDetRecordIter",
         "lowering.data.ImageDetRecordIter(path_imgrec='train.rec', data_shape=(3, 300, 300), batch_size=32)",
     )

@@ -7,7 +7,7 @@ from typing import Any
 from lowering.data.parameters import check_ignored
 from lowering.data.records import RecordBatches, labels_of_list, records_of
 from lowering.data.transform import ImageTransform
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.io.files import StrPath
 
 
@@ -27,7 +27,7 @@ class ImageRecordIter(RecordBatches):
     Needs OpenCV (extra `data`). Raises TrainingError, CallError, RecordFormatError, MissingExtraError.
     """
 
-    @takes_our_words(
+    @with_migration_hints(
         "ImageRecordIter",
         "lowering.data.ImageRecordIter(path_imgrec='train.rec', data_shape=(3, 224, 224), batch_size=32)",
     )

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from lowering.data.parameters import part_of
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.training.data import Batches
 from symjax_nnvm.errors import TrainingError, cut
 from symjax_nnvm.io.files import StrPath, bounded_lines, open_regular
@@ -31,7 +31,7 @@ class CSVIter(Batches):
     is no number and for rows of another length; FileError, OSError.
     """
 
-    @takes_our_words("CSVIter", "lowering.data.CSVIter(data_csv='x.csv', data_shape=(4,), batch_size=32)")
+    @with_migration_hints("CSVIter", "lowering.data.CSVIter(data_csv='x.csv', data_shape=(4,), batch_size=32)")
     def __init__(
         self,
         data_csv: StrPath,
@@ -68,7 +68,7 @@ class LibSVMIter(Batches):
     num_parts, part_index: only these rows. Raises TrainingError, with the line; FileError, OSError.
     """
 
-    @takes_our_words("LibSVMIter", "lowering.data.LibSVMIter(data_libsvm='x.t', data_shape=(4,), batch_size=32)")
+    @with_migration_hints("LibSVMIter", "lowering.data.LibSVMIter(data_libsvm='x.t', data_shape=(4,), batch_size=32)")
     def __init__(
         self,
         data_libsvm: StrPath,

@@ -18,7 +18,7 @@ from symjax_nnvm.mxnet.recordio import IRHeader, unpack
 
 
 class ImageTransform:
-    """Is a function of a record's bytes: {data_name: (c, h, w), label_name: () or (k,)}, both float32 but for `dtype`.
+    """A function of a record's bytes: {data_name: (c, h, w), label_name: () or (k,)}, both float32 but for `dtype`.
 
     parameters: the fields of `lowering.data.Augmentation`, with MXNet's names; data_shape among them. With Grain,
     `grain.MapDataset.source(file).seed(0).random_map(ImageTransform(data_shape=…, rand_crop=True))`, or `.map` where

@@ -62,7 +62,7 @@ def array_like(value: Any) -> bool:
 
 
 class Cell:
-    """Represents one array, its shape and dtype fixed, which executors and other code read and write.
+    """One array, its shape and dtype fixed, which executors and other code read and write.
 
     root: the cell whose memory it is: its own, or that of another cell for a part or an alias of it. lock: held by code
     that reads the value to write another one made of it (`writing`).
@@ -94,7 +94,7 @@ class Cell:
 
 
 class ArrayCell(Cell):
-    """Represents a cell with an array of its own. Executors that share a cell see each other's writes.
+    """A cell with an array of its own. Executors that share a cell see each other's writes.
 
     value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
     given to XLA.

@@ -18,7 +18,7 @@ from lowering.executor.arrays import Alias, ArrayCell, Cell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.ways import Ways
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
-from lowering.messages.mxnet_words import keyword_hint, takes_our_words
+from lowering.messages.migration_hints import keyword_hint, with_migration_hints
 from lowering.sharding.ctx_groups import layouts_of_groups
 from lowering.sharding.explicit_axes import chosen_mesh, on_auto_axes
 from lowering.sharding.placement import check_fits
@@ -59,7 +59,7 @@ _BIND = "lowering.bind(symbol, args=args | {'data': x}, aux=aux)"
 
 
 class _Network:
-    """Holds the network to be bound: its programs, and the variables of its graph, which is indexed once."""
+    """The network to be bound: its programs, and the variables of its graph, which is indexed once."""
 
     def __init__(self, symbol: Symbol):
         self.programs = Programs(symbol)
@@ -101,7 +101,7 @@ class _Network:
         return [entries[starts[nid]] for nid in self._args], [entries[starts[nid]] for nid in self._aux]
 
 
-@takes_our_words("simple_bind", _SIMPLE_BIND)
+@with_migration_hints("simple_bind", _SIMPLE_BIND)
 def simple_bind(
     symbol: Symbol,
     ctx: Context = None,
@@ -166,7 +166,7 @@ def simple_bind(
     return _executor(network, args, grads, aux, requests, seed, options, effort)
 
 
-@takes_our_words("bind", _BIND)
+@with_migration_hints("bind", _BIND)
 def bind(
     symbol: Symbol,
     ctx: Context = None,

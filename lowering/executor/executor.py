@@ -31,7 +31,7 @@ from lowering.executor.reshape import reshaped_arrays
 from lowering.executor.ways import Ways
 from lowering.messages.arguments import refuse_traced
 from lowering.messages.doors import FORWARD, says_how_to_call
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.inspect.roles import learned_variables
@@ -47,7 +47,7 @@ _SURPLUS = (
 
 
 class Executor:
-    """Holds a graph with its arrays: arguments, gradients, auxiliary states.
+    """A graph with its arrays: arguments, gradients, auxiliary states.
 
     `forward` runs the graph, `backward` computes the gradients that were asked for, `forward_backward` does both as one
     program. Arrays returned stay as they are: a later run makes new ones and does not overwrite them.

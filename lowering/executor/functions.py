@@ -35,7 +35,7 @@ Randomness = tuple[jax.Array, int] | None
 
 
 class ExecutorFunctions:
-    """Holds the functions of one graph for one choice of arguments to differentiate.
+    """The functions of one graph for one choice of arguments to differentiate.
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an

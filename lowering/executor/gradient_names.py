@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Represents a value that a monitor is told, once under each name. value: where it is, or the argument whose shape
+    """A value that a monitor is told, once under each name. value: where it is, or the argument whose shape
     and dtype zeros have."""
 
     names: tuple[str, ...]

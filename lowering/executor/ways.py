@@ -22,7 +22,7 @@ _KEPT = 4096
 
 
 class Ways:
-    """Holds the functions of one network for one choice of arguments to differentiate.
+    """The functions of one network for one choice of arguments to differentiate.
 
     programs, options: as `ExecutorFunctions` takes them. effort: "auto", "quick" or "full"; None: that of the block in
     which a call is made.

@@ -55,7 +55,7 @@ little effort. full: every program is compiled at its first call, for its platfo
 _effort: ContextVar[str] = ContextVar("effort", default="auto")
 
 profiled = threading.Event()
-"""Is set while a profiler records the programs that XLA runs: all are compiled."""
+"""Set while a profiler records the programs that XLA runs: all are compiled."""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class UnknownInitializerError(InitializerError, AssertionError):
 
 
 class ParameterName(str):
-    """Holds a parameter's name, and the name that its numbers follow (`drawn_as`), by default the same."""
+    """A parameter's name, and the name that its numbers follow (`drawn_as`), by default the same."""
 
     drawn_as: str
 
@@ -43,7 +43,7 @@ class ParameterName(str):
 
 
 class InitDesc(ParameterName):
-    """Holds a parameter's name with the attributes of its variable, and the whole model's initialiser."""
+    """A parameter's name with the attributes of its variable, and the whole model's initialiser."""
 
     attrs: Mapping[str, str]
     global_init: Callable[..., jax.Array] | None

@@ -12,7 +12,7 @@ from lowering.initializer.base import InitDesc, ParameterName, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
 from lowering.messages.arguments import prng_key, require_symbol, shapes_by_name
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, plain_list, refuse_unknown
 from symjax_nnvm.symbol.automatic_names import names_by_rank
@@ -24,7 +24,7 @@ Arrays = dict[str, jax.Array]
 _CALL = "args, aux = lowering.init_params(symbol, {'data': (32, 3, 224, 224)}, 0)"
 
 
-@takes_our_words("init_params", _CALL)
+@with_migration_hints("init_params", _CALL)
 def init_params(
     symbol: Symbol,
     shapes: Mapping[str, Sequence[int]],

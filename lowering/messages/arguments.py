@@ -24,7 +24,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Kind(NamedTuple):
-    """Represents the kind of values that a parameter takes.
+    """The kind of values that a parameter takes.
 
     read: a value as Python's own (an int of `numpy.int64`, a bool of `numpy.bool_`, a list of names of a generator).
     Raises TypeError for a value of another kind. words: what is taken, for messages.

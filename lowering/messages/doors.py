@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Door:
-    """Represents a function as messages have it. called: its name in them. takes: what it takes, in words. call: a call
+    """A function as messages have it. called: its name in them. takes: what it takes, in words. call: a call
     that works. unpacks: one that works for a dict of arrays, where the function takes them by keyword."""
 
     called: str

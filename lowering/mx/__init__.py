@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute as _unknown_attribute
 from lowering.mx import attribute as attribute
 from lowering.mx import autograd as autograd
 from lowering.mx import base as base

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from lowering.messages.mxnet_words import word_for
+from lowering.messages.migration_hints import hint_for
 from lowering.mx.context import quiet_jax
 from lowering.mx.mxnet_names import take_mxnets_names
 from lowering.mx.numpy1 import give_back
@@ -126,7 +126,7 @@ def _submodule(name: str) -> Any:
             try:
                 submodule = importlib.import_module(path)
             except ModuleNotFoundError:
-                word = word_for(".".join(["mx", *parts[:i]]), part)
+                word = hint_for(".".join(["mx", *parts[:i]]), part)
                 said = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()
                 raise ModuleNotFoundError(said, name=f"{_NAME}.{name}") from None
     return submodule

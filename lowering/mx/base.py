@@ -30,7 +30,7 @@ NDArrayHandle = SymbolHandle = ExecutorHandle = KVStoreHandle = CachedOpHandle =
 
 
 class _NoValue:
-    """Is the type of `_Null`."""
+    """The type of `_Null`."""
 
     def __repr__(self) -> str:
         return "_Null"

@@ -281,7 +281,7 @@ class _Function:
 
 
 class _Waiting(NamedTuple):
-    """Holds what calls of one kind that wait have in common. draws: whether they draw random numbers. outputs: what has
+    """What calls of one kind that wait have in common. draws: whether they draw random numbers. outputs: what has
     the outputs' shapes and dtypes."""
 
     function: _Function

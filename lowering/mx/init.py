@@ -19,7 +19,7 @@ from lowering.initializer import InitDesc as InitDesc
 from lowering.initializer import alias as alias
 from lowering.initializer import register as register
 from lowering.initializer.base import ParameterName
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 

@@ -1,4 +1,4 @@
-"""The one key that eager draws, dropout and first values take their numbers from: what `mx.random.seed` sets."""
+"""The PRNG key behind `mx.random.seed`: eager draws, dropout and initial values take their numbers from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symjax_nnvm.errors import ParamError
 
 
 class _Keys:
-    """Holds a seed with the numbers of its keys, each of which one thread gets: `next` of a count is one step."""
+    """A seed with the numbers of its keys, each of which one thread gets: `next` of a count is one step."""
 
     def __init__(self):
         self.begin(0)

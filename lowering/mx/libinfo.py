@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 
 __version__ = "1.9.1"
 """The version of MXNet."""

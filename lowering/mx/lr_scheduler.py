@@ -108,7 +108,7 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _UntilMaxUpdate(LRScheduler):
-    """Represents a schedule that ends with update max_update. After it the rate stays what it was last."""
+    """A schedule that ends with update max_update. After it the rate stays what it was last."""
 
     def __init__(self, max_update: int, base_lr: float, final_lr: float, *args: Any, **kw: Any):
         super().__init__(base_lr, *args, **kw)

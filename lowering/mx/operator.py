@@ -129,7 +129,7 @@ _known: weakref.WeakValueDictionary[int, _Operator] = weakref.WeakValueDictionar
 
 
 class _Operator:
-    """Is a node's operator: what it is, and, once shapes are known, what computes it. number: the node's own."""
+    """A node's operator: what it is, and, once shapes are known, what computes it. number: the node's own."""
 
     def __init__(self, prop: CustomOpProp, key: Any):
         self.prop, self._key = prop, key
@@ -456,7 +456,7 @@ _python_ops = itertools.count()
 
 
 class _AsCustom(CustomOp):
-    """Represents a PythonOp as a CustomOp. own: an NDArray as an array of the kind that it writes, apart from it."""
+    """A PythonOp as a CustomOp. own: an NDArray as an array of the kind that it writes, apart from it."""
 
     def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
         self._operator, self._own = operator, own

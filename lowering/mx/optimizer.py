@@ -23,7 +23,7 @@ from lowering.executor.arrays import ArrayCell, writing
 from lowering.host.staged import Staged
 from lowering.initializer.base import named_key
 from lowering.messages.counts import check_number
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
@@ -63,7 +63,7 @@ class ScheduledError(TrainingError, UserWarning):
 
 
 class _WithCopy(tuple[Any, ...]):
-    """Holds the state of a parameter of half precision, with the parameter's copy in float32: (state, copy), or (copy,
+    """The state of a parameter of half precision, with the parameter's copy in float32: (state, copy), or (copy,
     state) where `copy_first`."""
 
     copy_first: bool
@@ -325,8 +325,7 @@ class RuleOptimizer(Optimizer):
         return made
 
     def _paired(self, weight: NDArray, state: Any) -> Any:
-        """Return a state in which the copy of a parameter of half precision is known as such: others than this class
-        make plain tuples of two."""
+        """Mark the float32 copy of a half-precision weight in the (copy, state) that a user's subclass returned."""
         wide = self.multi_precision and weight.dtype == np.float16
         if not wide or isinstance(state, _WithCopy) or not isinstance(state, list | tuple) or len(state) != 2:
             return state

@@ -30,7 +30,7 @@ _COLUMNS = ("Count", "Total", "Min", "Max", "Avg")
 
 
 class _Profiler:
-    """Holds the file that is written, the folder of a trace that is being taken, and the events of those that were."""
+    """The file that is written, the folder of a trace that is being taken, and the events of those that were."""
 
     def __init__(self):
         self.filename = "profile.json"
@@ -186,7 +186,7 @@ def dump_profile() -> None:
 
 
 class _Named:
-    """Represents what a script marks in the trace."""
+    """What a script marks in the trace."""
 
     def __init__(self, domain: Domain | None, name: str):
         self.domain, self.name = domain, name
@@ -201,7 +201,7 @@ class _Named:
 
 
 class _Span(_Named):
-    """Represents a time, from `start` to `stop` in one thread."""
+    """A time, from `start` to `stop` in one thread."""
 
     def __init__(self, domain: Domain | None, name: str):
         super().__init__(domain, name)

@@ -44,7 +44,7 @@ Place = tuple[int, int]
 
 
 class _Given(NamedTuple):
-    """Holds what a call gives to the program of its tape.
+    """What a call gives to the program of its tape.
 
     values: None for those that the program computes. drawn: what random numbers are made from. outputs: None of a call
     that waits.
@@ -56,7 +56,7 @@ class _Given(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Holds what the program of a tape knows of a call.
+    """What the program of a tape knows of a call.
 
     function: what computes it. entries: where its inputs came from on the tape. links: those inputs that are outputs of
     calls that wait. kinds: shapes and dtypes of the inputs of a call that does not wait.

@@ -1,5 +1,5 @@
 """MXNet's operators made by TVM is not here; the import error says what to use."""
 
-from lowering.messages.mxnet_words import missing_module
+from lowering.messages.migration_hints import missing_module
 
 raise missing_module("tvmop")

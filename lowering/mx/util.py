@@ -71,7 +71,7 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
 
 
 class _Mode(threading.local):
-    """Holds the mode of this thread, and of all."""
+    """The mode of this thread, and of all."""
 
     here = False
     everywhere = False

@@ -121,7 +121,7 @@ class WaitingCall(Call):
 
 
 class WaitingGradients:
-    """Represents the backward pass of calls that all wait: it runs when a gradient or an output is read, or together
+    """The backward pass of calls that all wait: it runs when a gradient or an output is read, or together
     with the update of the parameters, as one program.
 
     program: has `run(*arguments)` → (gradients by number, outputs of each call), and `with_update(arguments, update,

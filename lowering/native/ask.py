@@ -92,7 +92,7 @@ def trouble() -> str | None:
 
 
 class _Child:
-    """Represents the child process, and a thread that reads its output."""
+    """The child process, and a thread that reads its output."""
 
     def __init__(self):
         self.owner = os.getpid()

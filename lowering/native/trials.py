@@ -50,7 +50,7 @@ def main() -> None:
 
 
 class _Clock:
-    """Holds the time at which the process is to end, idle or not."""
+    """The time at which the process is to end, idle or not."""
 
     def __init__(self):
         self.start(_IDLE_SECONDS)
@@ -120,7 +120,7 @@ BLOCKS = (64, 48, 32, 16, 24, 8)
 
 
 class _Trial:
-    """Represents a convolution of random numbers, computed once.
+    """A convolution of random numbers, computed once.
 
     The filters at the ends of the first blocks and of all are looked at: at the first place of the result, at the last,
     and at one between.

@@ -257,7 +257,7 @@ def _undecided() -> type[Exception]:
 
 
 class _NoSuchError(Exception):
-    """Is an error that is never raised: then JAX's own error reaches the caller."""
+    """An error that is never raised: then JAX's own error reaches the caller."""
 
 
 UndecidedSizeError = _undecided()

@@ -67,7 +67,7 @@ def make_optimizer(
 
 
 class MXNetOptimizer:
-    """Represents one of MXNet's optimisers, with MXNet's parameter names, defaults and rules for multipliers.
+    """One of MXNet's optimisers, with MXNet's parameter names, defaults and rules for multipliers.
 
     Its state: {"slots": {name: arrays}}, and "learning_rate", a float32 array of shape (), unless there is a schedule.
     Weight decay reaches parameters named `…_weight` and `…_gamma` (LARS: `…_weight` only), as in MXNet; `wd_mult` and

@@ -22,7 +22,7 @@ from symjax_nnvm.errors import ParamError
 
 @dataclass(frozen=True, kw_only=True)
 class LRScheduler:
-    """Is the base of all schedulers: the rate they start from, and a warm-up before it.
+    """The base of all schedulers: the rate they start from, and a warm-up before it.
 
     base_lr: the rate after the warm-up. warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr
     ("linear"), or stays at warmup_begin_lr ("constant"). Raises ParamError for values that make no schedule.
@@ -101,7 +101,7 @@ class MultiFactorScheduler(LRScheduler):
 
 @dataclass(frozen=True)
 class _UntilMaxUpdate(LRScheduler):
-    """Represents a schedule from base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from
+    """A schedule from base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from
     there on."""
 
     max_update: int

@@ -26,7 +26,7 @@ Hyper = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Update:
-    """Represents one update of one parameter.
+    """One update of one parameter.
 
     name: the parameter's. lr: its learning rate, traced. previous_lr: that of the update before. wd: its weight decay.
     rescale_grad, clip_gradient: as in `lowering.optim.updates`. t: the number of the update, 1 for the first; float32,
@@ -55,7 +55,7 @@ class Update:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Is an optimiser. defaults: its own hyper-parameters, and another learning_rate than 0.01 where it has one.
+    """An optimiser. defaults: its own hyper-parameters, and another learning_rate than 0.01 where it has one.
 
     slots: (weight, hyper-parameters) → the arrays it keeps for a parameter. update: (weight, gradient, slots, Update,
     hyper-parameters) → (new weight, *new slots). decays: endings of the names of parameters that weight decay reaches.

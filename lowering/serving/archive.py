@@ -65,7 +65,7 @@ class Signature(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """Holds the contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures:
+    """The contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures:
     those that were used last at the end. values: arrays computed of parameters, by address (`ConstantStore`); when
     read, views of the file."""
 

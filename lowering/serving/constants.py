@@ -33,14 +33,14 @@ _AT_ONCE = 1 << 28
 
 
 class Wanted(NamedTuple):
-    """Holds the arrays that a program wants: shapes and dtypes by name, and what makes them, in any thread."""
+    """The arrays that a program wants: shapes and dtypes by name, and what makes them, in any thread."""
 
     avals: dict[str, jax.ShapeDtypeStruct]
     make: Callable[[], dict[str, jax.Array]]
 
 
 class ConstantStore:
-    """Holds the constants, and the values computed of them on the device, each for as long as a program holds it. One
+    """The constants, and the values computed of them on the device, each for as long as a program holds it. One
     thread at a time may ask it.
 
     constants: arrays by name. placement: where they are. platform: that programs are compiled for; None: JAX's default.

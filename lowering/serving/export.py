@@ -19,7 +19,7 @@ from lowering.core.cache import Programs
 from lowering.core.options import chosen_options
 from lowering.core.python_calls import refuse_export
 from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, whole_number
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.serving.constants import ConstantStore
 from lowering.serving.signature import Served, build_signature
@@ -43,7 +43,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
 
 
-@takes_our_words("export_program", _NEW)
+@with_migration_hints("export_program", _NEW)
 def export_program(
     path: str | os.PathLike[str],
     symbol: Symbol,

@@ -61,7 +61,7 @@ def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -
 
 
 class _Batch(NamedTuple):
-    """Represents the samples of a program's inputs. size: how many. sample: bytes of each array of one sample. may_run:
+    """The samples of a program's inputs. size: how many. sample: bytes of each array of one sample. may_run:
     (samples, times) → whether the program may run so many at a time, whose bytes are so many times the parameters'."""
 
     size: int

@@ -30,7 +30,7 @@ from lowering.messages.arguments import (
     shapes_by_name,
 )
 from lowering.messages.doors import PREDICT, Door
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
 from lowering.serving.constants import ConstantStore
@@ -60,7 +60,7 @@ _WARM = Door("predict.warm", "shapes by name", "predict.warm(data=(1, 3, 224, 22
 
 
 class _Ready(NamedTuple):
-    """Holds one signature: the function that runs it, and the arrays that the function takes besides the inputs."""
+    """One signature: the function that runs it, and the arrays that the function takes besides the inputs."""
 
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
@@ -111,7 +111,7 @@ class Predictor:
     raise.
     """
 
-    @takes_our_words("Predictor", _NEW)
+    @with_migration_hints("Predictor", _NEW)
     def __init__(
         self,
         symbol: Symbol,
@@ -300,7 +300,7 @@ class Predictor:
         arrays = {n: put(inputs[n], self._placement.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, _kinds_of(arrays)
 
-    @takes_our_words("Predictor.batches", "predict.batches(data, batch_size=32)")
+    @with_migration_hints("Predictor.batches", "predict.batches(data, batch_size=32)")
     def batches(
         self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
     ) -> Iterator[list[np.ndarray]]:

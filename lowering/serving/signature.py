@@ -24,7 +24,7 @@ from symjax_nnvm.pipeline import Options
 
 
 class Served(NamedTuple):
-    """Represents a function for one signature. run: (inputs, held, key) → outputs, arrays by name; the arrays it takes
+    """A function for one signature. run: (inputs, held, key) → outputs, arrays by name; the arrays it takes
     besides inputs; whether it reads the key."""
 
     run: Callable[[Mapping[str, jax.Array], Mapping[str, jax.Array], jax.Array | None], list[jax.Array]]
@@ -57,7 +57,7 @@ def _for_chunks(
 
 
 class Parts(NamedTuple):
-    """Holds the executable that each stream runs, and for how many samples; None: for all."""
+    """The executable that each stream runs, and for how many samples; None: for all."""
 
     served: Served
     rows: int | None
@@ -66,9 +66,11 @@ class Parts(NamedTuple):
 def serve_parts(
     programs: Programs, store: ConstantStore, options: Options, inputs: Arrays, one_core: bool = False
 ) -> Parts | None:
-    """Return a function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a
-    library has convolutions, which otherwise shares each out over the cores. one_core: return one that a single core
-    runs for all samples. None: `build_signature` is better, or there is no client of one core."""
+    """Split the batch over the cores: return a single-threaded function for the part of each core.
+
+    one_core: return one that a single core runs for all samples. None: one multi-threaded function is faster
+    (`build_signature`), or there is no client of one core.
+    """
     if store.placement.platform != "cpu" or store.placement.mesh is not None or cpu_streams.one_core() is None:
         return None
     program, on_one = programs.forward(replace(options, constants=None)), replace(options, backend=ONE_CORE)

@@ -34,7 +34,7 @@ _EXAMPLE = "sharding=[('fc1_weight', PartitionSpec('model', None))]"
 
 @dataclass(frozen=True)
 class Placement:
-    """Holds the sharding of every array of a network, over a mesh with auto axes or on one device.
+    """The sharding of every array of a network, over a mesh with auto axes or on one device.
 
     word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axis: the axes of the mesh
     that batches are split over. declared: what the graph says of variables by name, which comes before all else.

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.training.processes import is_of_network, on_first, run_in_daemon
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
@@ -56,7 +56,7 @@ class Checkpoints:
     Raises MissingExtraError without Orbax, CheckpointError.
     """
 
-    @takes_our_words("Checkpoints", "lowering.Checkpoints('folder', keep=3, every=100)")
+    @with_migration_hints("Checkpoints", "lowering.Checkpoints('folder', keep=3, every=100)")
     def __init__(self, directory: str | os.PathLike[str], keep: int = 3, every: int = 100, asynchronous: bool = True):
         for name, value in (("keep", keep), ("every", every)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

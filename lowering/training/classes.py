@@ -25,7 +25,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 @dataclass(frozen=True)
 class Numbered:
-    """Is an input that numbers what node `reader`, of operator op, has `count` of. ignored: a value that is skipped."""
+    """An input that numbers what node `reader`, of operator op, has `count` of. ignored: a value that is skipped."""
 
     name: str
     reader: str
@@ -35,7 +35,7 @@ class Numbered:
 
 
 class Numbers:
-    """Represents the inputs of a symbol, among those named, that number something: one place for each reader."""
+    """The inputs of a symbol, among those named, that number something: one place for each reader."""
 
     def __init__(self, symbol: Symbol, names: Iterable[str]):
         self._symbol = symbol

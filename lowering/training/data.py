@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from lowering.messages.arguments import as_array, whole_number
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.errors import TrainingError, cut
 
 
@@ -29,7 +29,7 @@ class Batches:
     every machine and in every version of NumPy. Raises TrainingError.
     """
 
-    @takes_our_words("Batches", "lowering.Batches({'data': x, 'softmax_label': y}, batch_size=32)")
+    @with_migration_hints("Batches", "lowering.Batches({'data': x, 'softmax_label': y}, batch_size=32)")
     def __init__(
         self,
         arrays: Mapping[str, Any],

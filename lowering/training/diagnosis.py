@@ -37,7 +37,7 @@ class NonFinite:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Holds the variables and nodes that numbers that are not finite come from, in running order: forward, then
+    """The variables and nodes that numbers that are not finite come from, in running order: forward, then
     backward if that ran, too. Empty: all is finite."""
 
     origins: tuple[NonFinite, ...]

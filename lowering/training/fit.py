@@ -81,7 +81,7 @@ class Driven(Protocol):
 
 @dataclass
 class Run:
-    """Represents one call of `fit`; see `Trainer.fit` for the arguments."""
+    """One call of `fit`; see `Trainer.fit` for the arguments."""
 
     trainer: Driven
     data: Iterable[Any]

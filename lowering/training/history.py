@@ -34,7 +34,7 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class StepEvent:
-    """Is the event that `on_step_end` receives. epoch, batch: its number in the epoch, both counted from 0. step: steps
+    """The event that `on_step_end` receives. epoch, batch: its number in the epoch, both counted from 0. step: steps
     taken, this one included. outputs: the step's, on the device; looking at their numbers waits for them."""
 
     epoch: int
@@ -49,7 +49,7 @@ class StepEvent:
 
 @dataclass
 class History:
-    """Holds the epochs of a run, from 0 on. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
+    """The epochs of a run, from 0 on. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
 
     epochs: list[EpochRecord] = field(default_factory=list)
 

@@ -23,7 +23,7 @@ from symjax_nnvm.errors import LabelError, TrainingError, did_you_mean, listed
 
 @dataclass(frozen=True)
 class Metric:
-    """Represents a metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update:
+    """A metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update:
     (state, labels, outputs) → state, in JAX; labels and outputs are lists. result: state → number, on the host.
 
     output_names, label_names: which of the network's it looks at; None for all of them.

@@ -66,7 +66,7 @@ _ends_at_once = False
 
 
 class Team:
-    """Represents the processes of one call of `fit`: a context in which an error of the network becomes a TrainingError
+    """The processes of one call of `fit`: a context in which an error of the network becomes a TrainingError
     that names the lost process. A team of one process does nothing.
 
     exits: whether this process may be ended where no error can be raised.
@@ -329,7 +329,7 @@ def on_first(action: Callable[[], None], what: str) -> None:
 
 
 class Preemption:
-    """Is a context that handles SIGTERM, which schedulers send before they take a machine: the run ends at a step.
+    """A context that handles SIGTERM, which schedulers send before they take a machine: the run ends at a step.
 
     handled: whether a run of one process handles it; runs of several do since `jax.distributed.initialize`.
     """

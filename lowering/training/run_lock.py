@@ -36,7 +36,7 @@ _HELD: WeakValueDictionary[str, RunLock] = WeakValueDictionary()
 
 
 class RunLock:
-    """Is the lock of a folder, which one object of one process holds at a time; let go of when the object goes."""
+    """The lock of a folder, which one object of one process holds at a time; let go of when the object goes."""
 
     def __init__(self, directory: Path):
         self.directory = directory

@@ -16,7 +16,7 @@ def described(array: Any) -> str:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TrainState:
-    """Holds the state of a training run: a pytree of jax.Arrays, in dicts by name.
+    """The state of a training run: a pytree of jax.Arrays, in dicts by name.
 
     params: the arguments that are trained. frozen: other arguments that are neither data nor labels. aux: auxiliary
     states. opt_state: what the optimiser keeps; its form is the optimiser's. key: the PRNG key of the run, which step

@@ -29,7 +29,7 @@ from lowering.messages.arguments import (
     shapes_by_name,
 )
 from lowering.messages.doors import STEP, says_how_to_call
-from lowering.messages.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
+from lowering.messages.migration_hints import keyword_hint, unknown_attribute, with_migration_hints
 from lowering.optim.optimizers import make_optimizer
 from lowering.sharding.placement import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
@@ -98,7 +98,7 @@ class Trainer:
     `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
     """
 
-    @takes_our_words("Trainer", "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1, 'momentum': 0.9})")
+    @with_migration_hints("Trainer", "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1, 'momentum': 0.9})")
     def __init__(
         self,
         symbol: Symbol,
@@ -167,7 +167,7 @@ class Trainer:
 
     # -- state -----------------------------------------------------------------------------------------------------
 
-    @takes_our_words("Trainer.init", _INIT)
+    @with_migration_hints("Trainer.init", _INIT)
     def init(
         self,
         key: jax.Array | int,
@@ -299,7 +299,7 @@ class Trainer:
             return float(schedule(int(state.step) + self.optimizer.begin_num_update + 1))  # pyright: ignore
         return float(self._rate_state(state)["learning_rate"])
 
-    @takes_our_words("Trainer.set_learning_rate", "trainer.set_learning_rate(0.01)")
+    @with_migration_hints("Trainer.set_learning_rate", "trainer.set_learning_rate(0.01)")
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate; nothing is compiled again. Raises TrainingError where a schedule sets it."""
         state = self.require_state()
@@ -336,7 +336,7 @@ class Trainer:
         """Have every step from now on compiled fully: a run that is resumed computes the bits of one that is not."""
         self._step = self.step_fn
 
-    @takes_our_words("Trainer.fit", _FIT)
+    @with_migration_hints("Trainer.fit", _FIT)
     def fit(
         self,
         data: Iterable[Any],
@@ -404,7 +404,7 @@ class Trainer:
 
     # -- using the network -----------------------------------------------------------------------------------------
 
-    @takes_our_words("Trainer.evaluate", "trainer.evaluate(data, metrics=['accuracy'])")
+    @with_migration_hints("Trainer.evaluate", "trainer.evaluate(data, metrics=['accuracy'])")
     def evaluate(self, data: Iterable[Any], metrics: Any = ("accuracy",)) -> dict[str, float]:
         """Return metrics by name over all batches, in test mode. Rows that only pad a batch do not count.
 
@@ -412,7 +412,7 @@ class Trainer:
         """
         return self._evaluation.evaluate(self.require_state(), data, self.tracker(metrics))
 
-    @takes_our_words("Trainer.predict", "trainer.predict(data)")
+    @with_migration_hints("Trainer.predict", "trainer.predict(data)")
     def predict(self, data: Iterable[Any]) -> list[np.ndarray]:
         """Return every output over all batches, joined along axis 0, in test mode. Labels may be left out.
 
@@ -425,7 +425,7 @@ class Trainer:
         finite, and the nodes that turn finite numbers into others."""
         return diagnose(self.program, self.inputs, self.require_state(), self.inputs.as_batch(batch))
 
-    @takes_our_words("Trainer.export", "trainer.export('net', 3)")
+    @with_migration_hints("Trainer.export", "trainer.export('net', 3)")
     def export(self, prefix: str | os.PathLike[str], epoch: int) -> None:
         """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads: of several processes, which all call
         it, the first writes. Raises ParamsFormatError, OSError."""

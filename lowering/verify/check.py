@@ -20,7 +20,7 @@ import numpy as np
 from lowering.api.gradient import is_float_array
 from lowering.core.cache import Programs
 from lowering.messages.arguments import arrays_by_name, head_gradients
-from lowering.messages.mxnet_words import takes_our_words
+from lowering.messages.migration_hints import with_migration_hints
 from lowering.verify.nodes import NodeFinding, NodeWitness, moved
 from lowering.verify.reports import (
     GradientReport,
@@ -73,7 +73,7 @@ def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
 
 
 class _Point:
-    """Represents the point at which gradients are compared, and how, in float64: made and used inside `jax.enable_x64`.
+    """The point at which gradients are compared, and how, in float64: made and used inside `jax.enable_x64`.
 
     rtol, fd_rtol: bounds against JAX and against finite differences. finite: whether these are asked, which they are
     not where our own gradient of a node is trusted. seed: of all that is random, and of the key where there is none.
@@ -176,7 +176,7 @@ def _settled(point: _Point, compare: Callable[[_Point], R]) -> R:
     return replace(compare(point.trusting(nodes, there)), nodes=every, moved=bool(kinks), trusted=True)
 
 
-@takes_our_words("check_gradients", _CALL)
+@with_migration_hints("check_gradients", _CALL)
 def check_gradients(
     symbol: Symbol,
     args: Arrays,
@@ -228,7 +228,7 @@ def _compare_arguments(point: _Point) -> GradientReport:
     return GradientReport(tuple(rows), point.rtol, point.fd_rtol)
 
 
-@takes_our_words("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
+@with_migration_hints("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
 def check_projection(
     symbol: Symbol,
     args: Arrays,

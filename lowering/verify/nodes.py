@@ -54,7 +54,7 @@ def moved(x: jax.Array, key: jax.Array) -> jax.Array:
 
 
 class _Alone:
-    """Represents one node of a program by itself, on variables `in0`, `in1`, …. wrt: those that are differentiated.
+    """One node of a program by itself, on variables `in0`, `in1`, …. wrt: those that are differentiated.
 
     used: the outputs that something reads. Raises NNVMError when the node means nothing without its graph.
     """
@@ -126,7 +126,7 @@ def _largest(arrays: Any) -> jax.Array:
 
 
 class NodeWitness:
-    """Holds the nodes of a symbol through which gradients of `wrt` pass, each by itself; made and used in float64.
+    """The nodes of a symbol through which gradients of `wrt` pass, each by itself; made and used in float64.
 
     `examine` compiles one function for all of them, and only when it is called.
     """

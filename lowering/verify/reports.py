@@ -46,7 +46,7 @@ class GradientRow:
 
 @dataclass(frozen=True)
 class _Report:
-    """Holds the rows of a comparison. rtol, fd_rtol: the bounds, against JAX and against finite differences. nodes:
+    """The rows of a comparison. rtol, fd_rtol: the bounds, against JAX and against finite differences. nodes:
     those whose own gradient is not the derivative at the point, where something differed. moved: the rows are of a
     point beside the given one, off its kinks. trusted: at some of the nodes our own gradient counts."""
 
@@ -78,7 +78,7 @@ class _Report:
 
 @dataclass(frozen=True)
 class GradientReport(_Report):
-    """Holds what `check_gradients` found; prints as a table."""
+    """What `check_gradients` found; prints as a table."""
 
     rows: tuple[GradientRow, ...]
 
@@ -116,7 +116,7 @@ class ProjectionRow:
 
 @dataclass(frozen=True)
 class ProjectionReport(_Report):
-    """Holds what `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
+    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
 
     rows: tuple[ProjectionRow, ...]
     arguments: int

@@ -25,7 +25,7 @@ Arrays = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Witness:
-    """Represents the scalar function `phi(args, aux, key)` whose derivative the gradients of a symbol must be.
+    """The scalar function `phi(args, aux, key)` whose derivative the gradients of a symbol must be.
 
     It is the outputs weighted with their head gradients; a loss head contributes the loss it stands for instead, and
     passes no derivative through its output. Made by `witness`.

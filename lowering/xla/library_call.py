@@ -24,7 +24,7 @@ _exported: ContextVar[bool] = ContextVar("exported", default=False)
 
 
 class Multilinear(Protocol):
-    """Represents a function linear in each of its arrays, in two forms. Two that are equal are the same function."""
+    """A function linear in each of its arrays, in two forms. Two that are equal are the same function."""
 
     @property
     def by_library(self) -> Callable[..., Array]:

@@ -81,7 +81,7 @@ def _known_options(platform: str, quick: bool, with_calls: bool) -> dict[str, st
 
 
 class Jitted:
-    """Is a jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
+    """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
     plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
     calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
@@ -221,7 +221,7 @@ def tell_compiled(what: str, began: float) -> None:
 
 
 class Awaited:
-    """Represents an executable whose first run is waited for, as `Jitted` waits. cost: the estimate of a run."""
+    """An executable whose first run is waited for, as `Jitted` waits. cost: the estimate of a run."""
 
     def __init__(self, executable: jax.stages.Compiled, cost: Callable[[], Footprint | None]):
         self.executable, self._cost = executable, cost

@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Holds the findings of `check`, errors first. Printing it shows them all.
+    """The findings of `check`, errors first. Printing it shows them all.
 
     num_nodes: nodes looked at, subgraphs included. shapes_checked: whether shapes or parameters were given, without
     which only contradictions among declared shapes are found. peak_bytes, flops: of one forward pass, as

@@ -24,7 +24,7 @@ _SOUGHT = 20  # unknown operators of a file whose closest names are looked for, 
 
 @dataclass
 class Model:
-    """Is a model to be checked. refused: nodes that another operator stands in for, and why. attrs: the graph's."""
+    """A model to be checked. refused: nodes that another operator stands in for, and why. attrs: the graph's."""
 
     symbol: Symbol
     attrs: dict[str, Any] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Box:
-    """Represents a node. key: by which arrows name it. lines: its text, one printable line each. facts: the text shown
+    """A node. key: by which arrows name it. lines: its text, one printable line each. facts: the text shown
     under the pointer. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it
     is in. aside: stands beside the others' lines, and moves no other box."""
 
@@ -23,7 +23,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Frame:
-    """Represents a border around boxes and other frames. lines: its text. parent: the frame it is in, one of a smaller
+    """A border around boxes and other frames. lines: its text. parent: the frame it is in, one of a smaller
     number."""
 
     lines: tuple[str, ...]
@@ -32,7 +32,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Arrow:
-    """Represents an arrow from the box `source` down to the box `target`, by their keys. label: the text along it."""
+    """An arrow from the box `source` down to the box `target`, by their keys. label: the text along it."""
 
     source: str
     target: str

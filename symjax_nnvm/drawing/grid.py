@@ -13,7 +13,7 @@ _WORK = 400_000
 
 @dataclass(frozen=True)
 class Link:
-    """Is a line from thing `source` to thing `target`, by number; out, into: how far beside their middles it begins and
+    """A line from thing `source` to thing `target`, by number; out, into: how far beside their middles it begins and
     ends. trunk: lines of one source and trunk run together as far as they can. aside: it straightens nothing."""
 
     source: int
@@ -26,7 +26,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Segment:
-    """Represents a line's part from a place to one of the next row."""
+    """A line's part from a place to one of the next row."""
 
     upper: int
     lower: int
@@ -37,7 +37,7 @@ class Segment:
 
 @dataclass
 class Grid:
-    """Holds the rows of a drawing. rows: places, from left to right. Places below `things` are things; the others let a
+    """The rows of a drawing. rows: places, from left to right. Places below `things` are things; the others let a
     line through. row_of: each place's row. up, down: each place's segments. trunks: links by source and trunk."""
 
     things: int

@@ -29,7 +29,7 @@ _ROOT = -1
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Holds the place and size of a box or a frame, in points from the upper left."""
+    """The place and size of a box or a frame, in points from the upper left."""
 
     left: float
     top: float
@@ -39,7 +39,7 @@ class Rectangle:
 
 @dataclass
 class Layout:
-    """Holds the places of all parts. boxes: by key. frames: by number. lines: (dashed, pieces); labels: (left, base
+    """The places of all parts. boxes: by key. frames: by number. lines: (dashed, pieces); labels: (left, base
     line, text); tips: where arrows end."""
 
     width: float = 0.0
@@ -89,7 +89,7 @@ def lay_out(drawing: Drawing) -> Layout:
 
 
 class _Plan:
-    """Holds the levels of a drawing: one for each frame, and the outermost."""
+    """The levels of a drawing: one for each frame, and the outermost."""
 
     def __init__(self, drawing: Drawing):
         self._drawing = drawing

@@ -65,7 +65,7 @@ def horizontal(grid: Grid, extents: Sequence[Extent]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Row:
-    """Holds a row's places, from left to right. apart: least distances between the middles of neighbours. weights: how
+    """A row's places, from left to right. apart: least distances between the middles of neighbours. weights: how
     much each insists on its place."""
 
     places: Sequence[int]

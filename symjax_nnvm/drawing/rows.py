@@ -16,7 +16,7 @@ _GAP, _STEEPEST, _WIDEST = 18.0, 0.12, 70.0
 
 @dataclass(frozen=True)
 class Thing:
-    """Represents a box or a frame of a size. left, right: how far it reaches to both sides of its middle. height: of it
+    """A box or a frame of a size. left, right: how far it reaches to both sides of its middle. height: of it
     alone; under: of what is written below it, past which its lines go straight."""
 
     left: float
@@ -28,7 +28,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Piece:
-    """Represents a part of a line: straight down to where it bends, bent down to `y3`, and straight on.
+    """A part of a line: straight down to where it bends, bent down to `y3`, and straight on.
 
     (x1, y1) to (x1, y2), bent to (x2, y3), to (x2, y4)."""
 
@@ -42,7 +42,7 @@ class Piece:
 
 @dataclass
 class Rows:
-    """Holds the places of things and lines. middles, tops: of each thing. lines: the pieces by the link's source and
+    """The places of things and lines. middles, tops: of each thing. lines: the pieces by the link's source and
     trunk. left, right, height: of all."""
 
     middles: list[float]

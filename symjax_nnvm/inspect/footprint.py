@@ -50,7 +50,7 @@ _ITEM_SIZES = {"bfloat16": 2}
 
 @dataclass(frozen=True)
 class Footprint:
-    """Holds the estimated cost of one run; prints as two lines.
+    """The estimated cost of one run; prints as two lines.
 
     peak_bytes: the most memory held at one moment. node, op: the node whose arrays are the largest part of that; None
     when variables are all there is. input_bytes: arguments and states, part of the peak. flops: floating-point

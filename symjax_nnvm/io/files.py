@@ -97,7 +97,7 @@ def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> Non
 
 
 class GrowingFile(FileIO):
-    """Is a file that has its place from its first byte on, empty at first: others read what has been written so far.
+    """A file that has its place from its first byte on, empty at first: others read what has been written so far.
 
     For formats of records alone; a killed process leaves a part of them. Nothing is kept back: a process that is forked
     has no bytes to write a second time. Raises as `atomic_write`.
@@ -162,7 +162,7 @@ def make_folder(path: Path) -> None:
 
 
 class _Temporary:
-    """Is a temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
+    """A temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
 
     def __init__(self, target: Path, folder: int | None, mode: int):
         self.target = target
@@ -361,7 +361,7 @@ def bounded_lines(file: BinaryIO, limit: int, error: type[NNVMError] = FileError
 
 
 class _ReadOnlyMap(mmap.mmap):
-    """Represents a file in memory that nothing writes: its pages hold what the file holds."""
+    """A file in memory that nothing writes: its pages hold what the file holds."""
 
 
 def map_file(file: BinaryIO) -> mmap.mmap:
@@ -392,7 +392,7 @@ def release_pages(array: np.ndarray) -> None:
 
 
 class PositionedFile:
-    """Is a regular file that is read at any place, by many threads at once; each process opens it when it first reads.
+    """A regular file that is read at any place, by many threads at once; each process opens it when it first reads.
 
     Only its path is pickled. Reading raises FileError, OSError.
     """

@@ -19,7 +19,7 @@ HEAD = 64
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """Represents a kind of array file.
+    """A kind of array file.
 
     name: its name for `convert --to`. title: its name in messages. suffixes: how such files' names end, in lower
     case; the first is that of files that are written. sniff: whether a file that begins with these bytes (at most

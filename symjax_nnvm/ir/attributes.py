@@ -212,9 +212,9 @@ a node of the same operator, with the same result of the input as it was before;
 FScaledParts: OpMap[Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tuple[int, int] | None] | None]] = (
     Op.get_attr("FScaledParts")
 )
-"""(attrs, an axis of the result, shapes of the inputs as far as they are known) → which part, from and to or None for
-all, of a scale and a shift along the axis each input would have to be scaled and shifted by, along the same axis, for
-the same result; None where nothing comes to the same."""
+"""(attrs, an axis of the result, shapes of the inputs as far as they are known) → for each input the slice (from, to)
+of scale and shift to apply along this axis, or None for the whole, so that scaling the inputs equals scaling the
+result; None where that is impossible."""
 
 FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, Backend], NodeEntry | None]] = Op.get_attr(
     "FTransformWeight"

@@ -17,7 +17,7 @@ MXNET_VERSION = 10901
 
 
 class Graph:
-    """Represents a computation graph: its output entries, and any attributes that passes read and write.
+    """A computation graph: its output entries, and any attributes that passes read and write.
 
     The structure is all nodes that the outputs reach. Passes never edit the nodes they are given.
     """

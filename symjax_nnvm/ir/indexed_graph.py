@@ -21,7 +21,7 @@ __all__ = ["IndexedEntry", "IndexedGraph", "IndexedNode", "subgraph_sanity_check
 
 
 class IndexedEntry(NamedTuple):
-    """Represents one output of a node, by number: (node_id, index, version)."""
+    """One output of a node, by number: (node_id, index, version)."""
 
     node_id: int
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]  # NNVM's name; tuple.index is of no use here
@@ -29,7 +29,7 @@ class IndexedEntry(NamedTuple):
 
 
 class IndexedNode(NamedTuple):
-    """Represents a node in an indexed graph: the source node, and its inputs and control dependencies by number."""
+    """A node in an indexed graph: the source node, and its inputs and control dependencies by number."""
 
     source: Node
     inputs: tuple[IndexedEntry, ...]
@@ -45,7 +45,7 @@ class IndexedNode(NamedTuple):
 
 
 class IndexedGraph:
-    """Holds the tables of a graph; immutable once built.
+    """The tables of a graph; immutable once built.
 
     nodes[nid]: the node of a number, in post-order. entry_rptr: CSR row pointers, `len(nodes) + 1` numbers; node
     nid's outputs are entries `entry_rptr[nid]` to `entry_rptr[nid + 1]`, hidden outputs included. input_nodes: numbers

@@ -36,7 +36,7 @@ class Subgraph(Protocol):
 
 
 class VariableParam:
-    """Holds the private counter of a variable: how often operators composed so far mutate it."""
+    """The private counter of a variable: how often operators composed so far mutate it."""
 
     __slots__ = ("version",)
 
@@ -48,7 +48,7 @@ class VariableParam:
 
 
 class NodeAttrs:
-    """Holds a node's operator, name, parameters and attributes.
+    """A node's operator, name, parameters and attributes.
 
     op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
     parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
@@ -98,7 +98,7 @@ class NodeAttrs:
 
 
 class Node:
-    """Represents an operation, or a variable. Compared and hashed by identity.
+    """An operation, or a variable. Compared and hashed by identity.
 
     inputs: one entry per input. control_deps: nodes that must run before this one; assign a new
     sequence to change them, since most nodes share the empty one. info: anything a pass wants to
@@ -174,7 +174,7 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
 
 
 class NodeEntry(NamedTuple):
-    """Represents one output of a node: (node, index, version). Equal when the node is the same object and the numbers
+    """One output of a node: (node, index, version). Equal when the node is the same object and the numbers
     agree.
 
     version: only meaningful for a variable — the value after that many mutations.

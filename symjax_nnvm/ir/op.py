@@ -55,7 +55,7 @@ _left_out: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class ArgumentInfo:
-    """Represents one documented argument of an operator: a tensor input or a parameter."""
+    """One documented argument of an operator: a tensor input or a parameter."""
 
     name: str
     type: str
@@ -64,8 +64,8 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Reports a difference of an operator from MXNet 1.9.1. affects: its outputs, or only gradients and training. when:
-    parameters → whether they bring it about; None: all do."""
+    """A difference of an operator from MXNet 1.9.1. affects: its outputs, or only gradients and training. when: it
+    applies if when(params); None: always."""
 
     what: str
     affects: Literal["outputs", "training"] = "outputs"
@@ -73,7 +73,7 @@ class Deviation:
 
 
 class OpMap(dict["Op | None", T]):
-    """Holds one attribute of all operators: a live table, op → value. `Op.set_attr` fills it; None has no value.
+    """One attribute of all operators: a live table, op → value. `Op.set_attr` fills it; None has no value.
 
     levels: the priority that each value was set at.
     """
@@ -109,7 +109,7 @@ def _kind(value: object) -> str:
 
 
 class Op:
-    """Represents an operator. Made by `register`; setters return the operator, so that calls chain as in NNVM.
+    """An operator. Made by `register`; setters return the operator, so that calls chain as in NNVM.
 
     index: registration number. aliases: other names it answers to; they never appear in graphs or files.
     params: schema of the typed parameters, when it was declared with one. inputs: declared tensor input names, all of

@@ -86,7 +86,7 @@ def param(
 
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 class Params:
-    """Holds an operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords.
+    """An operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords.
 
     What `dataclasses` would write and compile for each of the two hundred, a third of the time that importing this
     package takes, is written once in this class.
@@ -290,7 +290,7 @@ _BOUND_TEST: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ParamField:
-    """Represents one parameter of an operator."""
+    """One parameter of an operator."""
 
     name: str
     annotation: Any
@@ -325,7 +325,7 @@ class ParamField:
 
 
 class ParamSchema:
-    """Holds the parameters of one operator: fields in declaration order, and a cache of parsed values.
+    """The parameters of one operator: fields in declaration order, and a cache of parsed values.
 
     A class may define `check(self) -> str | None`, which says what is wrong with a combination of values. When it
     inherits some fields, `positional` may list all names in the order in which callers pass them by position. Where

@@ -20,7 +20,7 @@ _checking: ContextVar[bool] = ContextVar("checking", default=False)
 
 @dataclass(frozen=True)
 class PassInfo:
-    """Represents a registered pass.
+    """A registered pass.
 
     body: Graph → Graph. change_graph: whether the structure may change. op_attr_dependency: operator attributes it
     reads. graph_attr_dependency: graph attributes that must be set. graph_attr_targets: graph attributes it writes.

@@ -19,7 +19,7 @@ place of the old one output for output; an entry takes the place of all its outp
 
 
 class Rewritten:
-    """Is the result of `rewrite`: the new outputs, and the new form of every node and entry of the old graph."""
+    """The result of `rewrite`: the new outputs, and the new form of every node and entry of the old graph."""
 
     __slots__ = ("_replaced", "outputs")
 

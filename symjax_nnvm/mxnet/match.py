@@ -63,7 +63,7 @@ class Ambiguous:
 
 @dataclass(frozen=True)
 class ParamsMatch:
-    """Holds the result of `match_params`.
+    """The result of `match_params`.
 
     args, aux: arrays of the symbol's arguments and auxiliary states by name. sources: name → the file's name. inputs:
     arguments that are no parameters: data and labels. missing: parameters and states without an array. surplus: the
@@ -143,7 +143,7 @@ def match_params(
 
 @dataclass
 class _Search:
-    """Is one search. pairs: name in the symbol → name in the file. left: names of the file that have no place yet."""
+    """One search. pairs: name in the symbol → name in the file. left: names of the file that have no place yet."""
 
     symbol: Symbol
     params: Mapping[str, Any]

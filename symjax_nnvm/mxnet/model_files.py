@@ -30,7 +30,7 @@ class OutputError(NNVMError, ValueError):
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Holds the files of a model. params_path: None when there is none."""
+    """The files of a model. params_path: None when there is none."""
 
     symbol_path: Path
     params_path: Path | None

@@ -28,7 +28,7 @@ _SEED = 100
 
 
 class ImageRow(NamedTuple):
-    """Is a line of a list. id: the image's number. labels: one or several. path: below the root."""
+    """A line of a list. id: the image's number. labels: one or several. path: below the root."""
 
     id: int
     labels: tuple[float, ...]

@@ -40,7 +40,7 @@ class _Fields(NamedTuple):
 
 
 class IRHeader(_Fields):
-    """Is the header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
+    """The header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
     label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of.
     Raises CallError for more and for fewer fields."""
 

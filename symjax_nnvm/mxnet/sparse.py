@@ -18,7 +18,7 @@ MAX_DENSE_BYTES = 1 << 34
 
 @dataclass(frozen=True)
 class SparseArray:
-    """Is the base of sparse arrays: the logical shape and the stored values."""
+    """The base of sparse arrays: the logical shape and the stored values."""
 
     shape: tuple[int, ...]
     data: np.ndarray
@@ -75,7 +75,7 @@ class RowSparseArray(SparseArray):
 
 @dataclass(frozen=True)
 class CSRArray(SparseArray):
-    """Represents a matrix in compressed rows: row r holds data[indptr[r]:indptr[r + 1]] in the columns `indices` of
+    """A matrix in compressed rows: row r holds data[indptr[r]:indptr[r + 1]] in the columns `indices` of
     that range."""
 
     indptr: np.ndarray = field(kw_only=True)

@@ -73,7 +73,7 @@ _ZIP_ERRORS = (NotImplementedError, RuntimeError, struct.error, OverflowError, I
 
 
 class _Bounded:
-    """Is a file that refuses to read a large piece at once: `zipfile` trusts its directory. It reads by pieces."""
+    """A file that refuses to read a large piece at once: `zipfile` trusts its directory. It reads by pieces."""
 
     def __init__(self, file: BinaryIO, size: int):
         self._file = file

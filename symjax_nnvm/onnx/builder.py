@@ -66,7 +66,7 @@ class Names:
 
 
 class Builder:
-    """Holds the nodes written so far, and the node of the network that is being written.
+    """The nodes written so far, and the node of the network that is being written.
 
     node, ins, outs: it, its inputs, and its outputs as inferred, without names. names: those of the file.
     """

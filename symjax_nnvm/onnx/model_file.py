@@ -16,7 +16,7 @@ SUFFIX = ".onnx"
 
 @dataclass(frozen=True)
 class OnnxFile(ModelFiles):
-    """Is a model in one file, which is read once. params_path: the file itself, unless other parameters are given."""
+    """A model in one file, which is read once. params_path: the file itself, unless other parameters are given."""
 
     @cached_property
     def _network(self) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:

@@ -20,7 +20,7 @@ Sizes = tuple[int | None, ...]
 
 
 class Tensor:
-    """Represents a value of the graph.
+    """A value of the graph.
 
     name: in the file. dtype: its name. shapes: its shape under each assignment, None where only run time knows even
     how many axes there are. value: of a constant, its array.
@@ -66,7 +66,7 @@ def fixed(sizes: Sizes) -> int | None:
 
 @dataclass
 class OnnxNode:
-    """Represents one ONNX node: its operator, inputs (None: left out), outputs, attributes (a `Body` may be one)."""
+    """One ONNX node: its operator, inputs (None: left out), outputs, attributes (a `Body` may be one)."""
 
     kind: str
     inputs: list[Tensor | None]
@@ -77,7 +77,7 @@ class OnnxNode:
 
 @dataclass
 class Body:
-    """Represents a graph inside a node: of Loop, Scan or If. It sees the tensors of the graph around it."""
+    """A graph inside a node: of Loop, Scan or If. It sees the tensors of the graph around it."""
 
     name: str
     nodes: list[OnnxNode]

@@ -37,7 +37,7 @@ def alter_op_layout(graph: Graph) -> Graph:
 
 
 class _Orders:
-    """Holds the new form of every node, and the entries that exist with channels last.
+    """The new form of every node, and the entries that exist with channels last.
 
     staying: nodes that are not altered.
     """

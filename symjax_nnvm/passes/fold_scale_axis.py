@@ -44,7 +44,7 @@ def _fold(graph: Graph) -> Graph:
 
 
 class _Folding:
-    """Is the rewriting rule that folds scales into weights."""
+    """The rewriting rule that folds scales into weights."""
 
     def __init__(self, graph: Graph, constants: Constants):
         self._constants, self._uses = constants, Uses(graph.outputs)
@@ -93,8 +93,8 @@ class _Folding:
         return folded
 
     def _shape(self, entry: NodeEntry, depth: int = 0) -> Shape | None:
-        """Return the shape of a result as far as operators alone tell it: convolutions give channels, others hand them
-        on."""
+        """Return the shape of a result as far as operators alone decide it: convolutions set the channel count, other
+        operators keep it."""
         node = entry.node
         if entry not in self._shapes and node.op in FInferShape and depth <= _DEEPEST:
             through = node.op in FScaledParts

@@ -14,7 +14,7 @@ from symjax_nnvm.ir.traverse import post_order
 
 
 class _Access(NamedTuple):
-    """Represents one use of a variable: by which node, as which input, of which version, and whether it writes."""
+    """One use of a variable: by which node, as which input, of which version, and whether it writes."""
 
     version: int
     is_read: bool  # before `node`, so that a version's write sorts before its reads

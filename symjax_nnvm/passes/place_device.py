@@ -97,7 +97,7 @@ def _spread(index: IndexedGraph, placed: list[int], group_attr_key: str, assign_
 
 
 class _Transfers:
-    """Is the rewriting rule: copy nodes where data crosses devices. device_of: the device of each new node."""
+    """The rewriting rule: copy nodes where data crosses devices. device_of: the device of each new node."""
 
     def __init__(self, index: IndexedGraph, placed: Sequence[int], copy_op: Op):
         self.index = index

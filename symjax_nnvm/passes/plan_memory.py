@@ -160,7 +160,7 @@ def _inplace_pairs(node: IndexedNode) -> list[tuple[tuple[int, int], bool]]:
 
 @dataclass(slots=True)
 class _Block:
-    """Represents a block of memory; it grows when a larger request takes it over."""
+    """A block of memory; it grows when a larger request takes it over."""
 
     device: int
     bytes: int
@@ -213,7 +213,7 @@ class _Allocator:
 
 
 class _Planner:
-    """Represents one plan: the state that grows node by node."""
+    """One plan: the state that grows node by node."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ G = TypeVar("G", bound=Graph)
 
 
 class Constants:
-    """Holds the set of a graph's nodes that depend on variables of some names alone, or on none at all.
+    """The set of a graph's nodes that depend on variables of some names alone, or on none at all.
 
     Not in the set: nodes that draw random numbers, write states, have effects or a shape that depends on values; arrays
     made of nothing whose shape or dtype their readers decide; variables that some node of the graph writes; operators
@@ -112,7 +112,7 @@ def _prune(graph: Graph) -> Graph:
 
 
 class Cut(NamedTuple):
-    """Is a graph cut in two: outputs that read variables in place of constant values, and these variables' values."""
+    """A graph cut in two: outputs that read variables in place of constant values, and these variables' values."""
 
     outputs: list[NodeEntry]
     variables: list[Node]

@@ -52,7 +52,7 @@ def reduce_precision(
 
 
 class _Casts:
-    """Is the rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
+    """The rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
 
     def __init__(
         self, graph: Graph, target: DType, dtypes: Mapping[str, DType], precision: Callable[[Node], Precision]

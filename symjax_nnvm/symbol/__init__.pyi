@@ -85,7 +85,7 @@ def Concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str |
 _sparse_concat = Concat
 concat = Concat
 def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: bool = False, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.
+    """Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight uses the layout of data with num_filter in place of n: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.
 
     - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
     - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.

@@ -107,7 +107,7 @@ def _check_subgraphs(node: Node, subgraphs: Sequence[Subgraph]) -> None:
     misfit = subgraph_misfit(Node(attrs))
     if misfit is not None:
         raise ComposeError(
-            "Subgraphs do not fit the parameters", op=node.op, node=node, expected=misfit[0], got=misfit[1]
+            "The subgraphs do not fit the parameters", op=node.op, node=node, expected=misfit[0], got=misfit[1]
         )
 
 

@@ -186,7 +186,7 @@ def _nest(symbols: Sequence[Symbol], nesting: Any) -> Nested:
 
 
 class _Body:
-    """Represents a subgraph in the making. `with body:` marks the nodes made inside; `close` cuts them out.
+    """A subgraph in the making. `with body:` marks the nodes made inside; `close` cuts them out.
 
     formals: fresh variables that stand for the given symbols. After `close`: symbol, the subgraph; variables, its
     inputs in order; outer, for each of them the outer entry that feeds it, None for a formal.

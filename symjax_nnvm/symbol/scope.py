@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class _Current(Generic[T]):
-    """Is `Class.current`: the innermost object entered in this thread; a fresh one where none was."""
+    """`Class.current`: the innermost object entered in this thread; a fresh one where none was."""
 
     def __init__(self, outermost: Callable[[], T]):
         self._outermost = outermost

@@ -52,7 +52,7 @@ MAX_FILE_BYTES = 1 << 30
 
 
 class Symbol(Arithmetic, Fluent):
-    """Represents a symbolic expression: one or more outputs of nodes in a graph.
+    """A symbolic expression: one or more outputs of nodes in a graph.
 
     Make symbols with `Variable`, the operator functions (`symbol.FullyConnected(...)`) and `Group`.
     """

@@ -36,7 +36,7 @@ class RenderingError(NNVMError):
 
 @dataclass(frozen=True)
 class NetworkPlot:
-    """Is a drawing, which notebooks show. drawn: how many operators it has. folded: how many a drawn one stands for."""
+    """A drawing, which notebooks show. drawn: how many operators it has. folded: how many a drawn one stands for."""
 
     drawing: Drawing = field(repr=False)
     drawn: int

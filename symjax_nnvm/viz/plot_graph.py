@@ -23,7 +23,7 @@ _FACT = 200  # characters of one fact
 
 @dataclass(frozen=True)
 class Drawn:
-    """Represents a drawing. drawn: how many operators are in it. folded: how many a drawn one stands for."""
+    """A drawing. drawn: how many operators are in it. folded: how many a drawn one stands for."""
 
     drawing: Drawing
     drawn: int
@@ -53,7 +53,7 @@ def draw_graph(
 
 
 class _Canvas:
-    """Holds the boxes, frames and arrows drawn so far."""
+    """The boxes, frames and arrows drawn so far."""
 
     def __init__(self, hide_weights: bool, fold: bool):
         self.boxes: list[Box] = []

@@ -47,7 +47,7 @@ NAMING = {
     "lowering/mx/gluon/nn/normalization.py": "a parameter with the name of an operator",
     "lowering/mx/gluon/rnn/rnn_layer.py": _LAYER,
     "lowering/mx/gluon/rnn/sequences.py": _LAYER,
-    "lowering/mx/symbol/told.py": "what MXNet's operators, one by one, say of shapes that are known in part",
+    "lowering/mx/symbol/partial_shapes.py": "which shapes MXNet's operators infer of shapes that are known in part",
     "lowering/mx/viz.py": "the operators whose parameters MXNet's table counts",
     "lowering/mx/ndarray/contributed.py": f"{_API}: updates of several arrays",
     "lowering/mx/ndarray/control_flow.py": f"{_API}: what a loop's outputs become one array by",

@@ -92,7 +92,7 @@ STRANGERS = [
 @pytest.mark.parametrize("load", [nn.symbol.load, nn.check])
 def test_a_stranger_in_the_place_of_a_symbol_is_named(mlp: Path, content: bytes, kind: str, load):
     Path("odd-symbol.json").write_bytes(content)
-    with pytest.raises(nn.JSONFormatError, match=f"^odd-symbol.json is no symbol file: it is .*{kind}"):
+    with pytest.raises(nn.JSONFormatError, match=f"^odd-symbol.json is not a symbol file: it is .*{kind}"):
         load("odd-symbol.json")
 
 

@@ -85,7 +85,7 @@ def test_the_command_knows_a_new_row(toy_net: Path, capsys: pytest.CaptureFixtur
 
 
 def test_what_is_no_symbol_is_told_by_the_row(toy_net: Path):
-    with pytest.raises(nn.JSONFormatError, match=r"net\.toy is no symbol file: it is a toy\. .*load_arrays"):
+    with pytest.raises(nn.JSONFormatError, match=r"net\.toy is not a symbol file: it is a toy\. .*load_arrays"):
         nn.symbol.load(f"{toy_net}.toy")
 
 

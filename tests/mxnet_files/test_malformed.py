@@ -97,7 +97,7 @@ def test_halves_of_surrogate_pairs(text: str):
 
 def test_files_that_are_no_text(tmp_path: Path):
     (tmp_path / "x-symbol.json").write_bytes(b'{"nodes": "\xff"}')
-    with pytest.raises(JSONFormatError, match=r"x-symbol\.json is no symbol file: it is not UTF-8 at byte 11"):
+    with pytest.raises(JSONFormatError, match=r"x-symbol\.json is not a symbol file: it is not UTF-8 at byte 11"):
         sym.load(tmp_path / "x-symbol.json")
     with pytest.raises(JSONFormatError, match="not UTF-8"):
         nn.load_checkpoint(tmp_path / "x", 0)

@@ -12,7 +12,7 @@ __all__ = ["Backend"]
 
 @dataclass(frozen=True)
 class Backend:
-    """Is the token that a plan has for what computes its convolutions. Two that are equal decide alike.
+    """The token that a plan has for what computes its convolutions. Two that are equal decide alike.
 
     platform: "cpu", "gpu", "tpu" or "any". precise: in float32 no algorithm whose errors exceed 1e-6 of scale, as in
     training. owned: the program is compiled as it is, and is never differentiated, mapped or exported, so that weights

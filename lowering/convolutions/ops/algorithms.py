@@ -40,7 +40,7 @@ MAX_WEIGHT = 1 << 24
 
 
 def _transform(node: Node, shape: tuple[int, ...], dtype: DType, backend: Backend) -> NodeEntry | None:
-    """Is FTransformWeight: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms
+    """FTransformWeight: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms
     that make nothing of a constant weight are left to FAlgorithm: None. So is a weight in a layout, as a file may have
     it."""
     if uses_layout(node):
@@ -67,7 +67,7 @@ for _name in ("_channels_last_convolution", "_fused_convolution", "FullyConnecte
 
 
 def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str:
-    """Is FAlgorithm of a product with what follows it, whose weight may be in a layout."""
+    """FAlgorithm of a product with what follows it, whose weight may be in a layout."""
     p: AnyParams = attrs.parsed
     g = geometry_of(p, shapes[0], dtype)
     if p.layout and backend.layout(g, epilogue_of(p)) == p.layout:
@@ -79,7 +79,7 @@ def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> s
 
 
 def _channels_last(direction: Direction, data: int) -> Rule:
-    """Is FAlgorithm of an operator whose input number `data` is the convolution's."""
+    """FAlgorithm of an operator whose input number `data` is the convolution's."""
     return lambda attrs, shapes, dtype, backend: backend.algorithm(
         direction, geometry_of(attrs.parsed, shapes[data], dtype)
     )
@@ -107,7 +107,7 @@ Convolution = tuple[ConvolutionGeometry, Sequence[int]]
 
 
 def _in_any_layout(direction: Direction, read: Callable[[Any, Sizes], Convolution | None]) -> Rule:
-    """Is FAlgorithm of an operator that is a direction of a convolution. read: its parameters and the shapes of its
+    """FAlgorithm of an operator that is a direction of a convolution. read: its parameters and the shapes of its
     inputs → that convolution."""
 
     def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str | None:

@@ -225,7 +225,7 @@ def _name_of(node: Node) -> str:
 
 
 def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> Node | None:
-    """Is FFuse: a sum once, an activation at the end."""
+    """FFuse: a sum once, an activation at the end."""
     done = epilogue_of(node.attrs.parsed)
     if done.act_type or (addend is not None and done.addend):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.contrib import amp as amp
 from lowering.mx.contrib import autograd as autograd
 from lowering.mx.contrib import io as io

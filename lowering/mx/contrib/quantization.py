@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from lowering.messages.mxnet_words import ATTRIBUTES, unknown_attribute
+from lowering.messages.migration_hints import ATTRIBUTES, unknown_attribute
 from symjax_nnvm.errors import CallError
 
 _OWNER = "mx.contrib.quantization"

@@ -24,7 +24,7 @@ from symjax_nnvm.symbol.scope import next_number
 
 
 class _BlockScope:
-    """Holds the names of blocks that are made inside a block's `name_scope()`."""
+    """The names of blocks that are made inside a block's `name_scope()`."""
 
     _current = threading.local()
 

@@ -84,7 +84,7 @@ class HybridBlock(Block):
         effort: how the program comes to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says
         in which a call is made.
 
-        The other flags are kept and change nothing: XLA plans memory by itself, and there is no backend but XLA, which
+        Other flags are accepted and ignored: XLA plans memory by itself, and there is no backend but XLA, which
         a warning says. kwargs: what a backend is told.
         """
         if backend is not None:

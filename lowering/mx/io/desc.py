@@ -12,7 +12,7 @@ from symjax_nnvm.errors import CallError
 
 
 class _NameAndShape(NamedTuple):
-    """Is the pair that a description is."""
+    """The pair that a description is."""
 
     name: str
     shape: tuple[int, ...]

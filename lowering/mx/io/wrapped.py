@@ -13,7 +13,7 @@ from symjax_nnvm.errors import CallError
 
 
 class _WholeBatches(DataIter):
-    """Is an iterator of batches that others made. current_batch: the latest; before the first None, or a list of it."""
+    """An iterator of batches that others made. current_batch: the latest; before the first None, or a list of it."""
 
     current_batch: Any = None
 

@@ -25,7 +25,7 @@ def _compiled(maker: Callable[..., metrics.Metric], *args: Any) -> tuple[metrics
 
 
 class _Summed(EvalMetric):
-    """Is a metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it.
+    """A metric of `lowering.training.metrics`, whose state is sums: those of the log line, and those before it.
 
     config: what the metric is made with, which are attributes, too: another value counts from the next batch on. The
     functions are not kept here, so that a metric can be pickled.
@@ -269,7 +269,7 @@ class Caffe(Loss):
 
 
 class _MeanError(MeanOfBatches):
-    """Represents a mean error of the library, of one pair at a time."""
+    """A mean error of the library, of one pair at a time."""
 
     maker: ClassVar[Any]
 

@@ -614,7 +614,7 @@ def zero_gradient(shape: tuple[int, ...], dtype: Any, context: Context) -> NDArr
 
 
 class _Copied(recording.ByPython):
-    """Represents the gradient of a copy: it goes back to the context of what was copied."""
+    """The gradient of a copy: it goes back to the context of what was copied."""
 
     names = ("a0",)
 

@@ -23,7 +23,7 @@ def new_cell(value: jax.Array, device: Place) -> ArrayCell:
 
 
 class LateCell(ArrayCell):
-    """Holds an array that may be computed when it is first read.
+    """An array that may be computed when it is first read.
 
     computed_by: what computes it, None once it is there: its `run` fills the cell. number: of its results.
     """
@@ -59,7 +59,7 @@ class LateCell(ArrayCell):
 
 
 class StoredCell(ArrayCell):
-    """Holds an array of a file in its own 64 bits, which JAX's mode narrows where it is computed with, until a result
+    """An array of a file in its own 64 bits, which JAX's mode narrows where it is computed with, until a result
     is written there; `x[i] = y` writes to the 64 bits.
 
     stored: the file's array; None once another was written.
@@ -234,7 +234,7 @@ def part_of(base: Any, key: Any) -> View:
 
 
 class _Reshaped(View):
-    """Holds all of another array in another shape."""
+    """All of another array in another shape."""
 
     __slots__ = ()
 

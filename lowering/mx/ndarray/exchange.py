@@ -41,7 +41,7 @@ def to_dlpack_for_write(data: NDArray) -> NoReturn:
 
 
 class _Capsule:
-    """Represents a capsule as an object that gives it, which is how JAX takes one."""
+    """A capsule as an object that gives it, which is how JAX takes one."""
 
     def __init__(self, capsule: Any, context: Context):
         self._capsule, self._context = capsule, context

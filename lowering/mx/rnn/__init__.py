@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.checkpoints import Params
 from lowering.mx.checkpoints import load_checkpoint as load_checkpoint
 from lowering.mx.checkpoints import save_checkpoint as save_checkpoint

@@ -165,7 +165,7 @@ def normalized(
 
 
 class _Gated(BaseRNNCell):
-    """Represents a cell whose gates are one product with the input, and one with the state."""
+    """A cell whose gates are one product with the input, and one with the state."""
 
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, **bias: Any):
         super().__init__(prefix, params)

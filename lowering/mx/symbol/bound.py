@@ -16,7 +16,7 @@ from lowering.mx.executor import Executor
 from lowering.mx.mixed_precision import dtypes_of, storage_of, with_policy
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.storage import STORAGE
-from lowering.mx.symbol.told import told_shapes
+from lowering.mx.symbol.partial_shapes import shapes_mxnet_reports
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import BindError, CallError
 from symjax_nnvm.io.files import write_file
@@ -164,7 +164,7 @@ class Symbol(GraphSymbol):
         named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
         read, told = (shape_from_numpy, shape_to_numpy) if numpy else (shape_from_legacy, shape_to_legacy)
         given = {name: read(tuple(shape)) for name, shape in named.items() if shape or (numpy and shape is not None)}
-        return tuple([told(shape) for shape in part] for part in told_shapes(self.outputs, entries, given))
+        return tuple([told(shape) for shape in part] for part in shapes_mxnet_reports(self.outputs, entries, given))
 
     def save(self, fname: str | Path, remove_amp_cast: bool = True) -> None:
         """Write the network to a file. remove_amp_cast: without the casts of AMP. Raises FileError, OSError."""

@@ -185,7 +185,7 @@ def _backward_roi_align(p: ops.ROIAlignParams, ograd: Array, data: Array, rois: 
 
 
 class _Rotated:
-    """Holds the samples of rotated regions: how many each region has in a bin, and where."""
+    """The samples of rotated regions: how many each region has in a bin, and where."""
 
     def __init__(self, p: ops.RROIAlignParams, rois: Array, sizes: tuple[int, ...]) -> None:
         scale = p.spatial_scale

@@ -21,7 +21,7 @@ from symjax_nnvm.ops.vision import roi_pooling as ops
 
 
 class _Spans(NamedTuple):
-    """Holds the elements of an axis in each bin of each region: [begin, end), of shape (r, bins)."""
+    """The elements of an axis in each bin of each region: [begin, end), of shape (r, bins)."""
 
     begin: Array
     end: Array

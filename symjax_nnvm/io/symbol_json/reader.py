@@ -97,7 +97,7 @@ def _where(i: int, name: Any, graph: str) -> str:
 
 
 class _Reader:
-    """Represents one reading: operators looked up once per name, and the names that are not registered."""
+    """One reading: operators looked up once per name, and the names that are not registered."""
 
     def __init__(self, report: Report | None = None):
         self._report = report

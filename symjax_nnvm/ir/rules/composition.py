@@ -13,12 +13,12 @@ from symjax_nnvm.ir.rules.gradients import gradient_entries, is_zeros
 
 @dataclass(frozen=True)
 class Composition:
-    """Represents the composition that an operator equals: (parameters, inputs) → outputs, made of other operators."""
+    """The composition that an operator equals: (parameters, inputs) → outputs, made of other operators."""
 
     compose: Callable[[Any, list[NodeEntry]], list[NodeEntry]]
 
     def gradient(self, node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-        """Is FGradient of the operator: MXGradient's of the composition, which stands apart, over stand-ins."""
+        """FGradient of the operator: MXGradient's of the composition, which stands apart, over stand-ins."""
         inputs = [NodeEntry(create_variable_node("")) for _ in node.inputs]
         heads = [NodeEntry(create_variable_node("")) for _ in ograds]
         outputs = self.compose(node.attrs.parsed, inputs)

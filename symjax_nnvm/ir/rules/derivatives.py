@@ -35,14 +35,14 @@ _MAX_ORDER = 16
 
 
 class DirectionParams(Params):
-    """Holds the parameters that derivative operators have besides the operator's own."""
+    """The parameters that derivative operators have besides the operator's own."""
 
     order: int = param(0, ge=0, le=_MAX_ORDER, doc="number of directions")
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Holds the operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
+    """The operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
 
     heads: head gradients. smooth: differentiable inputs. fixed: other operands that the outputs depend on (lengths,
     labels, masks), and those that the forward operator kept for its gradient. directions: lists like `smooth`.
@@ -93,7 +93,7 @@ class Derivatives:
         return Operands(groups[0], groups[1], groups[2], groups[3:])
 
     def gradient(self, node: Node, ograds: Sequence[NodeEntry], fixed: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-        """Is FGradient of the operator itself, given all head gradients and the entries that the names `fixed` mean."""
+        """FGradient of the operator itself, given all head gradients and the entries that the names `fixed` mean."""
         p = node.attrs.parsed
         inputs = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
         smooth = list(self.smooth(p))

@@ -44,7 +44,7 @@ def gradient_entries(
 
 
 def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:
-    """Is an attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
+    """An attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
     if grad.node.op not in (Op.get("_zeros"), Op.get("_zeros_without_dtype")):
         return grad
     return _zeros_of(like)

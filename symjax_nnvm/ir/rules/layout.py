@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 
 class ChannelsLast(NamedTuple):
-    """Represents the order of the axes of arrays with channels last. ndim: how many axes they have, at least three."""
+    """The order of the axes of arrays with channels last. ndim: how many axes they have, at least three."""
 
     ndim: int
 
@@ -34,7 +34,7 @@ class ChannelsLast(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """Represents an operator with channels last. params: the parameters that change. inputs, outputs: how many, the
+    """An operator with channels last. params: the parameters that change. inputs, outputs: how many, the
     first ones, have that order; None: all. The rest keep theirs."""
 
     params: Mapping[str, Any] = {}

@@ -40,7 +40,7 @@ Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[An
 
 @dataclass(frozen=True)
 class Adjoint:
-    """Represents an adjoint operator, and the properties of it that do not follow from the operator.
+    """An adjoint operator, and the properties of it that do not follow from the operator.
 
     inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. That of
     the input it is the gradient of is a model: only its shape and dtype are asked. Or a function (the input whose
@@ -65,7 +65,7 @@ class Adjoint:
 
 @dataclass(frozen=True)
 class Linear:
-    """Is a declaration: the operator, and by the names of inputs in which it is linear their adjoints.
+    """A declaration: the operator, and by the names of inputs in which it is linear their adjoints.
 
     each: the one adjoint of all inputs, instead. params: of the adjoints. carried: what parameters their nodes share
     with the operator's; given: only those that a node was given. restored: parameters of the operator where it is the
@@ -122,7 +122,7 @@ class Linear:
     # -- gradients -----------------------------------------------------------------------------------------------------
 
     def gradient(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """Is the operator's FGradient."""
+        """The operator's FGradient."""
         assert node.op is not None
         at = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
         return [self.by_input(name, node, ograds[0], at) for name in at]
@@ -142,7 +142,7 @@ class Linear:
         return _counted(Op.get(adjoint.name), inputs, params)
 
     def backward(self, of: str, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """Is FGradient of the adjoint of an input."""
+        """FGradient of the adjoint of an input."""
         _, inputs, of, names = self._signature(of, node.attrs.parsed)
         by_name = dict(zip(names, node.inputs, strict=True))
         dy, whole = by_name[OGRAD], {**by_name, of: ograds[0]}
@@ -273,7 +273,7 @@ def gradient_as(name: str, inputs: Entries, dy: NodeEntry, /, **params: Any) -> 
 
 
 def self_adjoint(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-    """Is FGradient of an operator that is linear in its first input, and its own adjoint."""
+    """FGradient of an operator that is linear in its first input, and its own adjoint."""
     assert node.op is not None
     others = node.inputs[1:]
     return [apply(node.op, ograds[0], *others, **vars(node.attrs.parsed)), *[None] * len(others)]

@@ -19,7 +19,7 @@ Samples = Literal["each"] | SamplesRule
 
 
 def rows(p: Any, ins: Sizes, outs: Sizes) -> bool:
-    """Is the rule of operators that keep the order of elements: samples stay apart if there are as many as before."""
+    """The rule of operators that keep the order of elements: samples stay apart if there are as many as before."""
     return ins[0][:1] == outs[0][:1]
 
 

@@ -32,7 +32,7 @@ _ENOUGH = 2**62
 
 @dataclass
 class _Size:
-    """Holds the sizes that one call of a function adds, calls inside included. received: attributes that it gets from
+    """The sizes that one call of a function adds, calls inside included. received: attributes that it gets from
     its call. depth: functions inside each other."""
 
     nodes: int = 0

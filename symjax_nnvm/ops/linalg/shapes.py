@@ -21,7 +21,7 @@ def of_one_rank(*shapes: Shape | None, least: int = 2) -> list[Shape] | None:
     if shape is None:
         return None
     if len(shape) < least:
-        what = "Not a matrix" if least == 2 else "Too few axes"
+        what = "The data must be a matrix" if least == 2 else "The data have too few axes"
         raise InferenceError(what, expected=f"at least {least} axes", got=format_shape(shape))
     return [(None,) * len(shape) if s is None or len(s) != len(shape) else s for s in shapes]
 

@@ -286,7 +286,7 @@ register_op(
     FScaledData=convolution_of_scaled,
     drawing="convolution",
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
-    "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",
+    "uses the layout of data with num_filter in place of n: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",
 )
 
 

@@ -46,7 +46,9 @@ def broadcast_to_shapes(p: BroadcastToParams, ins: Shapes, outs: Shapes):
     if data is None:
         return [(None,) * len(p.shape) or None], [tuple(dim or None for dim in p.shape) or None]
     if len(data) != len(p.shape):
-        raise ParamError("Wrong number of dimensions", param="shape", expected=f"{len(data)}, as data has", got=p.shape)
+        raise ParamError(
+            "The number of axes is wrong", param="shape", expected=f"{len(data)}, as data has", got=p.shape
+        )
     return ins, [_spread(data, tuple(dim or old for dim, old in zip(p.shape, data, strict=True)))]
 
 

@@ -269,7 +269,7 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
     for shape in (data, out):
         if shape is not None and len(shape) != len(p.widths):
             raise ParamError(
-                "Wrong number of widths",
+                "The number of widths is wrong",
                 param="pad_width",
                 expected=f"{2 * len(shape)}, two for every axis of data",
                 got=p.pad_width,

@@ -43,14 +43,14 @@ AttrHintFun = Callable[[NodeEntry, NodeEntry], NodeEntry]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GradientOf:
-    """Is the `Node.info` of a gradient. heads: those of the graph that it is a gradient of, which a graph of gradients
+    """The `Node.info` of a gradient. heads: those of the graph that it is a gradient of, which a graph of gradients
     need not reach. The random numbers of its nodes are those of that graph."""
 
     heads: tuple[NodeEntry, ...]
 
 
 class GradEntry(list[NodeEntry]):
-    """Holds the gradients that flow into one entry from its users, and their sum once it is needed."""
+    """The gradients that flow into one entry from its users, and their sum once it is needed."""
 
     sum: NodeEntry | None = None
     need_attr_hint: bool = True
@@ -167,7 +167,9 @@ def _start(
     """Return slots for every output of every node, the head gradients in theirs."""
     if len(ys) != len(ys_out_grad):
         raise GradientError(
-            explain("Wrong number of head gradients", expected=f"{len(ys)}, one per output", got=len(ys_out_grad))
+            explain(
+                "The number of head gradients is wrong", expected=f"{len(ys)}, one per output", got=len(ys_out_grad)
+            )
         )
     slots = {node: [GradEntry() for _ in range(node.num_outputs())] for node in order}
     for i, x in enumerate(xs):

@@ -31,7 +31,7 @@ _SHOWN = 20  # inputs in one message
 
 
 class InferenceEngine:
-    """Holds the state of one inference: a value per entry, and which nodes may still learn something.
+    """The state of one inference: a value per entry, and which nodes may still learn something.
 
     `values` is completed in place. decides: apply, in the end, the operators' last rules to what nothing else decided.
     """

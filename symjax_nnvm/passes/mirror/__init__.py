@@ -24,7 +24,7 @@ Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], 
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """Holds the nodes of a graph that are computed again, and their groups.
+    """The nodes of a graph that are computed again, and their groups.
 
     recomputed: the nodes. group: the number of every recomputed node's group; the copies of a group read only each
     other and what is kept, so each group can run as one piece. A node that has a group reads copies of that group

@@ -15,7 +15,7 @@ InputGradients = Sequence[NodeEntry | None]
 
 @dataclass(slots=True)
 class Recomputed:
-    """Is the `Node.info` of a copy: its original, and its group.
+    """The `Node.info` of a copy: its original, and its group.
 
     after: the gradient that flows in when the group is first read; computing any of it earlier would hold the memory
     that mirroring saves. None while nothing has read the group.
@@ -27,7 +27,7 @@ class Recomputed:
 
 
 class Copies:
-    """Holds a copy of every recomputed node of a graph, named `{name}_mirror`.
+    """A copy of every recomputed node of a graph, named `{name}_mirror`.
 
     Copies of one group read one another, and originals otherwise. A state that the original mutates is read at the
     version before, and `Recomputed` tells the schedule that a copy writes nothing.

@@ -14,7 +14,7 @@ import pytest
 import lowering
 import lowering.training
 import symjax_nnvm as nn
-from lowering.messages.mxnet_words import KEYWORDS
+from lowering.messages.migration_hints import KEYWORDS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import RENAMED, CallError, NNVMError, TrainingError
 from symjax_nnvm.pipeline import Options, Pipeline, Plan

@@ -17,7 +17,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import Batches, Trainer, mx
-from lowering.messages.mxnet_words import ATTRIBUTES, KEYWORDS
+from lowering.messages.migration_hints import ATTRIBUTES, KEYWORDS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, NNVMError, listed
 

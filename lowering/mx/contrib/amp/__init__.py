@@ -7,7 +7,7 @@ After `init`, what is traced or bound is converted by itself.
 
 from __future__ import annotations
 
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.contrib.amp import amp as amp
 from lowering.mx.contrib.amp import loss_scaler as loss_scaler
 from lowering.mx.contrib.amp.amp import bfloat16 as bfloat16

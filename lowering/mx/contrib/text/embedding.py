@@ -26,7 +26,7 @@ _LONGEST = 1 << 24
 
 
 class _TokenEmbedding(Vocabulary):
-    """Represents a vocabulary with a vector for each token. Other words are the vocabulary's.
+    """A vocabulary with a vector for each token. Other words are the vocabulary's.
 
     pretrained_file_name_sha1: the names of a class's files, and hashes, which are not looked at.
     """

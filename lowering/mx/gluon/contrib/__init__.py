@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.messages.mxnet_words import unknown_attribute
+from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.gluon.contrib import cnn as cnn
 from lowering.mx.gluon.contrib import data as data
 from lowering.mx.gluon.contrib import estimator as estimator

@@ -194,7 +194,7 @@ class _Ahead:
 
 
 class _MultiWorkerIter:
-    """Is MXNet's iterator over batches of worker processes, which loaders of libraries derive from: not here."""
+    """MXNet's iterator over batches of worker processes, which loaders of libraries derive from: not here."""
 
     def __init__(self, *_: Any, **__: Any):
         raise ParamError(

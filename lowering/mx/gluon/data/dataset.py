@@ -77,7 +77,7 @@ class SimpleDataset(Dataset):
 
 
 class _LazyTransformDataset(SimpleDataset):
-    """Represents a data set whose samples a function is applied to when they are asked for."""
+    """A data set whose samples a function is applied to when they are asked for."""
 
     def __init__(self, data: Any, fn: Callable[..., Any]):
         super().__init__(data)
@@ -89,7 +89,7 @@ class _LazyTransformDataset(SimpleDataset):
 
 
 class _TransformFirstClosure:
-    """Represents a function of the first of its arguments, which the others follow unchanged."""
+    """A function of the first of its arguments, which the others follow unchanged."""
 
     def __init__(self, fn: Callable[[Any], Any]):
         self._fn = fn
@@ -99,7 +99,7 @@ class _TransformFirstClosure:
 
 
 class _SampledDataset(Dataset):
-    """Represents the samples of a data set whose numbers a sampler gives, once."""
+    """The samples of a data set whose numbers a sampler gives, once."""
 
     def __init__(self, dataset: Dataset, sampler: Sampler):
         self._dataset, self._indices = dataset, list(sampler)

@@ -24,7 +24,7 @@ from lowering.mx.gluon.nn.normalization import LayerNorm as LayerNorm
 
 
 class _InARow:
-    """Holds what both containers have: blocks that are called one after the other, by number."""
+    """What both containers have: blocks that are called one after the other, by number."""
 
     _in_a_row = True  # such a container has no row in a summary
 

@@ -25,7 +25,7 @@ _FILES = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test
 
 
 class _WikiText(DownloadedDataset):
-    """Is a text as rows of seq_len words: samples are (numbers of words, numbers of the next words), int32 (seq_len,).
+    """A text as rows of seq_len words: samples are (numbers of words, numbers of the next words), int32 (seq_len,).
 
     root: the folder of the text's files, or the one that has their folder. segment: "train", "validation" or "test".
     vocab: the numbers of words, a `mx.contrib.text.vocab.Vocabulary`; default is made of the text's words. Raises

@@ -14,7 +14,7 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 class _ConvCell(HybridRecurrentCell):
-    """Holds what convolutional cells share.
+    """What convolutional cells share.
 
     input_shape: (c, h, w) of a step for layout "NCHW". hidden_channels: of states and outputs. i2h_kernel, i2h_pad,
     i2h_dilate: of the input's convolution; h2h_kernel, odd numbers, and h2h_dilate: of the state's, which keeps its
@@ -134,7 +134,7 @@ class _ConvLSTMCell(_ConvCell):
 
 
 class _ConvGRUCell(_ConvCell):
-    """Is a gated recurrent unit with convolutions: else as `_ConvCell`."""
+    """A gated recurrent unit with convolutions: else as `_ConvCell`."""
 
     _gates, _hint = 3, "conv_gru"
 

@@ -26,7 +26,7 @@ _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
 class _Files(DownloadedDataset):
-    """Represents a data set of files that its makers give away."""
+    """A data set of files that its makers give away."""
 
     _folder = ""
     """Its folder in MXNet's folder of data sets."""

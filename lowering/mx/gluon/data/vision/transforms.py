@@ -47,7 +47,7 @@ class Compose(Sequential):
 
 
 class _Operator(HybridBlock):
-    """Represents an operator of `F.image`, by its name, with parameters."""
+    """An operator of `F.image`, by its name, with parameters."""
 
     _image_operator = ""
 

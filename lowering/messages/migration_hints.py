@@ -1,4 +1,4 @@
-"""MXNet's words for what has another name here, or needs none: what is said to who uses them.
+"""Hints for users of MXNet: what an argument or attribute of MXNet's is called here, or why it is not needed.
 
 One table of keywords for each function, one of attributes for each object. They are looked at only when a call fails.
 """
@@ -317,7 +317,7 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
     return f"{name}=: {close[0].lower()}{close[1:]}" if close else ""
 
 
-def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def with_migration_hints(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out,
     and so are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`). The function
     gets values as Python's own: an int of `numpy.int64`.
@@ -382,7 +382,7 @@ def _refusal(called: str, function: str, example: str, error: str, unknown: list
     return CallError(" ".join((f"{called}: {problem}.", *hints)) + f"{rest} For example: {example}.")
 
 
-def word_for(owner: str, name: str) -> str:
+def hint_for(owner: str, name: str) -> str:
     """Return a sentence on what to use for an attribute of MXNet's; empty where nothing is known of it."""
     return ATTRIBUTES.get(owner, {}).get(name, "")
 
@@ -390,13 +390,13 @@ def word_for(owner: str, name: str) -> str:
 def missing_module(name: str) -> ImportError:
     """Return the error of importing a module of MXNet's that is not here."""
     owner, _, last = f"mx.{name}".rpartition(".")
-    return ImportError(f"{owner} has no module {last!r}. {word_for(owner, last)}".rstrip(), name=f"lowering.mx.{name}")
+    return ImportError(f"{owner} has no module {last!r}. {hint_for(owner, last)}".rstrip(), name=f"lowering.mx.{name}")
 
 
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
     """Raise UnknownAttributeError for an attribute that an object or a module does not have; ImportError in
     `from owner import name`, of which Python would keep no word."""
-    word = word_for(owner, name)
+    word = hint_for(owner, name)
     if word and _imports(inspect.stack(0)[2].frame):
         raise ImportError(f"{owner} has no {name!r}. {word}", name=f"lowering.{owner}")
     way = word or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)

@@ -1,6 +1,6 @@
-"""What MXNet's `infer_shape_partial` leaves open: there an operator says nothing before it knows its data.
+"""What MXNet's `infer_shape_partial` leaves open: there an operator infers nothing before it knows its data.
 
-Shapes here are inferred from what is known, in both directions, and `symjax_nnvm`'s symbols tell all of it.
+Shapes here are inferred from what is known, in both directions, and `symjax_nnvm`'s symbols report all of it.
 """
 
 from __future__ import annotations
@@ -29,36 +29,38 @@ def _matrices_known(shapes: Shapes) -> bool:
     return all(shape is not None and is_known(shape[1:]) for shape in shapes)
 
 
-_READY: dict[str, Callable[[Shapes], bool]] = {
+_NEEDED_BY: dict[str, Callable[[Shapes], bool]] = {
     **dict.fromkeys(("where", "take", "stack", "gather_nd"), _all_known),
     **dict.fromkeys(("Flatten", "LRN", "argmax", "argmin", "norm", "one_hot", "squeeze", "tile"), _first_known),
     **dict.fromkeys(("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput"), _first_known),
     "SpatialTransformer": _first_known,
     "batch_dot": _matrices_known,
 }
-"""Operators that say nothing before sizes of their inputs are known; others ask for the rank of the first."""
+"""Operators that infer nothing before sizes of their inputs are known; others need only the rank of the first."""
 
 
-def told_shapes(outputs: Sequence[NodeEntry], entries: Shapes, given: Mapping[str, Shape | None]) -> list[Shapes]:
-    """Shapes of (arguments, outputs, auxiliary states), None where MXNet tells none.
+def shapes_mxnet_reports(
+    outputs: Sequence[NodeEntry], entries: Shapes, given: Mapping[str, Shape | None]
+) -> list[Shapes]:
+    """Shapes of (arguments, outputs, auxiliary states), None where MXNet reports none.
 
     entries: what is inferred, for each entry of the graph of `outputs`. given: shapes of
     variables.
     """
     index = Graph(outputs).indexed_graph()
-    told = _told(index, entries, given)
-    shown = [shape if tells else None for shape, tells in zip(entries, told, strict=True)]
+    inferred = _inferred(index, entries, given)
+    shown = [shape if is_inferred else None for shape, is_inferred in zip(entries, inferred, strict=True)]
     variables = [(nid in index.mutable_input_nodes, shown[index.entry_rptr[nid]]) for nid in index.input_nodes]
     heads = [shown[index.entry_id(head)] for head in index.outputs]
     return [[shape for state, shape in variables if not state], heads, [shape for state, shape in variables if state]]
 
 
-def _told(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]) -> list[bool]:
-    """Return whether MXNet would tell the shape of each entry."""
-    told, shapes = [False] * index.num_node_entries, list(shapes)
+def _inferred(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]) -> list[bool]:
+    """Return whether MXNet would report the shape of each entry."""
+    inferred, shapes = [False] * index.num_node_entries, list(shapes)
     for nid in index.input_nodes:
         node = index.nodes[nid].source
-        told[index.entry_rptr[nid]] = node.name in given or "__shape__" in node.attrs.dict
+        inferred[index.entry_rptr[nid]] = node.name in given or "__shape__" in node.attrs.dict
         if node.name in given:  # not what follows from other inputs
             shapes[index.entry_rptr[nid]] = given[node.name]
     operators = [(nid, node) for nid, node in enumerate(index.nodes) if not node.source.is_variable]
@@ -66,20 +68,20 @@ def _told(index: IndexedGraph, shapes: Shapes, given: Mapping[str, Shape | None]
         inputs, states = [index.entry_id(entry) for entry in node.inputs], index.mutated_inputs.get(nid, ())
         arguments = [entry for i, entry in enumerate(inputs) if i not in states]
         made = range(index.entry_rptr[nid], index.entry_rptr[nid + 1])
-        known = lambda entry: told[entry] and shapes[entry] is not None  # noqa: E731
-        if _speaks(node, arguments, made, shapes, known):
+        known = lambda entry: inferred[entry] and shapes[entry] is not None  # noqa: E731
+        if _mxnet_infers(node, arguments, made, shapes, known):
             for entry in (*inputs, *made):
-                told[entry] = True
-    return told
+                inferred[entry] = True
+    return inferred
 
 
-def _speaks(
+def _mxnet_infers(
     node: IndexedNode, inputs: Sequence[int], made: Sequence[int], shapes: Shapes, known: Callable[[int], bool]
 ) -> bool:
-    """Return whether MXNet's operator infers anything. known: whether the rank of an entry is told."""
+    """Return whether MXNet's operator infers anything. known: whether the rank of an entry is inferred."""
     op = node.source.op
     assert op is not None
-    ready = _READY.get(op.name)
+    ready = _NEEDED_BY.get(op.name)
     if ready is not None:
         return all(map(known, inputs[:1])) and ready([shapes[entry] if known(entry) else None for entry in inputs])
     if FInplaceOption.get(op) is not None:  # of one shape with its output
