@@ -84,7 +84,7 @@ def test_khatri_rao_learns_rows_and_columns():
         (
             sym.batch_dot(A, B, name="d"),
             {"a": (2, 3), "b": (3, 2)},
-            "The data have too few axes.*expected at least 3; got 2; in operator 'batch_dot', node 'd'",
+            "Too few axes.*expected at least 3; got 2; in operator 'batch_dot', node 'd'",
         ),
         (
             sym.batch_dot(A, B, name="d"),
