@@ -171,13 +171,13 @@ class Staged:
         effort = "auto" if self._accounts else chosen_effort(self._effort)
         if effort != "auto":
             self._all.use()
-            return self._quick if effort == "quick" else self._full
+            return self._quick if effort == "quick" else self._in_full
         leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
         try:
             kinds = [leaf.aval for leaf in leaves]
         except AttributeError:  # not all are JAX's arrays
             if not all(isinstance(leaf, _ARRAYS) for leaf in leaves):
-                return self._full
+                return self._in_full
             kinds = [*map(jax.typeof, leaves)]
         key = (jax.config.jax_enable_x64, tree, *kinds)  # pyright: ignore[reportAttributeAccessIssue]
         signature = self._signatures.get(key)
@@ -186,7 +186,7 @@ class Staged:
             return signature.compiled
         evaluates = may_evaluate(leaves if self._told_by is None else _flattened(args)[0])
         if not (evaluates or self._accounts or (self._network and may_be_quick())):
-            return self._full
+            return self._in_full
         if signature is None:
             signature = self._signatures[key] = _Signature(Account(self, key))
         signature.account.use()
@@ -202,7 +202,7 @@ class Staged:
         if self._accounts is not None:
             for account in self._accounts:
                 account.count_quick()
-            return self._full
+            return self._in_full
         if not evaluates and not signature.account.is_due:
             signature.account.count_quick()
             return self._quick
@@ -214,7 +214,7 @@ class Staged:
         """Let go of the programs of a signature, and of what was counted: it begins anew. None: of what is compiled for
         all that are not told apart."""
         if key is None:
-            vars(self).pop("_full", None)
+            vars(self).pop("_in_full", None)
         else:
             self._signatures.pop(key, None)
 
@@ -226,7 +226,7 @@ class Staged:
         ]
 
     @cached_property
-    def _full(self) -> Callable[..., Any]:
+    def _in_full(self) -> Callable[..., Any]:
         """What runs calls of signatures that are not told apart: they are compiled at once."""
         return self._compiles(self._all)
 

@@ -21,7 +21,7 @@ from symjax_nnvm.inspect.footprint import parse_size
 _PROGRAM, _EQUATION = 1_500_000, 6_000
 """Bytes that a compiled program keeps, with its trace and its MLIR: of any, and for each equation. Measured on jaxlib
 0.10.2 as the memory of the process for each of 20 programs: of 4 equations 1.53 MB, of 40 1.77, of 400 3.4, of 1,200
-8.8. When their `jax.jit` is let go of, 0.2 MB of each stay at most."""
+8.8. When their `jax.jit` is let go of, 0.2 MB of each stay, 0.7 of the largest."""
 
 _PLAN, _PLAN_EQUATION = 10_000, 200
 """Bytes that an evaluated program keeps: 0.16 MB for 1,200 equations, and what a signature is known by."""
