@@ -227,9 +227,7 @@ class Predictor:
         """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
         started = [] if self._first is None else self._first.ways()
         compiled = [
-            [f"{dtype}{list(shape)}" for _, (shape, dtype) in signature[:-1]]
-            for signature, ready in self._ready.items()
-            if ready is not None
+            [f"{dtype}{list(shape)}" for _, (shape, dtype) in signature[:-1]] for signature, _ in self._prepared_ones()
         ]
         return [*started, *(f"{', '.join(kinds)}: compiled" for kinds in compiled)]
 
@@ -365,6 +363,10 @@ class Predictor:
         raise door.misnamed(self.inputs, given)
 
     # -- signatures --------------------------------------------------------------------------------------------------
+
+    def _prepared_ones(self) -> list[tuple[tuple[Any, ...], _Ready]]:
+        """Return the signatures whose programs are there, with what runs them, the last used at the end."""
+        return [(signature, ready) for signature, ready in self._ready.items() if ready is not None]
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """Return the signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""

@@ -84,7 +84,9 @@ def test_numbers_in_a_row_are_a_sample_and_one_alone_runs_alone(served: tuple[st
     sample, kind = np.array([2, 1, 0, 0], "<f4"), {"content-type": "application/octet-stream"}
     answer = httpx.post(url + "/predict", content=sample.tobytes(), headers=kind)
     assert answer.json() == {"outputs": {"fc_output": [1.0, 13.0, 25.0]}}
-    assert {shape[0] for ((_, (shape, _)), _), _ in batcher.predict._ready.items()} == {1, 4, 8}, "all compiled before"
+    assert {shape[0] for ((_, (shape, _)), _), _ in batcher.predict._prepared_ones()} == {1, 4, 8}, (
+        "all compiled before"
+    )
     for wrong in (b"", b"abc", sample.tobytes() * 2):
         answer = httpx.post(url + "/predict", content=wrong, headers=kind)
         assert answer.status_code == 400

@@ -101,7 +101,7 @@ def start_alike(initializers):
             returned = first(self, name, target, *rest)
             value = target.asnumpy() if returned is None else np.asarray(returned)
             own = getattr(name, "attrs", {}).get("__init__")
-            kind = type(self), own.dumps() if hasattr(own, "dumps") else own, str(name).rpartition("_")[2], value.ndim
+            kind = type(self), getattr(own, "dumps", lambda: own)(), str(name).rpartition("_")[2], value.ndim
             if kind not in drawn_by:
                 other = first(self, name, target, *(rest and (rest[0], 1)))  # of (dtype, key), another key
                 drawn_by[kind] = not np.array_equal(value, target.asnumpy() if other is None else np.asarray(other))

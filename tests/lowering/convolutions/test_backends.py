@@ -102,7 +102,7 @@ def test_each_makes_its_own_calls(word: str, monkeypatch: pytest.MonkeyPatch):
     graph = predict.plan_of(data=(2, 64, 28, 28)).graph
     planned = set(graph.attrs["algorithm"].values())
     assert ("library" in planned) == (word == "1")
-    ((_, ready),) = predict._ready.items()
+    ((_, ready),) = predict._prepared_ones()
     program: Any = ready.executable
     compiled = getattr(program, "_executable", program)
     text = compiled.executable.as_text()

@@ -63,7 +63,7 @@ def test_it_predicts_what_the_network_computes():
     assert_close(np.asarray(output), expected(X), 1e-5, "output")
     ran = [record.name for record in predict.plan.records if record.ran]
     assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "HoistInvariants", "PrecomputePrune"]
-    assert all("bn_gamma" not in ready.held for _, ready in predict._ready.items())
+    assert all("bn_gamma" not in ready.held for _, ready in predict._prepared_ones())
 
 
 @pytest.mark.slow("compiles")
@@ -93,7 +93,7 @@ def test_one_executable_for_each_signature_whoever_asks():
 
 def _called(predict: lowering.Predictor):
     """What runs each signature of one input."""
-    return [(input, ready) for (input, _), ready in predict._ready.items()]
+    return [(input, ready) for (input, _), ready in predict._prepared_ones()]
 
 
 @pytest.mark.slow("compiles")
@@ -173,7 +173,7 @@ def test_a_server_that_starts_again_compiles_what_it_had(tmp_path: Path):
     assert len(loaded._ready) == 0
     for inputs in loaded.signatures:
         loaded.warm(**inputs)
-    assert [key for key, _ in loaded._ready.items()] == [key for key, _ in predict._ready.items()]
+    assert [key for key, _ in loaded._ready.items()] == [key for key, _ in predict._prepared_ones()]
     assert loaded.signatures == predict.signatures
     assert [(each["data"].shape, each["data"].dtype.name) for each in loaded.signatures] == [
         *(((2, 3), "float32"), ((1, 3), "int32"), ((4, 3), "float32"))
@@ -221,7 +221,7 @@ def test_what_is_made_for_a_signature_goes_with_it():
     net = sym.FullyConnected(sym.Variable("data"), sym.Variable("w") * 2, no_bias=True, flatten=False, num_hidden=3)
     predict = lowering.Predictor(net, {"w": np.ones((3, 2), "float32")}, keep=1)
     predict(data=np.ones((1, 1, 2), "float32"))
-    ((_, first),) = predict._ready.items()
+    ((_, first),) = predict._prepared_ones()
     executable, (value,) = weakref.ref(first.executable), first.held.values()
     assert [each is value for each in predict._kept.computed.values()] == [True]
     first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)

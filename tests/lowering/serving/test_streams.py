@@ -63,7 +63,7 @@ def batch(samples: int, seed: int = 1) -> np.ndarray:
 
 
 def rows(predict: lowering.Predictor) -> list[int | None]:
-    return [getattr(ready.executable, "_rows", None) for _, ready in predict._ready.items()]
+    return [getattr(ready.executable, "_rows", None) for _, ready in predict._prepared_ones()]
 
 
 def test_parts_give_to_the_last_bit_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch):
@@ -117,7 +117,7 @@ def test_a_core_computes_a_call_alone_and_calls_of_threads_side_by_side(tmp_path
     expected = [lowering.Predictor(net, args, aux)(data=data) for data in batches[:1]]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda data: predict(data=data), batches))
-    assert [type(ready.executable) for _, ready in predict._ready.items()] == [cpu_streams.Streams]
+    assert [type(ready.executable) for _, ready in predict._prepared_ones()] == [cpu_streams.Streams]
     assert_close(found[0][0], expected[0][0], 1e-6, "one core")
     assert found[0][0].devices() == expected[0][0].devices()
     for data, (output,) in zip(batches, found, strict=True):
@@ -131,7 +131,7 @@ def test_a_call_that_draws_is_shared_by_all_cores():
     net = network()[0] + sym.random.normal(shape=(2, 64))
     predict = lowering.Predictor(net, *arguments(net, data=(2, *SIZE)), one_core=True)
     predict(jax.random.key(0), data=batch(2))
-    assert not isinstance(predict._ready.items()[0][1].executable, cpu_streams.Streams)
+    assert not isinstance(predict._prepared_ones()[0][1].executable, cpu_streams.Streams)
 
 
 def offset(samples: int) -> sym.Symbol:

@@ -269,7 +269,7 @@ def a_predictor_splits_the_batch() -> None:
         (out,) = predict(data=x)
         np.testing.assert_allclose(out, wanted, rtol=1e-9)
         assert spec(out) == P("data")
-        ((_, ready),) = predict._ready.items()
+        ((_, ready),) = predict._prepared_ones()
         assert isinstance(ready.executable, Awaited)
         assert collectives(ready.executable.executable.as_text() or "").keys() == sent
         assert any(spec(a) for a in ready.held.values()) == bool(sent)
@@ -285,7 +285,7 @@ def a_predictor_lays_out_what_the_graph_says() -> None:
     params = {name: array for name, array in args.items() if name not in INPUTS}
     predict = lowering.Predictor(dense(), params, mesh=mesh(*EXPLICIT))
     equal(predict(data=args["data"]), outputs)
-    ((_, ready),) = predict._ready.items()
+    ((_, ready),) = predict._prepared_ones()
     assert [spec(a) for a in ready.held.values()].count(P("model")) == 1
 
 
