@@ -31,9 +31,10 @@ class UnknownInitializerError(InitializerError, AssertionError):
 
 
 class ParameterName(str):
-    """A parameter's name, and the name that its numbers follow (`drawn_as`), by default the same."""
+    """A parameter's name, its dtype, and the name that its numbers follow (`drawn_as`), by default the same."""
 
     drawn_as: str
+    dtype: Any = np.float32
 
     def __new__(cls, name: str, *, drawn_as: str | None = None) -> Self:
         """Return the name, as a string that carries the other."""

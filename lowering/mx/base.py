@@ -14,6 +14,7 @@ from lowering.mx.libinfo import __version__ as __version__
 from symjax_nnvm.errors import MXNetError as MXNetError
 from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbol
 from symjax_nnvm.errors import UnknownAttributeError
+from symjax_nnvm.ir.params import LEFT_OUT
 
 integer_types = (int, int, np.int32, np.int64)
 numeric_types = (float, int, int, np.generic)
@@ -28,15 +29,7 @@ mx_real_t = np.float32
 
 NDArrayHandle = SymbolHandle = ExecutorHandle = KVStoreHandle = CachedOpHandle = RecordIOHandle = ctypes.c_void_p
 
-
-class _NoValue:
-    """The type of `_Null`."""
-
-    def __repr__(self) -> str:
-        return "_Null"
-
-
-_Null = _NoValue()
+_Null = LEFT_OUT
 """The value of a parameter that was left out."""
 
 

@@ -40,7 +40,9 @@ class FillsArrays:
         first: Any = super().__call__  # pyright: ignore[reportAttributeAccessIssue]
         if not isinstance(shape, NDArray):
             return first(desc, shape, dtype, key)
-        shape[:] = first(in_turn(desc), shape.shape, shape.dtype, next_key())
+        name = in_turn(desc)
+        name.dtype = shape.dtype
+        shape[:] = first(name, shape.shape, shape.dtype, next_key())
         return None
 
     def set_verbosity(self, verbose: bool = False, print_func: Any = None) -> Any:
@@ -74,7 +76,8 @@ def _by_filling(method: Callable[..., Any]) -> Callable[..., jax.Array]:
 
     @functools.wraps(method)
     def value(self: Any, desc: str, shape: tuple[int, ...], key: jax.Array | None) -> jax.Array:
-        filled = like_jax(jax.device_put(np.zeros(shape, np.float32)))
+        dtype = desc.dtype if isinstance(desc, ParameterName) else np.float32
+        filled = like_jax(jax.device_put(np.zeros(shape, dtype)))
         method(self, desc, filled)
         return filled.value
 

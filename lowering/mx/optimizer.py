@@ -120,6 +120,7 @@ class Optimizer:
         self.begin_num_update = self.num_update = begin_num_update
         self._index_update_count: dict[Any, int] = {}
         self._all_index_update_counts: dict[int, dict[Any, int]] = {0: self._index_update_count}
+        self._loaded_counts: Mapping[Any, int] = {}
         self._device = 0
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
@@ -184,10 +185,13 @@ class Optimizer:
 
     def _set_current_context(self, device_id: int) -> None:
         """Count the updates that follow as those of a device, whose parameters have counts of their own."""
-        self._device, self._index_update_count = device_id, self._all_index_update_counts.setdefault(device_id, {})
+        if device_id not in self._all_index_update_counts:
+            self._all_index_update_counts[device_id] = dict(self._loaded_counts)
+        self._device, self._index_update_count = device_id, self._all_index_update_counts[device_id]
 
     def _count_from(self, counts: Mapping[Any, int]) -> None:
-        """Count on from these numbers of updates, on all devices."""
+        """Count on from these numbers of updates, on all devices, those that come later, too."""
+        self._loaded_counts = counts
         self._all_index_update_counts = {device: dict(counts) for device in self._all_index_update_counts}
         self._index_update_count = self._all_index_update_counts[self._device]
         self.num_update = max(counts.values(), default=self.begin_num_update)

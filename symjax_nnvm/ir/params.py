@@ -257,6 +257,16 @@ _SCALARS: dict[Any, tuple[Callable[[str], Any], str]] = {
 # -- values to text --------------------------------------------------------------------------------------------------
 
 
+class _LeftOut:
+    """The type of `LEFT_OUT`."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+
+LEFT_OUT = _LeftOut()
+"""Says, in the place of a parameter's value, that the parameter is left out."""
+
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 

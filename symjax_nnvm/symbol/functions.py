@@ -11,7 +11,7 @@ from typing import Any
 
 from symjax_nnvm.errors import NotASymbolError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.params import LEFT_OUT, value_to_text
 from symjax_nnvm.ir.types import dtype_name
 from symjax_nnvm.ops.formulas import formula_of
 from symjax_nnvm.symbol.arithmetic import is_scalar
@@ -61,7 +61,9 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
         if kwargs:
             symbols = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}
             params = {
-                aliases.get(key, key): _param_text(key, value) for key, value in kwargs.items() if key not in symbols
+                aliases.get(key, key): _param_text(key, value)
+                for key, value in kwargs.items()
+                if key not in symbols and value is not LEFT_OUT
             }
             for key in symbols:
                 if schema is not None and aliases.get(key, key) in schema.fields and key not in op.inputs:
@@ -113,7 +115,8 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
                 raise _no_symbol(op, key, arg)
             if key in params:
                 raise SymbolTypeError(f"{op.name} got two values for parameter {key}")
-            params[key] = _param_text(key, arg)
+            if arg is not LEFT_OUT:
+                params[key] = _param_text(key, arg)
         elif isinstance(arg, Symbol):
             if len(given) == names.index(key):
                 given.append(arg)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.metric.base import EvalMetric, MeanOfBatches, alias, arrays, check_label_shapes, register
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, TrainingError
 
 
 @alias("pearsonr")
@@ -81,6 +81,9 @@ class PCC(EvalMetric):
             truth = np.asarray(label).astype(int)
             chosen = np.asarray(pred)
             chosen = (chosen.argmax(1) if chosen.shape != truth.shape else chosen).astype(int)
+            if chosen.size != truth.size:
+                problem = "Shapes of labels and outputs do not fit metric 'pcc'"
+                raise TrainingError(problem, expected=f"{chosen.size} labels", got=f"shape {truth.shape}")
             self.k = int(max(chosen.max(), truth.max(), self.k - 1)) + 1
             counts = np.zeros((self.k, self.k))
             np.add.at(counts, (chosen.ravel(), truth.ravel()), 1)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from lowering import mx
+from symjax_nnvm.errors import TrainingError
 
 
 def rows(size: int = 4) -> Any:
@@ -149,6 +150,11 @@ def test_the_confusion_matrix_of_pcc():
     metric.reset()
     assert (metric.k, metric.gcm.shape, metric.num_inst) == (3, (3, 3), 0.0)
     assert np.isnan([metric.sum_metric, metric.global_sum_metric]).all()
+
+
+def test_pcc_refuses_another_number_of_labels_than_outputs():
+    with pytest.raises(TrainingError, match=r"metric 'pcc'; expected 2 labels; got shape \(3,\)"):
+        mx.metric.create("pcc").update([mx.nd.array([0, 1, 1])], [mx.nd.array([[0.3, 0.7], [0.6, 0.4]])])
 
 
 def test_parameters_of_initialisers_count_where_they_are_written():

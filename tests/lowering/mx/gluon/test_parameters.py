@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -108,6 +109,29 @@ def test_constants_have_a_value_and_no_gradient():
     assert const.grad_req == "null"
     const.set_data(mx.nd.zeros((2, 2)))
     assert not const.data().asnumpy().any()
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(2**24 + 1, "int32"), (1 / 3, "float64"), (2**40 + 3, "int64")])
+def test_a_constant_keeps_every_bit_of_its_value(value: float, dtype: str):
+    with jax.enable_x64(True):
+        const = gluon.Constant("const", mx.nd.array([value], dtype=dtype))
+        const.initialize()
+        assert const.data().asnumpy().tolist() == [value]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+def test_an_initialiser_of_ones_own_is_given_an_array_of_the_parameters_dtype(dtype: str):
+    dtypes = []
+
+    class Own(mx.init.Initializer):
+        def _init_weight(self, name: str, arr: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            dtypes.append(np.dtype(arr.dtype))
+            arr[:] = 3
+
+    param = gluon.Parameter("w", shape=(2,), dtype=dtype)
+    param.initialize(Own())
+    assert dtypes == [np.dtype(dtype)]
+    assert param.data().asnumpy().tolist() == [3, 3]
 
 
 def test_only_unknown_sizes_of_a_shape_can_be_set():

@@ -213,6 +213,15 @@ def test_out_and_name_come_after_the_operators_own_arguments():
     assert mx.sym.relu(data, "named", {"__lr_mult__": 2}).attr("__lr_mult__") == "2"
 
 
+def test_a_parameter_that_is_null_is_left_out():
+    x, null = nd.array([[1.0, -4.0]]), mx.base._Null
+    assert nd.sum(x, 1, null, null).asnumpy().tolist() == nd.sum(x, axis=1, keepdims=null).asnumpy().tolist() == [-3]
+    assert nd.norm(x, null, axis=0).asnumpy().tolist() == [1, 4]
+    assert nd.concat(x, x, dim=null).shape == (1, 4)
+    total = mx.sym.sum(mx.sym.var("data"), 1, null, name="total", exclude=null)
+    assert total.attr_dict() == {"total": {"axis": "1"}}
+
+
 @pytest.mark.parametrize("further", [("text",), (5,), (nd.zeros(2), "name", 5)])
 def test_what_is_no_out_is_one_argument_too_many(further: Any):
     with pytest.raises(SymbolTypeError, match="abs takes 1 positional arguments"):
