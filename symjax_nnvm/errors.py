@@ -219,6 +219,10 @@ class CallError(NNVMError, TypeError):
     """Reports a function called with arguments that it does not take, or without one that it needs."""
 
 
+class PathError(SymbolTypeError, CallError):
+    """Reports a value in the place of a path: None, a number, a list, bytes."""
+
+
 class TrainingError(NNVMError, ValueError):
     """Reports training that cannot go on: batches that do not fit, a run that was not initialised, numbers that
     overflowed."""

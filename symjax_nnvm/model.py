@@ -19,7 +19,7 @@ from symjax_nnvm.check import CheckReport, check
 from symjax_nnvm.errors import ParamsFormatError, plain_list, printable, tells_new_names
 from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.inspect.summary import Summary, summarize
-from symjax_nnvm.io.files import atomic_writes
+from symjax_nnvm.io.files import atomic_writes, path_text
 from symjax_nnvm.io.formats import FORMATS, format_of_name
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, as_epoch, prefix_of
 from symjax_nnvm.mxnet.formats import MXNET, SAFETENSORS
@@ -74,7 +74,8 @@ class Model:
         misshaped; JSONFormatError, ParamsFormatError, OnnxError, MissingExtraError, OSError. Warns of arrays of no use.
         """
         number = None if epoch is None else as_epoch(epoch)
-        return cls(*find_any_model(os.fsdecode(path), None if params is None else Path(params), number).load())
+        beside = None if params is None else Path(path_text(params, "params"))
+        return cls(*find_any_model(path_text(path), beside, number).load())
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.net, self.args, self.aux))
@@ -178,7 +179,7 @@ class Model:
         its symbol file. Raises ParamsFormatError for arrays that such a file cannot hold and for a kind that is only
         read, FileError, OSError.
         """
-        files, row = _files(os.fsdecode(path), epoch, format)
+        files, row = _files(path_text(path), epoch, format)
         files = files if self.args or self.aux else files[:1]
         with atomic_writes(*reversed(files)) as streams:
             streams[-1].write(Symbol.tojson(self.net).encode())

@@ -43,7 +43,7 @@ class ImageDetRecordIter(RecordBatches):
 
     @with_migration_hints(
         "ImageDetRecordIter",
-        "lowering.data.ImageDetRecordIter(path_imgrec='train.rec', data_shape=(3, 300, 300), batch_size=32)",
+        "ImageDetRecordIter(path_imgrec='train.rec', data_shape=(3, 300, 300), batch_size=32)",
     )
     def __init__(
         self,

@@ -29,7 +29,7 @@ class ImageRecordIter(RecordBatches):
 
     @with_migration_hints(
         "ImageRecordIter",
-        "lowering.data.ImageRecordIter(path_imgrec='train.rec', data_shape=(3, 224, 224), batch_size=32)",
+        "ImageRecordIter(path_imgrec='train.rec', data_shape=(3, 224, 224), batch_size=32)",
     )
     def __init__(
         self,

@@ -31,7 +31,7 @@ class CSVIter(Batches):
     is no number and for rows of another length; FileError, OSError.
     """
 
-    @with_migration_hints("CSVIter", "lowering.data.CSVIter(data_csv='x.csv', data_shape=(4,), batch_size=32)")
+    @with_migration_hints("CSVIter", "CSVIter(data_csv='x.csv', data_shape=(4,), batch_size=32)")
     def __init__(
         self,
         data_csv: StrPath,
@@ -68,7 +68,7 @@ class LibSVMIter(Batches):
     num_parts, part_index: only these rows. Raises TrainingError, with the line; FileError, OSError.
     """
 
-    @with_migration_hints("LibSVMIter", "lowering.data.LibSVMIter(data_libsvm='x.t', data_shape=(4,), batch_size=32)")
+    @with_migration_hints("LibSVMIter", "LibSVMIter(data_libsvm='x.t', data_shape=(4,), batch_size=32)")
     def __init__(
         self,
         data_libsvm: StrPath,

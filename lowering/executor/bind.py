@@ -409,6 +409,9 @@ def _decided_shapes(network: _Network, shapes: Mapping[str, Any]) -> tuple[list[
 
 def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tuple[list[Any], list[Any]]:
     """Return dtypes of all arguments and states. Raises BindError."""
+    if not isinstance(type_dict, Mapping | None):
+        expected = "a dict of dtypes by name"
+        raise CallError("Wrong argument", param="type_dict", expected=expected, got=f"{type_dict!r:.80}")
     unknown = [name for name in type_dict or () if name not in network.inputs]
     if unknown:
         fix = close_names(unknown, network.inputs) or None

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowering.initializer.base import Shape, create
 from symjax_nnvm.errors import InitializerError, plain_list
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
@@ -36,7 +37,7 @@ class Load:
     def __init__(
         self, param: Mapping[str, Any] | str | os.PathLike[str], default_init: Any = None, verbose: bool = False
     ):
-        arrays = param if isinstance(param, Mapping) else load_arrays(param)
+        arrays = param if isinstance(param, Mapping) else load_arrays(path_text(param, "param"))
         if not isinstance(arrays, Mapping):
             raise InitializerError("Load needs arrays with names", got=f"{len(arrays)} arrays without")
         self.param = {bare_name(name): value for name, value in arrays.items()}

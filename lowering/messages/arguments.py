@@ -122,7 +122,10 @@ _SIZE = Kind(
     lambda value: value if isinstance(value, str) else whole_number(value), "a whole number, or text such as '4G'"
 )
 _TEXT = _one_of(lambda value: isinstance(value, str), "text")
-_PATH = _one_of(lambda value: isinstance(value, str | bytes | os.PathLike) and value not in ("", b""), "a path")
+_PATH = _one_of(
+    lambda value: isinstance(value, str | os.PathLike) and value != "" and isinstance(os.fspath(value), str), "a path"
+)
+_PATH_OR_NONE = _one_of(lambda value: value == "" or _PATH.read(value) is not None, "a path")
 _BY_NAME = _one_of(lambda value: isinstance(value, Mapping), "a dict")
 _RULES = _one_of(
     lambda value: isinstance(value, str | list | tuple | Mapping), "a word, or pairs of a pattern and a split"
@@ -147,8 +150,10 @@ _KINDS: Mapping[str, Kind] = {
     "Collection[str]": _ANY_NAMES,  # a dict of the arrays, too
     "DTypeLike": _DTYPE,
     "str | os.PathLike[str]": _PATH,
+    "StrPath": _PATH_OR_NONE,  # MXNet's iterators take "" for no file
     "Mapping[str, Any]": _BY_NAME,
     "Mapping[str, Sequence[int | str]]": _BY_NAME,
+    "Mapping[str, Context]": _BY_NAME,
 }
 """Annotation → what it means."""
 

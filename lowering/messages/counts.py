@@ -7,6 +7,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from symjax_nnvm.errors import ParamError
 
 
@@ -23,6 +25,13 @@ def check_count(number: Any, param: str, least: int = 1) -> int:
     if count < least:
         raise CountError("Wrong number", param=param, expected=f"a whole number ≥ {least}", got=f"{number!r:.80}")
     return count
+
+
+def check_flag(value: Any, param: str) -> bool:
+    """Return True or False; 0 and 1 are these. Raises ParamError for anything else."""
+    if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
+        raise ParamError("Wrong value", param=param, expected="True or False", got=f"{value!r:.80}")
+    return bool(value)
 
 
 def check_counts(sizes: Any, param: str, least: int = 1) -> tuple[int, ...]:

@@ -10,12 +10,14 @@ from typing import Any
 
 from lowering.messages.counts import check_count, check_number
 from lowering.mx.checkpoints import BatchEndParam, save_checkpoint
+from symjax_nnvm.io.files import path_text
 
 
 def module_checkpoint(
     mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
     """A callback that writes a checkpoint of a module at the end of every `period` epochs."""
+    path_text(prefix, "prefix")
     period = int(max(1, period))
 
     def callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
@@ -27,6 +29,7 @@ def module_checkpoint(
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     """A callback that writes a checkpoint of the trained network at the end of every `period` epochs."""
+    path_text(prefix, "prefix")
     period = int(max(1, period))
 
     def callback(iter_no: int, sym: Any, arg: Mapping[str, Any], aux: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from lowering.mx.ndarray.files import as_ndarray
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.mxnet import checkpoint
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
+from symjax_nnvm.symbol.given import expect_arrays
 
 Params = dict[str, NDArray]
 
@@ -38,6 +39,8 @@ def save_checkpoint(
 
     remove_amp_cast: without the casts of AMP.
     """
+    expect_arrays(arg_params, "arg_params")
+    expect_arrays(aux_params, "aux_params")
     args, aux = ({name: np.asarray(array) for name, array in given.items()} for given in (arg_params, aux_params))
     if symbol is None:
         checkpoint.save_params(prefix, epoch, args, aux)

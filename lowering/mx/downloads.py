@@ -13,7 +13,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable
 
-from symjax_nnvm.errors import FileError
+from symjax_nnvm.errors import CallError, FileError
 from symjax_nnvm.io.files import StrPath, atomic_write
 
 MOST = 4 << 30
@@ -30,6 +30,15 @@ _OF_URLS = "!#$%&'()*+,/:;=?@[]~"
 
 class ChecksumError(FileError, UserWarning):
     """A file of the network that has another SHA-1 than was asked for. MXNet raises a UserWarning."""
+
+
+def require_url(url: str) -> str:
+    """Return the URL. Raises CallError for what is no text."""
+    if not isinstance(url, str):
+        raise CallError(
+            "url takes the address of a file", expected="text", got=f"{url!r:.80} of type {type(url).__name__}"
+        )
+    return url
 
 
 def fetch(

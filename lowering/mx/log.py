@@ -11,6 +11,8 @@ from logging import INFO as INFO
 from logging import NOTSET as NOTSET
 from logging import WARNING as WARNING
 
+from symjax_nnvm.io.files import path_text
+
 _LETTERS = {CRITICAL: "C", ERROR: "E", WARNING: "W", INFO: "I", DEBUG: "D"}
 _RED, _GREEN, _BLUE, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[34m", "\x1b[0m"
 
@@ -43,7 +45,7 @@ def get_logger(
     if name is not None and not getattr(logger, "_init_done", None):
         logger._init_done = True  # pyright: ignore[reportAttributeAccessIssue]
         if filename:
-            handler: logging.Handler = logging.FileHandler(filename, filemode or "a")
+            handler: logging.Handler = logging.FileHandler(path_text(filename, "filename"), filemode or "a")
         else:
             handler = logging.StreamHandler()
             handler.setFormatter(_Formatter())

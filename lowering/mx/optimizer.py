@@ -34,7 +34,7 @@ from lowering.optim.update_rules import RULES, Rule, Update
 from lowering.optim.updates import Array
 from lowering.xla.options import jit
 from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
-from symjax_nnvm.io.files import write_file
+from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.automatic_names import names_by_rank
@@ -696,6 +696,7 @@ class Updater:
     def save(self, fname: str, counts: bool = False) -> None:
         """Write the states as an array file. counts: and how often each parameter was updated, and the learning rate
         where no scheduler says it. Raises OSError."""
+        path_text(fname, "fname")
         arrays = {**self._loaded}  # of parameters that were not updated since
         for index in self.states:
             arrays |= {name: np.asarray(array) for name, array in self._named(index, self._label(index))}
@@ -713,7 +714,7 @@ class Updater:
 
         Raises ParamsFormatError for MXNet's own files, which are pickled.
         """
-        loaded = named_arrays(fname, "optimiser states")
+        loaded = named_arrays(path_text(fname, "fname"), "optimiser states")
         counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
         if counts or _COUNTED in loaded:
             numbers = {name: number for number, name in reversed(self.optimizer.idx2name.items())}

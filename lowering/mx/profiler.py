@@ -18,7 +18,7 @@ import jax
 
 from lowering.host.staged import profiled
 from symjax_nnvm.errors import MXNetError, refuse_unknown
-from symjax_nnvm.io.files import write_file
+from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.tables import table_text
 
 _SETTINGS = (
@@ -76,7 +76,7 @@ def set_config(**kwargs: Any) -> None:
     """filename: of the trace, "profile.json" by default. Other settings of MXNet's are taken and change nothing: JAX
     traces all. Raises MXNetError for words that are none."""
     refuse_unknown(MXNetError, "The profiler has no such setting", kwargs, _SETTINGS, "settings")
-    _profiler.filename = kwargs.get("filename", _profiler.filename)
+    _profiler.filename = path_text(kwargs.get("filename", _profiler.filename), "filename")
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:

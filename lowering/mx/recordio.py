@@ -53,7 +53,7 @@ class MXRecordIO:
     """
 
     def __init__(self, uri: StrPath, flag: str):
-        self.uri = path_text(uri)
+        self.uri = path_text(uri, "uri")
         self.flag = flag
         self.pid: int | None = None
         self.is_open = False
@@ -154,7 +154,7 @@ class MXIndexedRecordIO(MXRecordIO):
     """
 
     def __init__(self, idx_path: StrPath, uri: StrPath, flag: str, key_type: Callable[[Any], Any] = int):
-        self.idx_path = path_text(idx_path)
+        self.idx_path = path_text(idx_path, "idx_path")
         if not callable(key_type):
             raise CallError(
                 "key_type must convert text to a key", expected="int, str, or a function of a text", got=repr(key_type)

@@ -42,6 +42,7 @@ from lowering.xla.options import Awaited, estimated, jit, tell_compiled
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
 from symjax_nnvm.passes.infer import variable_dtypes
@@ -172,8 +173,9 @@ class Predictor:
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
+        prefix = path_text(prefix, "prefix")
         if own := options.keys() & {"platform", "compute_dtype"}:
-            raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
+            raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({prefix!r}).")
         folder = read_folder(prefix)
         made: Any = cls
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
@@ -193,6 +195,7 @@ class Predictor:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
         are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
         """
+        path = path_text(path)
         called = [signature for signature, _ in self._ready.items()]
         for *inputs, key in called:
             self._ready_for(dict(inputs), None if key is None else jax.random.key(0))

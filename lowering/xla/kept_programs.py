@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jax
 
-from symjax_nnvm.io.files import cache_folder
+from symjax_nnvm.io.files import cache_folder, path_text
 
 _VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 
@@ -36,7 +36,7 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
     known = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if known and folder is None:
         return Path(known)
-    path = Path(folder) if folder is not None else cache_folder() / "programs"
+    path = Path(path_text(folder, "folder")) if folder is not None else cache_folder() / "programs"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _forget_oldest(path)
     jax.config.update("jax_compilation_cache_dir", str(path))

@@ -177,7 +177,11 @@ class Jitted:
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """Lower the function, as `jax.jit(...).lower` does."""
-        return self._compiling.lower(*args)
+        try:
+            return self._compiling.lower(*args)
+        except NNVMError as error:
+            forget_note_of_jax(error)
+            raise
 
     def _cache_size(self) -> int:
         return self._compiling._cache_size()

@@ -9,6 +9,7 @@ from typing import Any
 from symjax_nnvm.check.report import Findings
 from symjax_nnvm.errors import SymbolTypeError
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.ir.types import Shape, format_shape, merge_shapes
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import named_arrays
@@ -23,7 +24,7 @@ def arrays_by_name(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str])
     Raises what `load_model` raises of an array file, SymbolTypeError for anything else.
     """
     if isinstance(params, (str, os.PathLike)):
-        params = named_arrays(params)
+        params = named_arrays(path_text(params, "params"))
     several = params if isinstance(params, tuple) else (params,)
     if not all(isinstance(arrays, Mapping) for arrays in several):
         raise SymbolTypeError(f"params must be arrays by name, or the path of a file, got {type(params).__name__}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from symjax_nnvm.check.report import Findings, Kind
 from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError, SymbolTypeError, closest
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.io.guess import naming
 from symjax_nnvm.io.symbol_json.checks import check_nodes, stand_in
 from symjax_nnvm.ir.node import Node
@@ -58,7 +59,7 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
         raise SymbolTypeError("check needs a Symbol, the path of a symbol file, or its text", got=type(source).__name__)
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
-    elif "\0" in os.fspath(source):
+    elif "\0" in path_text(source, "check"):
         raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.")
     else:
         text = read_text(source)

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from symjax_nnvm.errors import CallError, FileError, MissingFolderError, ModelNotFoundError, NNVMError
+from symjax_nnvm.errors import FileError, MissingFolderError, ModelNotFoundError, NNVMError, PathError
 
 try:
     import fcntl
@@ -317,7 +317,7 @@ def _synchronise(descriptor: int) -> None:
 
 def open_regular(path: StrPath) -> BinaryIO:
     """Open a regular file for reading. Raises FileError for any other kind, without waiting for it, ModelNotFoundError
-    for none, CallError for no path; OSError."""
+    for none, PathError for no path; OSError."""
     try:
         status = os.stat(_without_nul(path))  # opening some devices does something
     except FileNotFoundError as error:
@@ -447,11 +447,14 @@ class PositionedFile:
         self.__init__(state["path"])
 
 
-def path_text(path: StrPath) -> str:
-    """Return a path as text. Raises CallError for what is none, such as None or a number."""
-    if not isinstance(path, str | bytes | os.PathLike):
-        raise CallError("This is not the path of a file", expected="text, or a pathlib.Path", got=f"{path!r:.80}")
-    return os.fsdecode(path)
+def path_text(path: StrPath, argument: str = "path") -> str:
+    """Return a path as text. argument: its name in the function that was called. Raises PathError for what is none, as
+    None is, a number (`open` takes it for an open file) and bytes."""
+    text = path.__fspath__() if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        got = f"{path!r:.80} of type {type(path).__name__}"
+        raise PathError(f"{argument} takes a path", expected="text, or a pathlib.Path", got=got)
+    return text
 
 
 def _without_nul(path: StrPath) -> StrPath:

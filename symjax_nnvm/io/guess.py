@@ -57,12 +57,14 @@ def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
         ) from None
 
 
-def require_file(path: str | os.PathLike[str]) -> None:
+def require_file(path: str | os.PathLike[str], argument: str = "path") -> None:
     """Raise ModelNotFoundError unless the path exists; the message says what is in its folder.
+
+    argument: the path's name in the function that was called, for the PathError of what is no path.
 
     What is no path at all, because of a NUL character, is told by who opens it.
     """
-    if "\0" not in path_text(path) and not Path(path).exists():
+    if "\0" not in path_text(path, argument) and not Path(path).exists():
         raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {what_is_there(Path(path))}")
 
 

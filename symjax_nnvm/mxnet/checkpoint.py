@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from symjax_nnvm.errors import ParamsFormatError, printable, tells_new_names
-from symjax_nnvm.io.files import atomic_writes
+from symjax_nnvm.io.files import atomic_writes, path_text
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
 from symjax_nnvm.mxnet.names import split_kinds, with_kinds
@@ -73,7 +73,7 @@ def save_checkpoint(
         return
     expect_symbol(symbol, "save_checkpoint")
     named = _named(args, aux)
-    with atomic_writes(_params_path(prefix, epoch), f"{os.fspath(prefix)}-symbol.json") as (params, graph):
+    with atomic_writes(_params_path(prefix, epoch), f"{path_text(prefix)}-symbol.json") as (params, graph):
         graph.write(Symbol.tojson(symbol).encode())
         write_list(params, named)
 
@@ -96,4 +96,4 @@ def _named(args: Mapping[str, Any], aux: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _params_path(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> Path:
-    return Path(f"{os.fspath(prefix)}-{as_epoch(epoch):04d}.params")
+    return Path(f"{path_text(prefix, 'prefix')}-{as_epoch(epoch):04d}.params")

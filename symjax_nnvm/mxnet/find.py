@@ -7,7 +7,8 @@ import os
 import re
 from pathlib import Path
 
-from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, plain_list
+from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, plain_list
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.io.guess import what_is_there
 
 SYMBOL_SUFFIX = "-symbol.json"
@@ -18,10 +19,7 @@ _MAX_EPOCH = 10**9
 def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
     """Return (prefix, epoch) of what stands for a model: its prefix, its symbol file or its file of parameters, which
     alone says an epoch. A prefix that has a symbol file stays what it is, however it ends."""
-    try:
-        text = os.fsdecode(path)
-    except TypeError:
-        raise SymbolTypeError("The prefix of a model's files must be text or a path", got=type(path).__name__) from None
+    text = path_text(path, "prefix")
     if not Path(text + SYMBOL_SUFFIX).is_file():
         if text.endswith(SYMBOL_SUFFIX):
             return text.removesuffix(SYMBOL_SUFFIX), None
@@ -48,7 +46,7 @@ def as_epoch(epoch: object) -> int:
 
 def epochs(prefix: str | os.PathLike[str]) -> dict[int, Path]:
     """Map epoch → file of parameters, of those that exist of a prefix, in ascending order."""
-    path = Path(prefix)
+    path = Path(path_text(prefix, "prefix"))
     if not path.name or not path.parent.is_dir():
         return {}
     paths = {}

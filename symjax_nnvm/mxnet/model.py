@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.errors import plain_list, printable
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.symbol.symbol import Symbol, load
@@ -30,8 +31,8 @@ def load_model(
     Raises ParamsMismatchError listing everything that is missing, wrongly shaped or ambiguous; JSONFormatError,
     ParamsFormatError, MissingExtraError, OSError.
     """
-    symbol = load(os.fspath(symbol_path))
-    match = match_params(symbol, named_arrays(params_path), shapes)
+    symbol = load(path_text(symbol_path, "symbol_path"))
+    match = match_params(symbol, named_arrays(path_text(params_path, "params_path")), shapes)
     match.raise_if_incomplete()
     if match.surplus:
         surplus = f"{len(match.surplus)} arrays are not used: {plain_list(match.surplus)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from symjax_nnvm.errors import ParamsFormatError, missing_extra, plain_list, tells_new_names
-from symjax_nnvm.io.files import atomic_write, open_regular
+from symjax_nnvm.io.files import atomic_write, open_regular, path_text
 from symjax_nnvm.io.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
 from symjax_nnvm.io.guess import guess_file_type, require_file
 from symjax_nnvm.mxnet.array_file import Arrays
@@ -27,7 +27,7 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     anything malformed, and says what other kinds of files are; MissingExtraError, ModelNotFoundError, FileError for no
     regular file, OSError.
     """
-    path = Path(fname)
+    path = Path(path_text(fname, "fname"))
     require_file(path)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -66,10 +66,11 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
             got=type(arrays).__name__,
             fix="For one array pass {'name': array}.",
         )
+    fname = path_text(fname, "fname")
     row = format_of_name(fname) or MXNET
     if row.write is None:
         raise ParamsFormatError(
-            f"{os.fspath(fname)} has the name of {row.title}, which cannot be written",
+            f"{fname} has the name of {row.title}, which cannot be written",
             expected=f"a name that ends in {plain_list(array_suffixes(written=True))}",
             fix="Or call the function that writes such files, as numpy.savez does .npz.",
         )

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from symjax_nnvm.errors import RecordFormatError
-from symjax_nnvm.io.files import PositionedFile, StrPath
+from symjax_nnvm.io.files import PositionedFile, StrPath, path_text
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.mxnet.images import Decoder, decode_image
 from symjax_nnvm.mxnet.record_index import index_beside, make_index, read_index, save_index, whole_index
@@ -38,7 +38,7 @@ class RecordFile:
         require_file(path)
         self.source = PositionedFile(path)
         """The file's bytes."""
-        beside = index_beside(path) if index is None else Path(index)
+        beside = index_beside(path) if index is None else Path(path_text(index, "index"))
         self._progress = progress
         self._labels: np.ndarray | None = None
         self.index_path: Path | None = beside

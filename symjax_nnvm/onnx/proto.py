@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symjax_nnvm.errors import missing_extra
-from symjax_nnvm.io.files import write_file
+from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.dimensions import Dimensions
 from symjax_nnvm.onnx.tensors import Body, OnnxNode, Tensor, unique
@@ -86,7 +86,7 @@ def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external:
     external: whether the weights are beside it, at any size. Returns the files. Raises MissingExtraError,
     OSError.
     """
-    path = Path(path)
+    path = Path(path_text(path))
     if external or (external is None and weight_bytes(model) >= LARGEST):
         beside = f"{path.name}.data"
         path.with_name(beside).unlink(missing_ok=True)  # onnx appends to what is there

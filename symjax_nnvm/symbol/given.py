@@ -19,10 +19,14 @@ def expect_symbol(value: object, function: str) -> None:
 
 
 def expect_arrays(value: object, what: str) -> None:
-    """Raise SymbolTypeError unless the value is a dict of arrays by name."""
+    """Raise SymbolTypeError unless the value is a dict of arrays by name, each with a shape and a dtype."""
     if not isinstance(value, Mapping):
         fix = "A file's are symjax_nnvm.load_arrays(path); zip names and arrays where they come as lists."
         raise SymbolTypeError(f"{what} are arrays by name, a dict", got=_brief(value), fix=fix)
+    others = [name for name, array in value.items() if not hasattr(array, "shape") or not hasattr(array, "dtype")]
+    if others:
+        got = f"{_brief(value[others[0]])} as {others[0]!r}"
+        raise SymbolTypeError(f"{what} are arrays by name", got=got, fix="numpy.asarray(value) is an array.")
 
 
 def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]:

@@ -21,7 +21,7 @@ from symjax_nnvm.errors import (
     plain_list,
     printable,
 )
-from symjax_nnvm.io.files import read_bounded, write_file
+from symjax_nnvm.io.files import path_text, read_bounded, write_file
 from symjax_nnvm.io.guess import naming, require_file, symbol_text
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.listing import InputOption, input_nodes, output_names
@@ -404,7 +404,7 @@ class Symbol(Arithmetic, Fluent):
 
         Raises FileError, OSError.
         """
-        write_file(fname, self.tojson())
+        write_file(path_text(fname, "fname"), self.tojson())
 
     # -- gradient --------------------------------------------------------------------------------------------------
 
@@ -500,10 +500,7 @@ def load(fname: str | Path) -> Symbol:
 
     Raises JSONFormatError, ModelNotFoundError, FileError, OSError.
     """
-    if not isinstance(fname, (str, os.PathLike)):
-        fix = "Of JSON text symbol.load_json makes a symbol."
-        raise SymbolTypeError("load needs the path of a symbol file", got=type(fname).__name__, fix=fix)
-    if isinstance(fname, str) and fname.lstrip().startswith("{"):
+    if path_text(fname, "fname").lstrip().startswith("{"):
         raise SymbolTypeError("load needs the path of a symbol file, and got JSON text. Give that to symbol.load_json.")
     text = read_text(fname)
     with naming(fname):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +28,7 @@ from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.bound import as_symbol
 from symjax_nnvm.errors import NNVMError, close_names, plain_list
+from symjax_nnvm.io.files import path_text
 from symjax_nnvm.symbol.symbol import Symbol
 
 
@@ -319,12 +319,13 @@ class HybridBlock(Block):
         One input is called data, several data0, data1, …. remove_amp_cast: without the casts of AMP.
         Raises NotInitializedError before a hybridised block was called.
         """
+        prefix = path_text(path)
         _, symbol = self.traced_symbol("export")
-        symbol.save(f"{os.fspath(path)}-symbol.json", remove_amp_cast)
+        symbol.save(f"{prefix}-symbol.json", remove_amp_cast)
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}
         for param in (each for is_data, each in self._cached_op_args if not is_data):
             if param.name in args or param.name in states:
                 kind = "arg" if param.name in args else "aux"
                 arrays[f"{kind}:{param.name}"] = param._to_save()
-        save(f"{os.fspath(path)}-{epoch:04d}.params", arrays)
+        save(f"{prefix}-{epoch:04d}.params", arrays)

@@ -14,10 +14,11 @@ import numpy as np
 
 from lowering.messages.counts import check_count
 from lowering.mx import ndarray as nd
-from lowering.mx.downloads import fetch
+from lowering.mx.downloads import fetch, require_url
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.util import is_np_shape
+from symjax_nnvm.io.files import path_text
 
 _BLOCK = 1 << 20
 
@@ -80,7 +81,7 @@ def _wide(array: NDArray) -> str:
 def check_sha1(filename: str, sha1_hash: str) -> bool:
     """Whether a file has this SHA-1."""
     sha1 = hashlib.sha1()
-    with open(filename, "rb") as file:
+    with open(path_text(filename, "filename"), "rb") as file:
         while block := file.read(_BLOCK):
             sha1.update(block)
     return sha1.hexdigest() == sha1_hash
@@ -106,12 +107,12 @@ def download(
     retries: how often to try. Raises MismatchError for a URL without a name and for negative retries; FileError, which
     says where to put the file, where the network does not give it; ChecksumError.
     """
-    name = url.split("/")[-1]
+    name = require_url(url).split("/")[-1]
     if path is None:
         if not name:
             raise MismatchError("Can't construct file-name from this URL.", fix="Set the `path` option.")
         path = name
-    path = os.path.expanduser(path)
+    path = os.path.expanduser(path_text(path))
     path = os.path.join(path, name) if os.path.isdir(path) else path
     if retries < 0:
         raise MismatchError(f"Number of retries should be at least 0, currently it's {retries}")

@@ -20,7 +20,7 @@ from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from lowering.mx.recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError
-from symjax_nnvm.io.files import bounded_lines, open_regular, read_bounded
+from symjax_nnvm.io.files import bounded_lines, open_regular, path_text, read_bounded
 from symjax_nnvm.io.guess import require_file
 
 __all__ = ["ImageIter"]
@@ -87,16 +87,18 @@ class ImageIter(DataIter):
         self.imgrec: MXRecordIO | None = None
         self.imgidx: list[Any] | None = None
         if path_imgrec and path_imgidx:
-            self.imgrec = MXIndexedRecordIO(path_imgidx, path_imgrec, "r")
+            self.imgrec = MXIndexedRecordIO(
+                path_text(path_imgidx, "path_imgidx"), path_text(path_imgrec, "path_imgrec"), "r"
+            )
             self.imgidx = list(self.imgrec.keys)
         elif path_imgrec:
-            self.imgrec = MXRecordIO(path_imgrec, "r")
+            self.imgrec = MXRecordIO(path_text(path_imgrec, "path_imgrec"), "r")
         self.imglist: dict[Any, tuple[np.ndarray, str]] | None = None
         if path_imglist:
-            self.imglist = _listed_in_file(path_imglist, dtype)
+            self.imglist = _listed_in_file(path_text(path_imglist, "path_imglist"), dtype)
         elif isinstance(imglist, list):
             self.imglist = _listed(imglist, dtype)
-        self.path_root = path_root
+        self.path_root = None if path_root is None else path_text(path_root, "path_root")
         self.provide_data: list[Any] = [(data_name, (batch_size, *data_shape))]
         labels = (batch_size, label_width) if label_width > 1 else (batch_size,)
         self.provide_label: list[Any] = [(label_name, labels)]

@@ -73,7 +73,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | Non
 
 def imread(filename: StrPath, flag: int = 1, to_rgb: bool | int = True, out: NDArray | None = None) -> NDArray:
     """The image in a file, as `imdecode` gives it. Raises what that does; ModelNotFoundError, FileError, OSError."""
-    require_file(filename)
+    require_file(filename, "filename")
     return imdecode(read_bounded(filename, _MAX_FILE, "an image", RecordFormatError), flag, to_rgb, out)
 
 

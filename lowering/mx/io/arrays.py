@@ -15,6 +15,7 @@ from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import CallError, listed
+from symjax_nnvm.io.files import path_text
 
 _HANDLES = ("pad", "discard", "roll_over")
 
@@ -225,9 +226,11 @@ class CSVIter(NDArrayIter, MXDataIter):
     ):
         check_count(batch_size, "batch_size")
         label_sizes = check_counts(label_shape, "label_shape")
-        data = read_csv(data_csv, check_counts(data_shape, "data_shape"), dtype)
-        label = np.zeros((len(data), *label_sizes), dtype) if label_csv is None else None
-        label = read_csv(str(label_csv), label_sizes, dtype) if label is None else label
+        data = read_csv(path_text(data_csv, "data_csv"), check_counts(data_shape, "data_shape"), dtype)
+        if label_csv is None:
+            label = np.zeros((len(data), *label_sizes), dtype)
+        else:
+            label = read_csv(path_text(label_csv, "label_csv"), label_sizes, dtype)
         label = label[:, 0] if label.shape[1:] == (1,) else label
         named = {data_name: array(data, dtype=data.dtype)}, {label_name: array(label, dtype=label.dtype)}
         self._round, self._overflow = round_batch, 0

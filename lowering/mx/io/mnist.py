@@ -13,7 +13,7 @@ from lowering.messages.counts import check_count
 from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError
-from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.io.files import StrPath, path_text
 
 _LOG = logging.getLogger(__name__)
 """Its own logger: `logging.info` would set up the root logger before a script does."""
@@ -49,7 +49,7 @@ class MNISTIter(MXDataIter):
         **_: Any,
     ):
         super().__init__(check_count(batch_size, "batch_size"))
-        images, labels = read_idx(image, 3), read_idx(label, 1)
+        images, labels = read_idx(path_text(image, "image"), 3), read_idx(path_text(label, "label"), 1)
         if len(images) != len(labels):
             raise TrainingError("The labels do not fit the images", expected=f"{len(images)}", got=len(labels))
         check_part(num_parts, part_index)

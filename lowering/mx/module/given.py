@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,34 @@ def as_contexts(context: Any) -> list[Context]:
     return [as_context(device) for device in (context if isinstance(context, list | tuple) else [context])]
 
 
+def as_groups(given: Any) -> dict[str, Any] | None:
+    """Return the context of each `ctx_group` for the first context. given: MXNet's group2ctxs, a dict of contexts or of
+    lists of them, one for each of the module's, or a list of dicts. Raises CallError."""
+    groups = given[0] if isinstance(given, list | tuple) and given else given
+    if groups is None:
+        return None
+    if not isinstance(groups, Mapping):
+        expected = "a dict such as {'group': mx.cpu()}, or a list of such dicts"
+        raise CallError("Wrong argument", param="group2ctxs", expected=expected, got=f"{given!r:.80}")
+    return {group: ctx[0] if isinstance(ctx, list | tuple) and ctx else ctx for group, ctx in groups.items()}
+
+
+def as_names(given: Any, param: str) -> list[str]:
+    """Return names as a list; None is none. Raises CallError for what is no list."""
+    if not isinstance(given, Iterable | None):
+        raise CallError("Wrong argument", param=param, expected="a list of names", got=f"{given!r:.80}")
+    return list(given or ())
+
+
+def as_shares(given: Any, contexts: Sequence[Context]) -> list[Any]:
+    """Return how much of a batch each context takes. Raises CallError for what is no list of numbers."""
+    shares = given if given is not None else [1] * len(contexts)
+    if not isinstance(shares, list | tuple) or not all(isinstance(share, Real) for share in shares):
+        expected = "a list of numbers, one for each context"
+        raise CallError("Wrong argument", param="work_load_list", expected=expected, got=f"{given!r:.80}")
+    return list(shares) or [1] * len(contexts)
+
+
 class WrongNameError(CallError, ValueError):
     """A name that the network does not have."""
 
@@ -91,7 +120,9 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
 
 
 def refuse_missing(given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str) -> None:
-    """Raise TrainingError for values that are missing."""
+    """Raise TrainingError for values that are missing, CallError for what is no dict."""
+    if not isinstance(given, Mapping | None):
+        raise CallError("Wrong argument", param=what, expected="a dict of arrays by name", got=f"{given!r:.80}")
     missing = [] if given is None else [name for name in arrays if name not in given]
     if missing:
         fix = "With allow_missing=True the initializer makes them."

@@ -24,6 +24,9 @@ from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.given import (
     WrongNameError,
     as_contexts,
+    as_groups,
+    as_names,
+    as_shares,
     check_names,
     converted,
     fill,
@@ -66,10 +69,11 @@ class Module(BaseModule):
         super().__init__(logger)
         self._symbol: Symbol = as_symbol(symbol)
         self._contexts = as_contexts(context)
-        self._work_load_list: list[Any] = list(work_load_list or [1] * len(self._contexts))
+        self._work_load_list: list[Any] = as_shares(work_load_list, self._contexts)
         self._group2ctxs, self._compression_params = group2ctxs, compression_params
-        self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
-        self._state_names, self._fixed_param_names = list(state_names or ()), list(fixed_param_names or ())
+        self._data_names, self._label_names = as_names(data_names, "data_names"), as_names(label_names, "label_names")
+        self._state_names = as_names(state_names, "state_names")
+        self._fixed_param_names = as_names(fixed_param_names, "fixed_param_names")
         arguments = self._symbol.list_arguments()
         for what, names, needed in (
             ("data", self._data_names, True),
@@ -80,7 +84,7 @@ class Module(BaseModule):
             check_names(arguments, names, what, needed)
         fed = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in fed]
-        self._groups = group2ctxs[0] if isinstance(group2ctxs, list | tuple) else group2ctxs
+        self._groups = as_groups(group2ctxs)
         self._params: tuple[Params, Params] | None = None  # before there is an executor to hold them
         self._executor: Executor | ExecutorGroup | None = None
         self._executors: Recent[Any, Executor | ExecutorGroup] = Recent(KEPT)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.casts import cast, held, is_narrowed
-from lowering.messages.counts import check_count, check_counts
+from lowering.messages.counts import check_count, check_counts, check_flag
 from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
@@ -194,6 +194,7 @@ def linspace(
     start: float, stop: float, num: int, endpoint: bool = True, ctx: Any = None, dtype: Any = np.float32
 ) -> NDArray:
     """num numbers at equal distances."""
+    check_flag(endpoint, "endpoint")
     with _making("linspace"):
         numbers = np.linspace(start, stop, check_count(num, "num", 0), endpoint=endpoint)
     return _place(numbers, ctx, dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ from lowering.mx.ndarray.array import NDArray, NotAnArrayError
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.ndarray.sparse_arrays import BaseSparseNDArray, of_parts
 from lowering.mx.util import is_np_shape
-from symjax_nnvm.errors import ParamsFormatError, SymbolTypeError
-from symjax_nnvm.io.files import atomic_write
+from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.io.files import atomic_write, path_text
 from symjax_nnvm.io.formats import format_of_name
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.formats import MXNET
@@ -25,7 +24,7 @@ from symjax_nnvm.mxnet.sparse import SparseArray
 def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) -> None:
     """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them, under `np_shape` too. Raises
     ParamsFormatError, NotAnArrayError, a TypeError, for other arrays, OSError."""
-    _require_name(fname)
+    path_text(fname, "fname")
     arrays = [data] if isinstance(data, NDArray) else data
     values = arrays.values() if isinstance(arrays, Mapping) else arrays if isinstance(arrays, list | tuple) else ()
     for value in values:
@@ -55,19 +54,13 @@ def _write(fname: str, arrays: dict[str, Any] | list[Any]) -> None:
 
 def load_named(fname: str, whose: str) -> dict[str, NDArray]:
     """The arrays of a file by name. Raises ParamsFormatError, also for arrays without names, OSError."""
-    _require_name(fname)
+    path_text(fname, "fname")
     return {name: as_ndarray(value) for name, value in named_arrays(fname, whose).items()}
-
-
-def _require_name(fname: object) -> None:
-    """Raise SymbolTypeError, a TypeError, for what names no file."""
-    if not isinstance(fname, str | os.PathLike):
-        raise SymbolTypeError("fname required to be a string", got=repr(fname))
 
 
 def load(fname: str) -> dict[str, NDArray] | list[NDArray]:
     """The arrays of a file, by name or as a list; sparse ones are dense inside. Raises ParamsFormatError, OSError."""
-    _require_name(fname)
+    path_text(fname, "fname")
     arrays = load_arrays(fname)
     if isinstance(arrays, dict):
         return {name: as_ndarray(value) for name, value in arrays.items()}

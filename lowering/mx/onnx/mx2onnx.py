@@ -13,7 +13,7 @@ from lowering.messages.counts import check_count
 from lowering.mx.gluon.block import Block
 from lowering.mx.symbol import load
 from symjax_nnvm.errors import CallError, plain_list
-from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.io.files import StrPath, path_text
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Op, list_all_names
 from symjax_nnvm.ir.types import DTYPE_CODES, dtype_name
@@ -63,8 +63,7 @@ def export_model(
     """
     in_types = in_types if input_type is None else input_type
     in_shapes = in_shapes if input_shape is None else input_shape
-    if not isinstance(onnx_file_path, str | os.PathLike):
-        raise NotAModelError("onnx_file_path must be the path of a file", got=repr(onnx_file_path))
+    path_text(onnx_file_path, "onnx_file_path")
     symbol = _symbol(sym)
     arrays = {bare_name(name): _numbers(name, array) for name, array in _arrays(params).items()}
     net = inference_symbol(symbol)
@@ -102,7 +101,7 @@ def _symbol(sym: Symbol | StrPath) -> Symbol:
     if isinstance(sym, Symbol):
         return sym
     if isinstance(sym, str | os.PathLike):
-        return load(os.fspath(sym))
+        return load(path_text(sym, "sym"))
     raise NotAModelError(
         "sym of export_model must be a symbol, or the path of its file",
         got=type(sym).__name__,
@@ -115,7 +114,7 @@ def _symbol(sym: Symbol | StrPath) -> Symbol:
 
 def _arrays(params: Params | Sequence[Params] | StrPath) -> Params:
     if isinstance(params, str | os.PathLike):
-        return named_arrays(params)
+        return named_arrays(path_text(params, "params"))
     parts = [params] if isinstance(params, Mapping) else params
     if not isinstance(parts, Sequence) or not all(isinstance(part, Mapping) for part in parts):
         raise NotAModelError(

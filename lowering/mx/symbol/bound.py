@@ -19,7 +19,7 @@ from lowering.mx.ndarray.storage import STORAGE
 from lowering.mx.symbol.partial_shapes import shapes_mxnet_reports
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.errors import BindError, CallError
-from symjax_nnvm.io.files import write_file
+from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.ir.types import shape_from_legacy, shape_from_numpy, shape_to_legacy, shape_to_numpy
 from symjax_nnvm.passes.infer.storage import sparse_gradients
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
@@ -168,7 +168,7 @@ class Symbol(GraphSymbol):
 
     def save(self, fname: str | Path, remove_amp_cast: bool = True) -> None:
         """Write the network to a file. remove_amp_cast: without the casts of AMP. Raises FileError, OSError."""
-        write_file(fname, self.tojson(remove_amp_cast))
+        write_file(path_text(fname, "fname"), self.tojson(remove_amp_cast))
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """The network as MXNet's JSON. remove_amp_cast: without the casts of AMP."""
@@ -220,7 +220,10 @@ def _cell(array: Any) -> Any:
 
 
 def _devices(groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The JAX device of each group; contexts of the CPU are one."""
+    """The JAX device of each group; contexts of the CPU are one. Raises CallError for what is no dict."""
+    if not isinstance(groups, Mapping | None):
+        expected = "a dict such as {'group': mx.cpu()}"
+        raise CallError("Wrong argument", param="group2ctx", expected=expected, got=f"{groups!r:.80}")
     return None if groups is None else {name: _first(ctx).device for name, ctx in groups.items()}
 
 

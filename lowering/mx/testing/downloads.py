@@ -15,9 +15,9 @@ import numpy as np
 
 from lowering.data.mnist import read_idx
 from lowering.mx import io
-from lowering.mx.downloads import MOST, copy_bounded, fetch
+from lowering.mx.downloads import MOST, copy_bounded, fetch, require_url
 from symjax_nnvm.errors import FileError
-from symjax_nnvm.io.files import atomic_write
+from symjax_nnvm.io.files import atomic_write, path_text
 
 _MNIST = "http://data.mxnet.io/data/mnist/"
 _ZOO = "http://data.mxnet.io/models/"
@@ -55,8 +55,8 @@ def download(
     Raises FileError, which says where to put the file, where the network does not give it.
     """
     assert retries >= 0, "Number of retries should be at least 0"
-    path = url.split("/")[-1] if fname is None else fname
-    path = path if dirname is None else os.path.join(dirname, path)
+    path = require_url(url).split("/")[-1] if fname is None else path_text(fname, "fname")
+    path = path if dirname is None else os.path.join(path_text(dirname, "dirname"), path)
     folder = os.path.dirname(path)
     if folder and not os.path.exists(folder):
         logging.info("create directory %s", folder)

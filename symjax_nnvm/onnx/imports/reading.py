@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symjax_nnvm.errors import OnnxError, SymbolTypeError, printable
-from symjax_nnvm.io.files import read_bounded
+from symjax_nnvm.io.files import path_text, read_bounded
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.imports.local_functions import inlined, refuse_many
@@ -31,7 +31,7 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
         message, path = onnx.ModelProto(), None
         message.CopyFrom(model)
     elif isinstance(model, str | os.PathLike):
-        path = Path(os.fsdecode(model))
+        path = Path(path_text(model, "model"))
         require_file(path)
         message = _parsed(onnx, read_bounded(path, LARGEST, "an ONNX model", OnnxError), path)
     else:

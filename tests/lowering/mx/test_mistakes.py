@@ -531,3 +531,50 @@ def test_averages_of_a_frozen_batch_norm_above_sign_stay_deviation():
     executor.forward(is_train=True)
     executor.backward(nd.ones((2, 3)))
     assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0, 0, 0]
+
+
+OPTIONS: dict[str, tuple[str, Mistake]] = {
+    "group2ctxs, a number": ("group2ctxs", lambda: module_of(group2ctxs=5)),
+    "group2ctxs, a list of numbers": ("group2ctxs", lambda: module_of(group2ctxs=[5])),
+    "BucketingModule's group2ctxs": ("group2ctxs", lambda: bucketing_module(group2ctxs=5)),
+    "simple_bind's group2ctx": ("group2ctx", lambda: NET.simple_bind(mx.cpu(), data=(1, 3), group2ctx=5)),
+    "bind's group2ctx": ("group2ctx", lambda: NET.bind(mx.cpu(), {}, group2ctx=[5])),
+    "type_dict": ("type_dict", lambda: NET.simple_bind(mx.cpu(), data=(1, 3), type_dict=5)),
+    "data_names": ("data_names", lambda: module_of(data_names=5)),
+    "label_names": ("label_names", lambda: module_of(label_names=5)),
+    "fixed_param_names": ("fixed_param_names", lambda: module_of(fixed_param_names=5)),
+    "state_names": ("state_names", lambda: module_of(state_names=5)),
+    "work_load_list, a number": ("work_load_list", lambda: module_of(work_load_list=5)),
+    "work_load_list, words": ("work_load_list", lambda: module_of(work_load_list=["x"])),
+    "set_params": ("arg_params", lambda: module_of().set_params(5, {})),
+    "endpoint": ("endpoint", lambda: nd.linspace(0, 1, 3, endpoint="x")),  # type: ignore[arg-type]
+    "save_checkpoint of a number": ("'a'", lambda: mx.model.save_checkpoint("net", 1, NET, {"a": 5}, {})),
+    "save_checkpoint of a list": ("'a'", lambda: mx.model.save_checkpoint("net", 1, NET, {}, {"a": [1.0]})),
+    "save_checkpoint of no dict": ("arg_params", lambda: mx.model.save_checkpoint("net", 1, NET, [A], {})),  # type: ignore[arg-type]
+}
+NET: Any = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+
+
+def module_of(**options: Any) -> Any:
+    module = mx.mod.Module(NET, **{"label_names": None, **options})
+    module.bind([("data", (1, 3))])
+    return module
+
+
+def bucketing_module(**options: Any) -> None:
+    module = mx.mod.BucketingModule(lambda key: (NET, ["data"], []), default_bucket_key=3, **options)
+    module.bind([("data", (1, 3))])
+
+
+@pytest.mark.parametrize("door", OPTIONS)
+def test_an_option_of_another_kind_is_refused_by_its_name(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    name, mistake = OPTIONS[door]
+    with pytest.raises(mx.MXNetError, match=name):
+        mistake()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_group2ctxs_may_hold_a_list_of_contexts_for_each_group():
+    module_of(group2ctxs={"one": [mx.cpu(0), mx.cpu(1)]})
+    module_of(group2ctxs=[{"one": mx.cpu(0)}, {"one": mx.cpu(1)}])

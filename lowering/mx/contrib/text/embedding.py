@@ -19,7 +19,7 @@ from lowering.mx.base import data_dir
 from lowering.mx.contrib.text.vocab import UNKNOWN, Vocabulary
 from lowering.mx.ndarray import NDArray
 from symjax_nnvm.errors import FileError, ParamsFormatError, SymbolValueError, UnknownArrayError, listed
-from symjax_nnvm.io.files import bounded_lines, open_regular
+from symjax_nnvm.io.files import bounded_lines, open_regular, path_text
 
 _LONGEST = 1 << 24
 """Bytes of a line."""
@@ -65,7 +65,7 @@ class _TokenEmbedding(Vocabulary):
 
         Raises ParamsFormatError, a ValueError, for no file; AssertionError for a line that is no vector.
         """
-        path = os.path.expanduser(pretrained_file_path)
+        path = os.path.expanduser(path_text(pretrained_file_path, "pretrained_file_path"))
         if not os.path.isfile(path):
             problem = "`pretrained_file_path` must be a valid path to the pre-trained token embedding file."
             raise ParamsFormatError(problem)
@@ -195,7 +195,11 @@ class _OfFile(_TokenEmbedding):
         vocabulary: Vocabulary | None = None,
         **kwargs: Any,
     ):
-        root = os.path.join(data_dir(), "embeddings") if embedding_root is None else embedding_root
+        root = (
+            os.path.join(data_dir(), "embeddings")
+            if embedding_root is None
+            else path_text(embedding_root, "embedding_root")
+        )
         path = self._get_pretrained_file(root, pretrained_file_name)
         super().__init__(**kwargs)
         self._load_embedding(path, " ", init_unknown_vec)

@@ -139,7 +139,7 @@ class RecordFileDataset(Dataset):
     """
 
     def __init__(self, filename: StrPath):
-        self.filename = path_text(filename)
+        self.filename = path_text(filename, "filename")
         self.idx_file = str(Path(self.filename).with_suffix(".idx"))
         self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
@@ -163,7 +163,7 @@ class DownloadedDataset(Dataset):
         self._transform = transform
         self._data: Any = None
         self._label: Any = None
-        folder = Path(path_text(root)).expanduser()
+        folder = Path(path_text(root, "root")).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         self._root = str(folder)
         self._get_data()

@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.mx.base import data_dir
 from symjax_nnvm.errors import ModelNotFoundError, ParamError
-from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.io.files import StrPath, path_text
 
 __all__ = ["get_model_file", "load_pretrained", "purge"]
 
@@ -27,7 +27,7 @@ _model_sha1 = {
 
 
 def _folder(root: StrPath | None) -> Path:
-    return Path(os.path.join(data_dir(), "models") if root is None else root).expanduser()
+    return Path(os.path.join(data_dir(), "models") if root is None else path_text(root, "root")).expanduser()
 
 
 def short_hash(name: str) -> str:

@@ -15,7 +15,7 @@ from lowering.mx.gluon.contrib.estimator.utils import metrics_of, shown
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
 from lowering.mx.metric import CompositeEvalMetric, EvalMetric
 from lowering.mx.metric import Loss as LossMetric
-from symjax_nnvm.io.files import StrPath
+from symjax_nnvm.io.files import StrPath, path_text
 
 Metrics = EvalMetric | Sequence[EvalMetric] | None
 
@@ -298,7 +298,7 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
         resume_from_checkpoint: bool = False,
     ):
         self.monitor, self.verbose, self.save_best = monitor, verbose, save_best
-        self.model_dir, self.model_prefix = model_dir, model_prefix
+        self.model_dir, self.model_prefix = path_text(model_dir, "model_dir"), model_prefix
         self.epoch_period = _period(epoch_period, "epoch_period")
         self.batch_period = _period(batch_period, "batch_period")
         self.current_batch = self.current_epoch = 0

@@ -150,7 +150,7 @@ class ImageFolderDataset(Dataset):
     """
 
     def __init__(self, root: StrPath, flag: int = 1, transform: Transform = None):
-        self._root = os.path.expanduser(path_text(root))
+        self._root = os.path.expanduser(path_text(root, "root"))
         if not os.path.isdir(self._root):
             raise ModelNotFoundError(f"There is no folder {self._root}.")
         self._flag, self._transform = flag, transform
