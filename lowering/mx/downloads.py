@@ -80,11 +80,40 @@ def _fetch_once(url: str, path: str, sha1_hash: str | None, verify_ssl: bool) ->
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     quoted = urllib.parse.quote(url, safe=_OF_URLS)
     with urllib.request.urlopen(quoted, timeout=_PATIENCE, context=context) as answer:
-        if answer.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip"):  # though none was asked for
-            with gzip.GzipFile(fileobj=answer) as unpacked:
-                copy_bounded(unpacked.read, path, url, sha1_hash=sha1_hash)
-        else:
-            copy_bounded(answer.read, path, url, size=_size(answer.headers.get("Content-Length")), sha1_hash=sha1_hash)
+        match answer.headers.get("Content-Encoding", "identity").strip().lower():  # though none was asked for
+            case "gzip" | "x-gzip":
+                with gzip.GzipFile(fileobj=answer) as unpacked:
+                    copy_bounded(unpacked.read, path, url, sha1_hash=sha1_hash)
+            case "deflate":
+                copy_bounded(_inflating(answer.read), path, url, sha1_hash=sha1_hash)
+            case "identity" | "":
+                size = _size(answer.headers.get("Content-Length"))
+                copy_bounded(answer.read, path, url, size=size, sha1_hash=sha1_hash)
+            case packing:
+                problem = f"{url} comes packed by {packing!r:.80}, which is not unpacked here"
+                raise FileError(f"{problem}. Get it by another program and put it at {os.path.abspath(path)}.")
+
+
+def _inflating(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    """Return what reads the unpacked bytes of deflate, with zlib's head, as it should be, or without, as some servers
+    send it. It raises zlib.error, and EOFError where bytes are missing."""
+    packed = read(2)
+    has_head = len(packed) == 2 and packed[0] & 15 == 8 and int.from_bytes(packed, "big") % 31 == 0
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS if has_head else -zlib.MAX_WBITS)
+
+    def unpacked(count: int) -> bytes:
+        nonlocal packed
+        while not unpacking.eof:
+            packed = packed or read(count)
+            if not packed:
+                raise EOFError("what is packed by deflate is cut off")
+            block = unpacking.decompress(packed, count)
+            packed = unpacking.unconsumed_tail
+            if block:
+                return block
+        return b""
+
+    return unpacked
 
 
 def _size(length: str | None) -> int | None:

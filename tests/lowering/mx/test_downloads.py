@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,11 +41,16 @@ class Handler(BaseHTTPRequestHandler):
         busy = {"/busy.txt": 503, "/many.txt": 429}.get(self.path, 200) if first else 200
         self.send_response(404 if self.path == "/missing.txt" else busy)
         packed = gzip.compress(TEXT)
-        body = {"/packed.txt": packed, "/packed_short.txt": packed[:-9]}.get(self.path, TEXT)
+        bodies = {"/packed.txt": packed, "/packed_short.txt": packed[:-9]}
+        bodies |= {"/deflate.txt": zlib.compress(TEXT), "/deflate_raw.txt": zlib.compress(TEXT, wbits=-15)}
+        bodies |= {"/deflate_short.txt": zlib.compress(TEXT)[:-5], "/deflate_broken.txt": b"\x78\x9cwords"}
+        body = bodies.get(self.path, TEXT)
         said = {"/short.txt": "9", "/odd.txt": "abc", "/below.txt": "-5"}.get(self.path, str(len(body)))
         self.send_header("Content-Length", said)
         if "packed" in self.path:
             self.send_header("Content-Encoding", "gzip")
+        if "deflate" in self.path or "br" in self.path.split("."):
+            self.send_header("Content-Encoding", "br" if "br" in self.path.split(".") else "deflate")
         self.end_headers()
         self.wfile.write(body)
 
@@ -136,3 +142,16 @@ def test_what_a_server_packs_is_unpacked_and_whole(server: Server):
         with pytest.raises(mx.MXNetError, match="cannot be downloaded"):
             download(f"{server.url}/{name}", retries=1)
         assert not Path(name).exists()
+
+
+@pytest.mark.parametrize("name", ["deflate.txt", "deflate_raw.txt"])
+def test_what_a_server_packs_by_deflate_is_unpacked(server: Server, name: str):
+    assert Path(download(f"{server.url}/{name}", sha1_hash=SHA1)).read_bytes() == TEXT
+
+
+@pytest.mark.parametrize("name", ["deflate_short.txt", "deflate_broken.txt", "a.br.txt"])
+def test_what_cannot_be_unpacked_leaves_nothing(server: Server, name: str):
+    told = "packed by 'br'" if "br." in name else "cannot be downloaded"
+    with pytest.raises(mx.MXNetError, match=told):
+        download(f"{server.url}/{name}", retries=1)
+    assert os.listdir() == []

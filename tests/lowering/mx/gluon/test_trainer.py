@@ -233,6 +233,27 @@ def test_an_optimizer_that_is_an_object_takes_no_parameters():
     assert value(x) == -1.5
 
 
+def test_values_are_not_set_behind_a_distributed_store_that_updates():
+    x, store = parameter(), mx.kv.KVStore("dist_sync")
+    train = trainer(x, kvstore=store)
+    differentiate(x)
+    train.step(1)
+    with pytest.raises(RuntimeError, match="Cannot reset distributed KVStore.*update_on_kvstore=False"):
+        x.set_data(mx.nd.ones(3))
+    assert value(x) == -1
+
+
+def test_values_are_set_where_a_distributed_store_does_not_update():
+    x, store = parameter(), mx.kv.KVStore("dist_sync")
+    train = trainer(x, kvstore=store, update_on_kvstore=False)
+    differentiate(x)
+    train.step(1)
+    x.set_data(mx.nd.ones(3) * 5)
+    differentiate(x)
+    train.step(1)
+    assert value(x) == 4
+
+
 @pytest.mark.parametrize("options", [{}, {"update_on_kvstore": False}])
 def test_schedules_count_the_updates_of_a_parameter(options: dict[str, Any]):
     x = parameter(ctx=CONTEXTS)
