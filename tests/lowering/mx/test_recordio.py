@@ -295,11 +295,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         r"under the key 99; expected one of \[0, 1\].*key_type=int",
     ),
     "seek of a list": (lambda file: file.seek([1]), KeyError, r"under the key \[1\]"),
-    "MXRecordIO(3)": (
-        lambda _: recordio.MXRecordIO(3, "r"),
-        TypeError,
-        "not the path of a file; expected text.*; got 3",
-    ),
+    "MXRecordIO(3)": (lambda _: recordio.MXRecordIO(3, "r"), TypeError, "uri takes a path; expected text.*; got 3"),
     "a key_type that is none": (
         lambda file: recordio.MXIndexedRecordIO(file.idx_path, file.uri, "r", 5),
         TypeError,
@@ -318,7 +314,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "ImageRecordIter of None": (
         lambda _: mx.io.ImageRecordIter(path_imgrec=NOTHING, data_shape=(3, 4, 4), batch_size=1),
         TypeError,
-        "not the path of a file; .*got None",
+        "path_imgrec must be a path.*got None",
     ),
     "ImageRecordIter of no list": (
         lambda file: mx.io.ImageRecordIter(
@@ -327,13 +323,13 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         FileNotFoundError,
         "No such file: nowhere.lst",
     ),
-    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "not the path of a file"),
+    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "filename takes a path"),
     "ImageFolderDataset of no folder": (
         lambda _: mx.gluon.data.vision.ImageFolderDataset("nowhere"),
         FileNotFoundError,
         "There is no folder nowhere",
     ),
-    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "not the path of a file"),
+    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "data_csv takes a path"),
 }
 
 
