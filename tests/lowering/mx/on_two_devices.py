@@ -140,7 +140,6 @@ CALLS = {
     "a parameter elsewhere": lambda: mx.nd.FullyConnected(A, B, num_hidden=2, no_bias=True),
     "a + a": lambda: A + A,
     "two of the CPU": lambda: mx.nd.ones(2, ctx=mx.cpu(1)) + mx.nd.ones(2, ctx=mx.cpu(0)),
-    "put elsewhere": lambda: mx.nd.elemwise_add(A, A, out=mx.nd.zeros((2, 2), ctx=HERE)),
     "copied": lambda: A + B.as_in_context(THERE),
     "written": lambda: A.copyto(mx.nd.zeros((2, 2), ctx=HERE)),
     "the gradient of a copy": gradient_of_a_copy,

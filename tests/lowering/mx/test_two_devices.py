@@ -38,7 +38,6 @@ REFUSED = {
 COMPUTED = {  # numbers, context, devices
     "a + a": [[[2.0, 2.0], [2.0, 2.0]], "gpu(0)", [1]],
     "two of the CPU": [[2.0, 2.0], "cpu(1)", [0]],
-    "put elsewhere": [[[2.0, 2.0], [2.0, 2.0]], "cpu(0)", [0]],
     "copied": [[[2.0, 2.0], [2.0, 2.0]], "gpu(0)", [1]],
     "written": [[[1.0, 1.0], [1.0, 1.0]], "cpu(0)", [0]],
     "the gradient of a copy": [[[3.0, 0.0], [3.0, 0.0]], "cpu(0)", [0]],
