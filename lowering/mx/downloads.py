@@ -36,7 +36,7 @@ def require_url(url: str) -> str:
     """Return the URL. Raises CallError for what is no text."""
     if not isinstance(url, str):
         raise CallError(
-            "url takes the address of a file", expected="text", got=f"{url!r:.80} of type {type(url).__name__}"
+            "url must be the address of a file", expected="text", got=f"{url!r:.80} of type {type(url).__name__}"
         )
     return url
 

@@ -453,7 +453,7 @@ def path_text(path: StrPath, argument: str = "path") -> str:
     text = path.__fspath__() if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
         got = f"{path!r:.80} of type {type(path).__name__}"
-        raise PathError(f"{argument} takes a path", expected="text, or a pathlib.Path", got=got)
+        raise PathError(f"{argument} must be a path", expected="text, or a pathlib.Path", got=got)
     return text
 
 

@@ -137,7 +137,7 @@ def test_shapes_and_dtypes_that_are_not_those_of_the_inputs_are_refused(
             "in_types has no valid dtype for 'data'; .* such as in_types=np.float32; got 'floaty'",
         ),
         ({"in_shapes": 2}, "in_shapes=2"),
-        ({"onnx_file_path": 3}, "onnx_file_path takes a path; expected text, or a pathlib.Path; got 3"),
+        ({"onnx_file_path": 3}, "onnx_file_path must be a path; expected text, or a pathlib.Path; got 3"),
     ],
 )
 def test_what_is_no_network_is_told_with_the_way_out(arguments: dict[str, Any], told: str, tmp_path: Path):

@@ -295,7 +295,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         r"under the key 99; expected one of \[0, 1\].*key_type=int",
     ),
     "seek of a list": (lambda file: file.seek([1]), KeyError, r"under the key \[1\]"),
-    "MXRecordIO(3)": (lambda _: recordio.MXRecordIO(3, "r"), TypeError, "uri takes a path; expected text.*; got 3"),
+    "MXRecordIO(3)": (lambda _: recordio.MXRecordIO(3, "r"), TypeError, "uri must be a path; expected text.*; got 3"),
     "a key_type that is none": (
         lambda file: recordio.MXIndexedRecordIO(file.idx_path, file.uri, "r", 5),
         TypeError,
@@ -323,13 +323,13 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         FileNotFoundError,
         "No such file: nowhere.lst",
     ),
-    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "filename takes a path"),
+    "RecordFileDataset(3)": (lambda _: mx.gluon.data.RecordFileDataset(NUMBER), TypeError, "filename must be a path"),
     "ImageFolderDataset of no folder": (
         lambda _: mx.gluon.data.vision.ImageFolderDataset("nowhere"),
         FileNotFoundError,
         "There is no folder nowhere",
     ),
-    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "data_csv takes a path"),
+    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "data_csv must be a path"),
 }
 
 
