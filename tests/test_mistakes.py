@@ -90,7 +90,7 @@ FILES_: dict[str, Row] = {
     "another model's parameters": (
         lambda: nn.load_model(written("mlp-symbol.json", mlp().tojson()), "net-0003.params"),
         nn.ParamsMismatchError,
-        ("missing (4): fc1_weight, fc1_bias, fc2_weight, fc2_bias", "the file of another model"),
+        ("missing (4): fc1_weight, fc1_bias, fc2_weight, fc2_bias", "the file is another model"),
     ),
     "arrays in a list": (lambda: nn.match_params(mlp(), [1]), SymbolTypeError, ("by name", "zip")),  # type: ignore[arg-type]
     "half of the parameters": (
@@ -206,7 +206,7 @@ COMMANDS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "an array's file": (["run", "net", "data=net.npy", "--shape", "data=1,1,8,8"], ("No such file: net.npy", "In /")),
     "an argument": (["verify", "net", "--shape", "data=1,1,8,8", "--wrt", "fc_wieght"], ("Did you mean 'fc_weight'",)),
     "ONNX": (["convert", "net", "m.onnx"], ("shape of the input 'data'", "--shape data=batch")),
-    "a suffix": (["convert", "net", "m.pt"], (".pt is no format", ".stablehlo", "--to")),
+    "a suffix": (["convert", "net", "m.pt"], (".pt is not a format", ".stablehlo", "--to")),
     "MXNet's suffix": (["convert", "net", "m.params"], ("m-symbol.json", "m-0000.params")),
     "an option": (["run", "net", "--tpok", "3"], ("unrecognized arguments: --tpok", "usage: symjax-nnvm")),
 }

@@ -959,6 +959,6 @@ def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any, 
         if target.dtype != result.dtype and not draws:
             dtypes = {"expected": np.dtype(result.dtype).name, "got": np.dtype(target.dtype).name}
             raise CallError("The array given as out= has the wrong dtype", **dtypes)
-        target.cell.assign(result.value, cast=True)
+        target.cell.assign(result._value_on(target.context), cast=True)
         if result.entry is not None:
             target.entry = result.entry

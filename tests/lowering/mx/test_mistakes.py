@@ -151,7 +151,7 @@ def test_a_seed_of_any_size_draws():
 
 
 def test_64_bits_that_are_off_mix_with_32_deviation():
-    with pytest.warns(UserWarning, match="is float32"):
+    with pytest.warns(UserWarning, match="became float32"):
         wide = nd.ones((3, 4), dtype="float64")
     assert (A + wide).dtype == np.float32
     with pytest.warns(UserWarning, match="runs in 32 bits"):

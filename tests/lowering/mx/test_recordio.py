@@ -174,7 +174,7 @@ def test_misuse_is_told(tmp_path: Path):
     with pytest.raises(ValueError, match="Invalid flag a"):
         mx.recordio.MXRecordIO(tmp_path / "a.rec", "a")
     writer = mx.recordio.MXRecordIO(tmp_path / "a.rec", "w")
-    with pytest.raises(CallError, match="from bytes"):
+    with pytest.raises(CallError, match="must be bytes"):
         writer.write("text")  # pyright: ignore[reportArgumentType]
     with pytest.raises(AssertionError, match="open for writing"):
         writer.read()
