@@ -142,6 +142,7 @@ CALLS = {
     "two of the CPU": lambda: mx.nd.ones(2, ctx=mx.cpu(1)) + mx.nd.ones(2, ctx=mx.cpu(0)),
     "copied": lambda: A + B.as_in_context(THERE),
     "written": lambda: A.copyto(mx.nd.zeros((2, 2), ctx=HERE)),
+    "written as out": lambda: mx.nd.elemwise_add(A, A, out=mx.nd.zeros((2, 2), ctx=HERE)),
     "the gradient of a copy": gradient_of_a_copy,
     "a second gradient": second_gradient,
     "a store": stored,

@@ -40,6 +40,7 @@ COMPUTED = {  # numbers, context, devices
     "two of the CPU": [[2.0, 2.0], "cpu(1)", [0]],
     "copied": [[[2.0, 2.0], [2.0, 2.0]], "gpu(0)", [1]],
     "written": [[[1.0, 1.0], [1.0, 1.0]], "cpu(0)", [0]],
+    "written as out": [[[2.0, 2.0], [2.0, 2.0]], "cpu(0)", [0]],
     "the gradient of a copy": [[[3.0, 0.0], [3.0, 0.0]], "cpu(0)", [0]],
     "a second gradient": [[12.0], "gpu(0)", [1]],
     "a store": [[[4.0, 4.0], [4.0, 4.0]], "gpu(0)", [1]],
