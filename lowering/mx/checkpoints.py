@@ -39,8 +39,8 @@ def save_checkpoint(
 
     remove_amp_cast: without the casts of AMP.
     """
-    expect_arrays(arg_params, "arg_params")
-    expect_arrays(aux_params, "aux_params")
+    expect_arrays(arg_params, "arg_params", lists=False)
+    expect_arrays(aux_params, "aux_params", lists=False)
     args, aux = ({name: np.asarray(array) for name, array in given.items()} for given in (arg_params, aux_params))
     if symbol is None:
         checkpoint.save_params(prefix, epoch, args, aux)

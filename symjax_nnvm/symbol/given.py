@@ -18,12 +18,13 @@ def expect_symbol(value: object, function: str) -> None:
         raise SymbolTypeError(f"{function} works on a Symbol", got=_brief(value), fix=fix)
 
 
-def expect_arrays(value: object, what: str) -> None:
-    """Raise SymbolTypeError unless the value is a dict of arrays by name, each with a shape and a dtype."""
+def expect_arrays(value: object, what: str, lists: bool = True) -> None:
+    """Raise SymbolTypeError unless the value is a dict of arrays by name. lists: lists of numbers are arrays, too."""
     if not isinstance(value, Mapping):
         fix = "A file's are symjax_nnvm.load_arrays(path); zip names and arrays where they come as lists."
         raise SymbolTypeError(f"{what} are arrays by name, a dict", got=_brief(value), fix=fix)
-    others = [name for name, array in value.items() if not hasattr(array, "shape") or not hasattr(array, "dtype")]
+    is_array = lambda value: hasattr(value, "shape") or (lists and isinstance(value, list | tuple))  # noqa: E731
+    others = [name for name, array in value.items() if not is_array(array)]
     if others:
         got = f"{_brief(value[others[0]])} as {others[0]!r}"
         raise SymbolTypeError(f"{what} are arrays by name", got=got, fix="numpy.asarray(value) is an array.")

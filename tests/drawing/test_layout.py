@@ -227,7 +227,7 @@ def test_rows():
     assert ranks(3, [(0, 1), (1, 2)], first=[0], last=[2]) == [0, 1, 2]
     assert ranks(3, [(0, 2)], first=[0], last=[2]) == [0, 1, 2]
     assert ranks(0, []) == []
-    with pytest.raises(GraphError, match="circle"):
+    with pytest.raises(GraphError, match="cycle"):
         ranks(2, [(0, 1), (1, 0)])
 
 

@@ -120,7 +120,9 @@ def test_a_failing_rule_names_operator_node_and_shapes():
 
 def test_a_rule_with_the_wrong_number_of_values_is_named():
     net = sym._test_low_short(sym.Variable("x"), name="s")
-    with pytest.raises(LoweringError, match=r"returned 1 values for 2; in operator '_test_low_short', node 's'"):
+    with pytest.raises(
+        LoweringError, match=r"returned 1 values, but it has 2 outputs; in operator '_test_low_short', node 's'"
+    ):
         run(net, x=ONE)
 
 

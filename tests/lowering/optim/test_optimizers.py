@@ -219,7 +219,7 @@ def test_multiplier_of_an_unknown_parameter_is_an_error():
 
 
 def test_rate_and_schedule_that_disagree_are_an_error():
-    with pytest.raises(ParamError, match="disagree"):
+    with pytest.raises(ParamError, match="differ"):
         make("sgd", {"learning_rate": 0.2, "lr_scheduler": ("FactorScheduler", {"step": 2, "base_lr": 0.1})})
 
 

@@ -148,7 +148,7 @@ def test_impossible_shapes_are_refused_when_the_node_is_made(op: str, params: di
 @pytest.mark.parametrize(
     ("symbol", "shape", "words"),
     [
-        (sym.ravel_multi_index(X, shape=(7, 6), name="n"), (2,), ("columns", "(2, n)", "got (2,)")),
+        (sym.ravel_multi_index(X, shape=(7, 6), name="n"), (2,), ("column", "(2, n)", "got (2,)")),
         (sym.ravel_multi_index(X, shape=(7, 6), name="n"), (3, 4), ("(2, 4)", "(3, 4)")),
     ],
 )
