@@ -281,6 +281,7 @@ def test_a_client_that_reads_no_answers_is_read_no_further(served: tuple[str, An
     assert asyncio.run(load(served[0], 20))
 
 
+@pytest.mark.slow("waits for processes or threads")
 def test_a_client_that_reads_late_is_answered_all_the_same(served: tuple[str, Any]):
     """Its requests, more than is read at once, are read as answers leave."""
     head = HEAD + b"X: " + b"x" * 4000 + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY)

@@ -15,6 +15,7 @@ from tests.surgery.networks import arrays_for, classifier, outputs_of
 SHAPE = (2, 3, 6, 6)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["fc1_output", "fc1", "bn1_output", "relu1", "data", "softmax"])
 def test_cut_computes_what_the_internal_output_is(name):
     net = classifier()

@@ -139,6 +139,7 @@ def test_differentiable_composes_with_jax_code_and_integer_arguments():
     np.testing.assert_allclose(jax.grad(loss)(weight), expected, rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_differentiable_returns_new_states_and_takes_a_key():
     net = sym.Dropout(sym.BatchNorm(sym.Variable("x"), fix_gamma=False, name="bn"), p=0.5, name="d")
     args = {"x": X, "bn_gamma": np.ones(3, np.float32), "bn_beta": np.zeros(3, np.float32)}

@@ -206,6 +206,7 @@ def test_dropouts_of_one_name_keep_their_masks_apart():
     )
 
 
+@pytest.mark.slow("compiles")
 def test_moving_statistics_follow_once():
     net = residual(sym.Variable("data"))
     args, aux = arrays(net, (2, 3, 8, 8))

@@ -417,6 +417,7 @@ def test_deviation_parameters_that_are_set_hold_after_an_update(contexts: int, k
     np.testing.assert_allclose(params["fc_bias"].asnumpy(), 7, atol=0.5)
 
 
+@pytest.mark.slow("compiles")
 def test_several_contexts_share_batches_of_any_size():
     module, alone = (mx.mod.Module(network(), context=given) for given in ([mx.cpu(0), mx.cpu(1)], mx.cpu()))
     monitor = mx.mon.Monitor(3, pattern="fc_output")

@@ -60,6 +60,7 @@ def test_arrays_of_two_devices_are_refused(told: dict[str, Any], what: str):
     assert REFUSED[what] in told[what]
 
 
+@pytest.mark.slow("waits for processes or threads")
 @pytest.mark.parametrize("what", COMPUTED)
 def test_what_is_on_one_device_or_copies_is_computed_there(told: dict[str, Any], what: str):
     assert told[what] == COMPUTED[what]

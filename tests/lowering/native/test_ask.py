@@ -52,6 +52,7 @@ def test_an_answer_is_kept_for_other_processes(alone: Path, monkeypatch: pytest.
     assert [*json.loads(alone.read_text()).values()] == [16]
 
 
+@pytest.mark.slow("waits for processes or threads")
 @pytest.mark.parametrize(
     "does",
     ["os.abort()", "os.kill(os.getpid(), 11)", "sys.exit(3)", "time.sleep(60)", "print('ANSWER 16', flush=True)"],
@@ -67,6 +68,7 @@ def test_what_ends_the_child_or_never_comes_back_is_not_used(does: str, alone: P
     assert asking.ask("block", G, Epilogue(bias=True)) == 8, "another child answers the next question"
 
 
+@pytest.mark.slow("waits for processes or threads")
 @pytest.mark.parametrize("name", ["x64:gemm:jit", "ref:any", "gemm:blas"])
 def test_code_that_is_not_made_for_the_geometry_is_not_used(name: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
     """It is told before it computes, so the child is ended at once, and not when it hangs."""

@@ -82,6 +82,7 @@ def test_without_a_name_the_numbers_are_the_same(name: str, tmp_path: Path):
     assert found.stdout == "the same numbers\n"
 
 
+@pytest.mark.slow("waits for processes or threads")
 @pytest.mark.parametrize("error", [RuntimeError, NotImplementedError, AttributeError, TypeError, ValueError])
 def test_a_client_that_cannot_be_made_is_none(error: type[Exception], monkeypatch: pytest.MonkeyPatch):
     def raises(**_: object) -> None:
@@ -91,18 +92,21 @@ def test_a_client_that_cannot_be_made_is_none(error: type[Exception], monkeypatc
     assert unpromised.one_worker_device() is None
 
 
+@pytest.mark.slow("waits for processes or threads")
 @pytest.mark.parametrize("client", [None, object()], ids=["no client", "no devices"])
 def test_a_client_of_another_kind_is_none(client: object, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jaxlib.xla_client, "make_cpu_client", lambda **_: client)
     assert unpromised.one_worker_device() is None
 
 
+@pytest.mark.slow("waits for processes or threads")
 def test_threads_of_other_names_are_no_workers(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(unpromised, "_WORKER", "of another name")
     assert unpromised.one_worker_device() is None
     assert unpromised.workers() == 0
 
 
+@pytest.mark.slow("waits for processes or threads")
 @pytest.mark.parametrize("name", ["sched_getaffinity", "sched_setaffinity"])
 def test_where_a_thread_cannot_be_kept_to_a_core_there_is_no_second_client(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(os, name)

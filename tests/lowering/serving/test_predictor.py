@@ -73,6 +73,7 @@ def test_a_checkpoint_is_loaded(tmp_path: Path):
     assert_close(np.asarray(predict(data=X)[0]), expected(X), 1e-5, "output")
 
 
+@pytest.mark.slow("compiles")
 def test_one_executable_for_each_signature_whoever_asks():
     predict = lowering.Predictor(NET, ARGS, AUX, effort="full").warm(**DATA)  # of threads, too
     assert len(predict._ready) == 1
@@ -148,6 +149,7 @@ def test_arrays_may_change_once_they_were_given():
     assert np.asarray(predict(data=np.ones(1 << 16, "float32"))[0]).max() == 2
 
 
+@pytest.mark.slow("compiles")
 def test_what_was_saved_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     predict = lowering.Predictor(NET, ARGS, AUX, compute_dtype="bfloat16").warm(**DATA)
     (before,) = predict(data=X)

@@ -205,6 +205,7 @@ def test_batches_are_those_of_single_samples():
     assert_close(np.concatenate(found), expected, 1e-5, "output")
 
 
+@pytest.mark.slow("waits for processes or threads")
 def test_where_the_client_cannot_be_made_all_cores_share_as_ever(monkeypatch: pytest.MonkeyPatch):
     def refuses(**_: object):
         raise TypeError("make_cpu_client() got an unexpected keyword argument")

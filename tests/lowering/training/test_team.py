@@ -81,6 +81,7 @@ def test_what_another_process_met_is_told_at_once(what: str, monkeypatch: pytest
         ours.check_alive()
 
 
+@pytest.mark.slow("waits for processes or threads")
 def test_who_waits_asks_meanwhile():
     never = threading.Event()
 

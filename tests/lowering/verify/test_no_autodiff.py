@@ -213,6 +213,7 @@ def test_a_convolutional_network_trains_without_autodiff(poisoned: None, transfo
         assert np.any(np.asarray(grads[name]) != 0), name
 
 
+@pytest.mark.slow("compiles")
 def test_second_order_needs_no_autodiff(poisoned: None):
     net = convolutional_network()
     args, aux = values(net)

@@ -39,6 +39,7 @@ def rows(n: int) -> Any:
     return jnp.ones((n, 2))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("small", "compiled_fully")
 def test_what_was_called_longest_ago_is_freed_and_is_right_when_it_comes_again():
     functions = [jit(lambda x, n=n: x + n) for n in range(6)]
@@ -55,6 +56,7 @@ def test_what_was_called_longest_ago_is_freed_and_is_right_when_it_comes_again()
         np.testing.assert_array_equal(run(rows(1)), np.full((1, 2), n + 1.0))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("small")
 def test_a_signature_that_was_forgotten_begins_anew(monkeypatch: pytest.MonkeyPatch):
     run = Staged(lambda x: x * 3)

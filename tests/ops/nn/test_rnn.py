@@ -165,6 +165,7 @@ def test_one_layer_drops_nothing_and_needs_no_key():
     assert evaluated(lowering.to_jax(symbol, is_train=True), args)[0][0].shape == (3, 2, 2)
 
 
+@pytest.mark.slow("compiles")
 def test_dropping_all_leaves_the_upper_layer_its_state():
     symbol = rnn("rnn_tanh", num_layers=2, p=1.0)
     args = draw(symbol, data=(3, 2, 2))
