@@ -66,6 +66,7 @@ def test_what_is_on_one_device_or_copies_is_computed_there(told: dict[str, Any],
     assert told[what] == COMPUTED[what]
 
 
+@pytest.mark.slow("starts processes")
 def test_a_module_of_two_devices_merges_its_outputs_on_the_first(told: dict[str, Any]):
     _, context, devices = told["a module"]
     assert (context, devices) == ("gpu(0)", [1])
