@@ -114,7 +114,7 @@ def limit_programs(size: int | str | None = None) -> int:
     and made anew when they are called again.
 
     size: bytes, or text such as "4G"; None: as it is, at first a GiB. What a program keeps is estimated by its number
-    of equations. What a `Predictor` has prepared counts not: that is what its `keep` says. Returns the bytes.
+    of equations. What a `Predictor` has prepared does not count: its `keep` bounds that. Returns the bytes.
     Raises CallError for a size below 1, SymbolValueError for text that is no size.
     """
     if size is not None:

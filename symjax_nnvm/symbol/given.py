@@ -23,8 +23,8 @@ def expect_arrays(value: object, what: str, lists: bool = True) -> None:
     if not isinstance(value, Mapping):
         fix = "A file's are symjax_nnvm.load_arrays(path); zip names and arrays where they come as lists."
         raise SymbolTypeError(f"{what} are arrays by name, a dict", got=_brief(value), fix=fix)
-    is_array = lambda value: hasattr(value, "shape") or (lists and isinstance(value, list | tuple))  # noqa: E731
-    others = [name for name, array in value.items() if not is_array(array)]
+    kinds = (list, tuple) if lists else ()
+    others = [name for name, array in value.items() if not (hasattr(array, "shape") or isinstance(array, kinds))]
     if others:
         got = f"{_brief(value[others[0]])} as {others[0]!r}"
         raise SymbolTypeError(f"{what} are arrays by name", got=got, fix="numpy.asarray(value) is an array.")
