@@ -70,6 +70,12 @@ class ConstantStore:
         return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self.constants.items()}
 
     @property
+    def kinds(self) -> dict[str, tuple[Shape, DType]]:
+        """Return shapes and dtypes of the constants by name, as they are on the device."""
+        dtypes = self.dtypes
+        return {name: (shape, dtypes[name]) for name, shape in self.shapes.items()}
+
+    @property
     def computed(self) -> dict[str, jax.Array]:
         """Return values that programs hold, each by its address, which is equal for all programs that compute the same
         of the same constants, in any process of this version."""

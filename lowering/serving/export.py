@@ -22,7 +22,7 @@ from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, 
 from lowering.messages.migration_hints import with_migration_hints
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.serving.constants import ConstantStore
-from lowering.serving.signature import Served, build_signature
+from lowering.serving.plan import Served, ServingPlan, served, whole_plan
 from lowering.sharding.placement import on_device
 from lowering.xla.platforms import exported_kind
 from symjax_nnvm.errors import (
@@ -121,16 +121,16 @@ def _exported(
     options: Options,
 ) -> tuple[jax.export.Exported, dict[str, np.ndarray]]:
     """Return the program, and the arrays that it holds or takes."""
-    served = _served(network, given, inputs, options)
-    held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
-    if served.needs_key:
+    program = _served(network, given, inputs, options)
+    held = {name: np.asarray(array) for name, array in program.wanted.make().items()}
+    if program.needs_key:
         if "key" in inputs:
             raise SymbolValueError("The network draws random numbers, and has an input 'key' as well", fix="Rename it.")
         inputs["key"] = jax.eval_shape(lambda: jax.random.key(0))
 
     def run(held: Mapping[str, Any], data: dict[str, Any]) -> list[jax.Array]:
-        key = data.pop("key") if served.needs_key else None
-        return served.run(data, held, key)
+        key = data.pop("key") if program.needs_key else None
+        return program.run(data, held, key)
 
     if weights == "inside":  # behind a barrier: what XLA folded into constants would be rounded otherwise than here
         function, call = (lambda **data: run(jax.lax.optimization_barrier(held), data)), ()
@@ -161,8 +161,11 @@ def _served(
 ) -> Served:
     """Give the function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
     fixed = options.platform != ANY and all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
-    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if fixed else None
-    return build_signature(Programs(network), ConstantStore(arrays, on_device(None), None), options, known)
+    programs, store = Programs(network), ConstantStore(arrays, on_device(None), None)
+    if not fixed:
+        return served(programs, store, ServingPlan(options))
+    kinds = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()}
+    return served(programs, store, whole_plan(programs, store, options, kinds))
 
 
 def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:

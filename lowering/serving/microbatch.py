@@ -32,53 +32,47 @@ Sizes = dict[int, tuple[int, ...]]
 """Shapes by the number of an entry."""
 
 
-def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | None:
-    """Return how many samples of the inputs a program had better run at a time; None: all, or where samples may mix.
+class Batch(NamedTuple):
+    """The samples of a program's inputs, none of which depends on another.
 
-    inputs, constants: shape and dtype of the variables by name.
+    size: how many. sample: bytes of each array of one sample. may_run: (samples, times) → whether the program may run
+    so many at a time, whose bytes are so many times the parameters'.
     """
-    rows = _batch(program, inputs, constants)
-    if rows is None or rows.size * max(rows.sample) <= CHUNK_BYTES:
-        return None
-    size = _largest_divisor(rows.size, CHUNK_BYTES // max(rows.sample))
-    return size if rows.may_run(size, FOR_CHUNKS) else None
-
-
-def _largest_divisor(number: int, most: int) -> int:
-    """Return the largest divisor that is not more than `most`, by the lesser of each pair; 1 where there is none."""
-    lesser = range(1, min(isqrt(number), most) + 1)
-    return max((c for i in lesser if number % i == 0 for c in (i, number // i) if c <= most), default=1)
-
-
-def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -> int | None:
-    """Return how many samples each of `count` parts of the inputs has, which run side by side; None where there are no
-    equal parts, where samples may mix, or where reading the parameters for each part costs more than that saves."""
-    rows = _batch(program, inputs, constants)
-    if rows is None or rows.size % count:
-        return None
-    size = rows.size // count
-    return size if rows.may_run(size, FOR_PARTS) else None
-
-
-class _Batch(NamedTuple):
-    """The samples of a program's inputs. size: how many. sample: bytes of each array of one sample. may_run:
-    (samples, times) → whether the program may run so many at a time, whose bytes are so many times the parameters'."""
 
     size: int
     sample: list[int]
     may_run: Callable[[int, int], bool]
 
+    @property
+    def chunk(self) -> int | None:
+        """Return how many samples had better run at a time; None: all."""
+        if self.size * max(self.sample) <= CHUNK_BYTES:
+            return None
+        size = _largest_divisor(self.size, CHUNK_BYTES // max(self.sample))
+        return size if self.may_run(size, FOR_CHUNKS) else None
 
-def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None:
-    """Return the batch of a program's inputs; None, where samples may mix."""
+    def part(self, count: int) -> int | None:
+        """Return how many samples each of `count` parts has, which run side by side; None where there are no equal
+        parts, or where reading the parameters for each part costs more than that saves."""
+        if self.size % count:
+            return None
+        size = self.size // count
+        return size if self.may_run(size, FOR_PARTS) else None
+
+
+def batch_of(program: Program, inputs: Arrays, constants: Arrays) -> Batch | None:
+    """Return the batch of a program's inputs; None where samples may mix, and on what is no CPU.
+
+    inputs, constants: shape and dtype of the variables by name.
+    """
     batches = {shape[:1] for shape, _ in inputs.values()}
     if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
         return None
     if program.segments is not None:  # whose Python is called once for all samples
         return None
-    batch = (next(iter(batches), ()) or (0,))[0]
-    whole = _of_data(program, inputs, constants, batch) if batch else None
-    if not batch or not whole:
+    size = (next(iter(batches), ()) or (0,))[0] or 0
+    whole = _of_data(program, inputs, constants, size) if size else None
+    if not whole:
         return None
     sample = [4 * prod(shape[1:]) for shape in whole.values()]
     parameters = sum(4 * prod(d or 1 for d in shape) for shape, _ in constants.values())
@@ -89,7 +83,13 @@ def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None
         parts = _of_data(program, with_batch(inputs, size), constants, size)
         return parts == {eid: (size, *shape[1:]) for eid, shape in whole.items()}
 
-    return _Batch(batch, sample, may_run)
+    return Batch(size, sample, may_run)
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    """Return the largest divisor that is not more than `most`, by the lesser of each pair; 1 where there is none."""
+    lesser = range(1, min(isqrt(number), most) + 1)
+    return max((c for i in lesser if number % i == 0 for c in (i, number // i) if c <= most), default=1)
 
 
 def with_batch(inputs: Arrays, size: int) -> Arrays:

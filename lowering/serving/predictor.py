@@ -34,7 +34,7 @@ from lowering.messages.migration_hints import with_migration_hints
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
 from lowering.serving.constants import ConstantStore
-from lowering.serving.signature import build_signature, for_inputs, serve_parts
+from lowering.serving.plan import ServingPlan, served, serving_plan
 from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
@@ -61,8 +61,9 @@ _WARM = Door("predict.warm", "shapes by name", "predict.warm(data=(1, 3, 224, 22
 
 
 class _Ready(NamedTuple):
-    """One signature: the function that runs it, and the arrays that the function takes besides the inputs."""
+    """One signature: how it runs, the function that runs it, and the arrays that this takes besides the inputs."""
 
+    plan: ServingPlan
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
 
@@ -224,15 +225,17 @@ class Predictor:
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
         """Return the plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as
         it."""
-        return self._programs.plan(for_inputs(self._options, self._kept, self._warmed(shapes)[0]))
+        return self._programs.plan(self._plan_for(self._warmed(shapes)[0]).options)
 
     def ways(self) -> list[str]:
         """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
         started = [] if self._first is None else self._first.ways()
         compiled = [
-            [f"{dtype}{list(shape)}" for _, (shape, dtype) in signature[:-1]] for signature, _ in self._prepared_ones()
+            f"{', '.join(f'{dtype}{list(shape)}' for _, (shape, dtype) in signature[:-1])}: "
+            f"{', '.join(filter(None, ('compiled', str(ready.plan))))}"
+            for signature, ready in self._prepared_ones()
         ]
-        return [*started, *(f"{', '.join(kinds)}: compiled" for kinds in compiled)]
+        return [*started, *compiled]
 
     @property
     def _platform(self) -> str:
@@ -252,7 +255,7 @@ class Predictor:
         """
         if others or not (key is None or is_key(key)):
             raise PREDICT.refusal((*(() if key is None else (key,)), *others), inputs)
-        arrays, shapes = self._asked(inputs)
+        arrays, shapes = self._validated(inputs)
         ready = self._ready.get(_signature_of(shapes, key))
         if ready is not None:
             return ready.executable(arrays, ready.held, key)
@@ -286,14 +289,14 @@ class Predictor:
 
     def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
         """Return a function that waits for the outputs of a call, which are computed meanwhile."""
-        arrays, shapes = self._asked(inputs)
+        arrays, shapes = self._validated(inputs)
         ready = self._ready_for(shapes, None)
         if isinstance(ready.executable, Streams):
             return ready.executable.start(arrays)
         outputs = ready.executable(arrays, ready.held, None)
         return lambda: outputs
 
-    def _asked(self, inputs: Arrays) -> tuple[dict[str, jax.Array], Inputs]:
+    def _validated(self, inputs: Arrays) -> tuple[dict[str, jax.Array], Inputs]:
         """Return arrays of a call on their devices, and their shapes and dtypes."""
         self._check_inputs(inputs, PREDICT)
         refuse_traced(inputs, "A Predictor")
@@ -381,7 +384,7 @@ class Predictor:
             function = self._ready.get(signature)
             if function is None:
                 with self._in_own_names(inputs):
-                    function = self._ready[signature] = self._made_ready(inputs, key)
+                    function = self._ready[signature] = self._compiled(inputs, key)
         return function
 
     @contextmanager
@@ -397,18 +400,19 @@ class Predictor:
                 raise with_remedy(error, shape_remedy(self.symbol, shapes)) from None
             raise
 
-    def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        asked = self._programs, self._kept, self._options, inputs
-        parts = serve_parts(*asked, self._one_core)
-        (run, wanted, *_), rows = parts or (build_signature(*asked), None)
-        if self._calls_python:
-            constants, dtypes = self._kept.shapes, self._kept.dtypes
-            known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
-            self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
-            return _Ready(run, wanted.make())
-        stream = None if parts is None else cpu_streams.one_core()
+    def _plan_for(self, inputs: Inputs) -> ServingPlan:
+        return serving_plan(self._programs, self._kept, self._options, inputs, self._one_core)
+
+    def _compiled(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        """Return the signature of inputs of these shapes and dtypes, compiled by its plan."""
+        plan = self._plan_for(inputs)
+        run, wanted, _ = served(self._programs, self._kept, plan)
+        if self._calls_python:  # it is not one program; shapes that do not fit are told now
+            self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
+            return _Ready(plan, run, wanted.make())
+        stream = cpu_streams.one_core() if plan.one_core else None
         held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        program_avals = self._avals(inputs, rows, stream), held, key if stream is None else None
+        program_avals = self._avals(inputs, plan.rows, stream), held, key if stream is None else None
         began = time.perf_counter()
         lowered = jit(run, platform=self._options.platform).lower(*program_avals)
         with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
@@ -418,14 +422,14 @@ class Predictor:
             made = making.result()
         tell_compiled(self.symbol.name or "a predictor", began)
         if stream is None:
-            return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, stream, self._placement.sharding()), made)
+            return _Ready(plan, compiled, made)
+        return _Ready(plan, Streams(compiled, made, plan.rows, stream, self._placement.sharding()), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Return shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         shardings = {n: here or self._placement.input(n, shape) for n, (shape, _) in shapes.items()}
-        return {n: jax.ShapeDtypeStruct(*each, sharding=shardings[n]) for n, each in shapes.items()}
+        return {n: jax.ShapeDtypeStruct(*kind, sharding=shardings[n]) for n, kind in shapes.items()}
 
     def _input_dtypes(self) -> dict[str, str]:
         dtypes = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)

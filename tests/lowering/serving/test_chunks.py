@@ -5,7 +5,7 @@ import pytest
 
 import lowering
 from lowering.serving import microbatch
-from lowering.serving.signature import chunk_for
+from lowering.serving.plan import whole_plan
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
 from tests.support.comparison import assert_close
@@ -34,7 +34,8 @@ def chunk_of(net: sym.Symbol, batch: int, monkeypatch: pytest.MonkeyPatch, size:
     monkeypatch.setattr(microbatch, "CHUNK_BYTES", size * 2 * 4 * 36 * 4)
     monkeypatch.setattr(microbatch, "FOR_CHUNKS", 1)
     predict = predictor(net, batch)
-    return chunk_for(predict._programs, predict._kept, predict._options, {"data": ((batch, 3, 6, 6), "float32")})
+    inputs = {"data": ((batch, 3, 6, 6), "float32")}
+    return whole_plan(predict._programs, predict._kept, predict._options, inputs).chunk
 
 
 @pytest.mark.parametrize(("batch", "size", "chunk"), [(12, 4, 4), (12, 5, 4), (10, 4, 2), (7, 4, 1), (4, 4, None)])

@@ -63,13 +63,14 @@ def batch(samples: int, seed: int = 1) -> np.ndarray:
 
 
 def rows(predict: lowering.Predictor) -> list[int | None]:
-    return [getattr(ready.executable, "_rows", None) for _, ready in predict._prepared_ones()]
+    return [ready.plan.rows for _, ready in predict._prepared_ones()]
 
 
 def test_parts_give_to_the_last_bit_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch):
     data, predict = batch(4 * CORES), predictor()
     found = predict(data=data)
     assert rows(predict) == [4]
+    assert predict.ways()[-1].endswith("compiled, 4 samples by each core")
     monkeypatch.setenv(cpu_streams.SWITCH, "0")
     whole = predictor()
     expected = whole(data=data)
