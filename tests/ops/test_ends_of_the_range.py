@@ -153,6 +153,41 @@ def test_slopes_are_right_in_half_precision(function: sym.Symbol, slope: Callabl
     np.testing.assert_allclose(np.asarray(grads["x"], float), slope(x.astype(float)), rtol=5e-3, atol=2e-7)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "x", "y", "slopes"),
+    [
+        ("float16", 6e4, 6e4, (0.707, 0.707)),
+        ("float16", 1.2e-7, 1.2e-7, (0.707, 0.707)),
+        ("float16", 1.8e-7, 2.4e-7, (0.6, 0.8)),
+        ("float32", 3e38, 3e38, (math.sqrt(0.5), math.sqrt(0.5))),
+        ("float32", -3e20, 4e20, (-0.6, 0.8)),
+        ("float32", 3e-37, 4e-37, (0.6, 0.8)),
+        ("float32", 0, 0, (math.nan, math.nan)),
+        ("float32", math.inf, 1, (math.nan, 0)),
+        ("int32", 3, 4, (0, 0)),
+        ("int32", 4, 0, (1, 0)),
+    ],
+)
+def test_slopes_of_hypot_are_right_where_hypot_is_not_in_range(
+    dtype: str, x: float, y: float, slopes: tuple[float, ...]
+):
+    """MXNet's of float32 beyond the range is 0."""
+    for symbol in (sym.broadcast_hypot(X, sym.Variable("y")), sym.hypot(X, y)):
+        arrays = {name: mx.nd.array([number], dtype=dtype) for name, number in (("x", x), ("y", y))}
+        executor = mx.sym.load_json(symbol.tojson()).bind(
+            mx.cpu(),
+            {name: arrays[name] for name in symbol.list_arguments()},
+            {name: mx.nd.zeros(1, dtype=dtype) for name in symbol.list_arguments()},
+        )
+        executor.forward(is_train=True)
+        executor.outputs[0].wait_to_read()
+        executor.backward([mx.nd.ones(1, dtype=dtype)])
+        computed = [np.asarray(gradient) for gradient in executor.grad_arrays]
+        np.testing.assert_allclose(
+            np.ravel(computed), slopes[: len(computed)], rtol=1e-3 if dtype == "float16" else 2e-7
+        )
+
+
 @pytest.mark.parametrize(("numbers", "dtype", "norm"), [([50000] * 2, "int32", 70710), ([100] * 2, "uint8", 141)])
 def test_norms_of_integers_do_not_wrap(numbers: list[int], dtype: str, norm: int):
     result = mx.nd.norm(mx.nd.array(numbers, dtype=dtype))

@@ -77,8 +77,18 @@ def _power_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: Node
 
 
 def _hypot_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
-    """dX = dZ X / Z, dY = dZ Y / Z."""
+    """dX = dZ X / Z, dY = dZ Y / Z, of sides that are made smaller or larger so that their Z is in range."""
+    scale = hypot_scale(f("maximum", apply("abs", x), apply("abs", y)))
+    x, y = f("div", x, scale), f("div", y, scale)
+    z = elementwise("hypot", x, y)
     return f("mul", g, f("div", x, z)), f("mul", g, f("div", y, z))
+
+
+def hypot_scale(larger: NodeEntry) -> NodeEntry:
+    """Return what divides both sides: the larger one, but at most 2 (infinite ones stay), of integers at most 1."""
+    half = apply("_div_scalar", apply("ones_like", larger), scalar=2.0)
+    most = apply("_plus_scalar", apply("_mul_scalar", half, scalar=2.0), scalar=1.0)
+    return apply("BlockGrad", apply("_minimum", larger, most))
 
 
 def _extreme_gradient(left: str, right: str) -> Formula:

@@ -12,7 +12,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
 from symjax_nnvm.ir.rules.storage import storage_of_data, storage_where
 from symjax_nnvm.ir.types import is_float
-from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, mul, zero_of_integers
+from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, elementwise, hypot_scale, mul, zero_of_integers
 
 Formula = Callable[[float, NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(number s, head gradient g, data x, output y) → gradient of data; None where nothing flows."""
@@ -65,6 +65,13 @@ def _rpower_gradient(s: float, g: NodeEntry, x: NodeEntry, y: NodeEntry) -> Node
         return times(mul(g, y), float(np.log(s)))
 
 
+def _hypot_gradient(s: float, g: NodeEntry, x: NodeEntry, y: NodeEntry) -> NodeEntry:
+    """dX = dY X / Y, of sides that are made smaller or larger so that their Y is in range."""
+    scale = hypot_scale(apply("_maximum_scalar", apply("abs", x), scalar=abs(s)))
+    x = div(x, scale)
+    return mul(g, div(x, elementwise("hypot", x, apply("_rdiv_scalar", scale, scalar=s))))
+
+
 FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
     ("_plus_scalar", ("_PlusScalar",), lambda s, g, x, y: g, "data + scalar."),
     ("_minus_scalar", ("_MinusScalar",), lambda s, g, x, y: g, "data - scalar."),
@@ -113,7 +120,7 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
     (
         "_hypot_scalar",
         ("_HypotScalar", "_npi_hypot_scalar"),
-        lambda s, g, x, y: mul(g, div(x, y)),
+        _hypot_gradient,
         "√(data² + scalar²).",
     ),
     ("_equal_scalar", ("_EqualScalar",), None, "1 where data = scalar, else 0."),
