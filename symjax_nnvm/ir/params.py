@@ -223,6 +223,11 @@ def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: None if text in spellings else parser(text)
 
 
+def _or_left_out(parser: Callable[[str], Any], default: tuple[Any, ...]) -> Callable[[str], Any]:
+    """Return a parser of a tuple that None leaves out: MXNet reads it as an unknown shape."""
+    return lambda text: default if text == "None" else parser(text)
+
+
 # MXNet reads optional numbers with another parser than required ones.
 _OPTIONAL_FORMS: dict[Callable[[str], Any], Callable[[str], Any]] = {
     _parse_int: _parse_long,
@@ -352,13 +357,16 @@ class ParamSchema:
         declared = {field.name: field for field in dataclasses.fields(cls)}
         for field in (declared[name] for name in getattr(cls, "positional", declared)):
             parser, description = _type_parser(hints[field.name])
+            required = field.default is dataclasses.MISSING
+            if typing.get_origin(hints[field.name]) is tuple and not required:
+                parser = _or_left_out(parser, field.default)
             self.fields[field.name] = ParamField(
                 name=field.name,
                 annotation=hints[field.name],
                 type=description,
                 parse=parser,
-                required=field.default is dataclasses.MISSING,
-                default=None if field.default is dataclasses.MISSING else field.default,
+                required=required,
+                default=None if required else field.default,
                 bounds=bounds[field.name] | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
                 alias=field.metadata.get("alias"),

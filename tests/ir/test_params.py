@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError, ParamError
+from symjax_nnvm.ir.op import list_unique_ops
 from symjax_nnvm.ir.params import Params, Tuple, param, schema_of, value_to_text
 
 
@@ -108,6 +111,19 @@ def pool(**attrs: str) -> Any:
 
 def test_left_out_parameters_take_their_defaults():
     assert pool(kernel="(2,2)") == PoolParams(kernel=(2, 2))
+
+
+def test_none_leaves_out_the_tuples_of_every_operator():
+    """MXNet reads an unknown shape; of `slice(step=None)`, `Dropout(axes=None)` and five more it means left out."""
+    seen = 0
+    for op in list_unique_ops():
+        for field in op.params.fields.values() if op.params else ():
+            if typing.get_origin(field.annotation) is tuple and not field.required:
+                assert field.parse("None") == field.default, (op.name, field.name)
+                seen += 1
+    assert seen > 50
+    with pytest.raises(ParamError, match="Invalid Parameter format for reps"):
+        sym.tile(sym.Variable("x"), reps=None)
 
 
 def test_required_parameter_is_named():
