@@ -134,7 +134,7 @@ def known_names(op: Op) -> list[str]:
         space = next((key for key, prefix in prefixes if name.startswith(prefix)), "")
         short = name.removeprefix(f"_{space}_") if space else name
         snake = re.sub(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", short)
-        calls = [f"{space}.{short}", f"mx.{space}.{short}"] if space.startswith("np") else []
+        calls = [f"{space}.{short}", f"mx.{space}.{short}", f"sym.{name}"] if space.startswith("np") else []
         if not calls:
             calls = [f"{root}{'.' * bool(space)}{space}.{short}" for root in ("sym", "mx.sym", "mx.nd")]
         names |= {name, short, snake, short.replace("_", ""), *calls}
@@ -311,8 +311,9 @@ _LONGEST = 12
 
 def example(op: Op, cases: list[Case]) -> str:
     """A program that calls the operator as its first case does, and prints shapes and the gradient as a graph; empty
-    where no case is a plain call."""
-    case = next((case for case in cases if case.graph is None), None)
+    where no case is a plain call of arrays with elements and axes."""
+    plain_calls = (case for case in cases if case.graph is None)
+    case = next((case for case in plain_calls if all(t.shape and 0 not in t.shape for t in case.inputs)), None)
     if case is None:
         return ""
     inputs = [sym.Variable(f"x{i}") for i in range(len(case.inputs))]

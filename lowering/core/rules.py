@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from symjax_nnvm.ir import attributes
-from symjax_nnvm.ir.attributes import FDraws, TWritesInForward
+from symjax_nnvm.ir.attributes import FDraws, TWritesInForward, with_twin
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ir.rules.open_sizes import is_open
@@ -114,14 +114,13 @@ def lowers(
     changing: Sequence[str] = (),
     one_by_one: bool = False,
 ) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the rule of the named operators."""
+    """Register the decorated function as the rule of the named operators, and of their twins."""
     unknown = set(needs) - set(get_args(Need))
     if unknown:
         raise TypeError(f"a rule cannot need {sorted(unknown)}; it can need {get_args(Need)}")
 
     def register(rule: Rule) -> Rule:
-        for name in names:
-            op = Op.get(name)
+        for op in (op for name in names for op in with_twin(name)):
             draws = _draws(op) if "key" in needs and op in FDraws else None
             facts = (tuple(needs), draws, by_part, python, numbers, tuple(changing), one_by_one)
             op.set_attr("FLowering", LoweringRule(rule, *facts))

@@ -6,7 +6,7 @@ in this file: nothing reads a value that is set under a misspelt key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from symjax_nnvm.ir.op import Deviation, Op, OpMap
@@ -275,8 +275,19 @@ worth transpositions."""
 FSamples: OpMap[Callable[[NodeAttrs, Sizes, Sizes], bool]] = Op.get_attr("FSamples")
 """`SamplesRule` of attrs; operators without it may mix samples."""
 
+TTwin: OpMap[str] = Op.get_attr("TTwin")
+"""The operator that computes the same by another name, of MXNet's NumPy dialect: rule and form are of both."""
+
 FLowering: OpMap[Any] = Op.get_attr("FLowering")
 """How the operator runs, set by the package that runs it; `lowering.core.rules` says what a value is there."""
 
 FOnnx: OpMap[Any] = Op.get_attr("FOnnx")
 """How the operator is written into an ONNX file, or why it is not; `symjax_nnvm.onnx.forms` says what a value is."""
+
+
+def with_twin(name: str) -> Iterator[Op]:
+    """Yield an operator and, if it has one, its twin."""
+    op = Op.get(name)
+    yield op
+    if op in TTwin:
+        yield Op.get(TTwin[op])

@@ -143,6 +143,7 @@ def register_op(
     broadcasts: bool | None = None,
     stops_gradient: bool | None = None,
     out_grads_read: int | None = None,
+    twin_of: str | None = None,
     **attributes: Any,
 ) -> Op:
     """Declare an operator with all that is known about it. Over `Op.set_attr`.
@@ -168,12 +169,15 @@ def register_op(
     recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts,
     TStopsGradient and TOutGradsRead of `ir/attributes.py`.
     What MXNet has: own: TOwn, of operators that it lacks. storage: FInferStorageType, a rule of `ir/rules/storage.py`.
+    twin_of: the operator whose TTwin this one is; a lowering rule and an ONNX form, registered for that, are of both.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
     if inputs is None:
         inputs = ("data",)
     op = register(name)
+    if twin_of is not None:
+        Op.get(twin_of).set_attr("TTwin", name)
     for alias in aliases:
         op.add_alias(alias)
     op.describe(doc or op.description)

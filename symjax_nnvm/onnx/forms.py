@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from symjax_nnvm.ir import attributes
-from symjax_nnvm.ir.op import Op, OpMap
+from symjax_nnvm.ir.attributes import with_twin
+from symjax_nnvm.ir.op import OpMap
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.tensors import Tensor
 
@@ -41,11 +42,11 @@ F = TypeVar("F", bound=Form)
 
 
 def onnx_form(*names: str, opset: int = 0) -> Callable[[F], F]:
-    """Register the decorated function as the form of the named operators."""
+    """Register the decorated function as the form of the named operators, and of their twins."""
 
     def register(form: F) -> F:
-        for name in names:
-            Op.get(name).set_attr("FOnnx", OnnxForm(form, opset))
+        for op in (op for name in names for op in with_twin(name)):
+            op.set_attr("FOnnx", OnnxForm(form, opset))
         return form
 
     return register
@@ -73,5 +74,5 @@ def identity(g: Builder, p: Any, data: Tensor, *others: Tensor) -> Tensor:
 
 def refuses(*names: str, reason: str, fix: str = "") -> None:
     """Say why the named operators have no form."""
-    for name in names:
-        Op.get(name).set_attr("FOnnx", OnnxForm(None, reason=reason, fix=fix))
+    for op in (op for name in names for op in with_twin(name)):
+        op.set_attr("FOnnx", OnnxForm(None, reason=reason, fix=fix))

@@ -49,6 +49,17 @@ FORMULAS: dict[str, str | tuple[str, ...]] = {
     "_greater_equal": "out = 1 if x ≥ y else 0",
     "_lesser": "out = 1 if x < y else 0",
     "_lesser_equal": "out = 1 if x ≤ y else 0",
+    "arctan2": "out = arctan(x / y), in the quadrant of the point (y, x)",
+    "rarctan2": "out = arctan(scalar / x), in the quadrant of the point (x, scalar)",
+    "subtract": "out = x - y",
+    "rsubtract": "out = scalar - x",
+    "rtrue_divide": "out = scalar / x",
+    "copysign": "out = |x| · sign(y)",
+    "rcopysign": "out = |scalar| · sign(x)",
+    "lcm": "out = the least n ≥ 0 with n = i · x = j · y for whole i, j",
+    "bitwise_and": "out = x AND y, bit by bit",
+    "bitwise_or": "out = x OR y, bit by bit",
+    "bitwise_xor": "out = x XOR y, bit by bit",
     "_equal": "out = 1 if x = y else 0",
     "_not_equal": "out = 1 if x ≠ y else 0",
     "_logical_and": "out = 1 if x ≠ 0 and y ≠ 0 else 0",
@@ -368,11 +379,14 @@ _SECOND = re.compile(r"\by\b|ʸ")
 
 def formula_of(name: str) -> tuple[str, ...]:
     """The lines of an operator's formula, from the row of its family; empty where the table has none."""
+    name = name.replace("_npi_less", "_npi_lesser")
     bare = name.removeprefix("broadcast")
+    numpy = name.removeprefix("_npi_").removeprefix("_np_")
     candidates = (
         *(name, bare, f"elemwise{bare}", name.removesuffix("_scalar")),
         _SEVERAL_UPDATES.sub("", name),
         name.removesuffix("_like").replace("_sample_", "_random_"),
+        *(f"{start}{numpy.removesuffix(end)}" for start in ("", "_") for end in ("", "_scalar")),
     )
     rows = [FORMULAS[each] for each in candidates if each in FORMULAS]
     if not rows:

@@ -1123,6 +1123,245 @@ def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, 
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
     - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
+def _npi_absolute(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """|x|; its gradient at 0 is 0."""
+_npi_abs = _npi_absolute
+def _npi_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs + rhs, with broadcasting."""
+def _npi_add_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data + scalar.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_arccos(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of cos, in [0, π]."""
+def _npi_arccosh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of cosh, ≥ 0."""
+def _npi_arcsin(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of sin, in [-π/2, π/2]."""
+def _npi_arcsinh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of sinh."""
+def _npi_arctan(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of tan, in (-π/2, π/2)."""
+def _npi_arctan2(x1: Symbol, x2: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The angle of the point (rhs, lhs), in (-π, π], with broadcasting."""
+def _npi_arctan2_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The angle of the point (scalar, data), in (-π, π].
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_arctanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of tanh."""
+def _npi_bitwise_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that both have; of booleans whether both are true, with broadcasting."""
+def _npi_bitwise_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that both have; of booleans whether both are true.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_bitwise_or(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that one has; of booleans whether one is true, with broadcasting."""
+def _npi_bitwise_or_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that one has; of booleans whether one is true.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_bitwise_xor(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that exactly one has; of booleans whether exactly one is true, with broadcasting."""
+def _npi_bitwise_xor_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that exactly one has; of booleans whether exactly one is true.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_cbrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The cube root of x."""
+def _npi_ceil(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The next integer that is not smaller."""
+def _npi_copysign(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """|lhs| with the sign of rhs, with broadcasting."""
+def _npi_copysign_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """|data| with the sign of scalar.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_cos(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The cosine of radians."""
+def _npi_cosh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The hyperbolic cosine."""
+def _npi_degrees(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Radians to degrees."""
+def _npi_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 where lhs = rhs, else 0, with broadcasting."""
+def _npi_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether data = scalar; booleans are 0 and 1, unlike MXNet's.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_exp(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """eˣ."""
+def _npi_expm1(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """eˣ - 1, precise near 0."""
+def _npi_fix(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The next integer towards 0."""
+def _npi_floor(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The next integer that is not larger."""
+def _npi_greater(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 where lhs > rhs, else 0, with broadcasting."""
+def _npi_greater_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 where lhs ≥ rhs, else 0, with broadcasting."""
+def _npi_greater_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether data ≥ scalar; booleans are 0 and 1, unlike MXNet's.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_greater_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether data > scalar; booleans are 0 and 1, unlike MXNet's.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_hypot(x1: Symbol, x2: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """√(lhs² + rhs²), with broadcasting."""
+def _npi_lcm(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The least common multiple, which is not negative; 0 where one is 0, with broadcasting."""
+def _npi_lcm_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The least common multiple, which is not negative; 0 where one is 0.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_ldexp(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs · 2^rhs, with broadcasting."""
+def _npi_ldexp_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data · 2^scalar.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_less(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 where lhs < rhs, else 0, with broadcasting."""
+def _npi_less_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 where lhs ≤ rhs, else 0, with broadcasting."""
+def _npi_less_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether data ≤ scalar; booleans are 0 and 1, unlike MXNet's.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_less_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether data < scalar; booleans are 0 and 1, unlike MXNet's.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_log(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The natural logarithm."""
+def _npi_log10(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The logarithm to base 10."""
+def _npi_log1p(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """log(1 + x), precise near 0."""
+def _npi_log2(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The logarithm to base 2."""
+def _npi_mod(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs modulo rhs, with the sign of rhs; 0 where rhs is 0, with broadcasting."""
+def _npi_mod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data modulo scalar, with its sign; 0 when it is 0.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_multiply(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs · rhs, with broadcasting."""
+def _npi_multiply_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data · scalar.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_negative(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """-x."""
+def _npi_not_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 where lhs ≠ rhs, else 0, with broadcasting."""
+def _npi_not_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether data ≠ scalar; booleans are 0 and 1, unlike MXNet's.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_power(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs to the power of rhs, with broadcasting."""
+def _npi_power_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data to the power of scalar.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_radians(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Degrees to radians."""
+def _npi_rarctan2_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The angle of the point (data, scalar), in (-π, π].
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rcopysign_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """|scalar| with the sign of data.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_reciprocal(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 / x."""
+def _npi_rint(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The nearest integer; halves go down: 2.5 → 2, -2.5 → -3."""
+def _npi_rldexp_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """scalar · 2^data.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rmod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """scalar modulo data, with the sign of data; 0 where data is 0.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rpower_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """scalar to the power of data.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rsubtract_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """scalar - data.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rtrue_divide_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """scalar / data; of whole numbers in float32.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_sign(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """-1, 0 or 1."""
+def _npi_sin(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The sine of radians."""
+def _npi_sinh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The hyperbolic sine."""
+def _npi_sqrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """√x."""
+def _npi_square(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """x²."""
+def _npi_subtract(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs - rhs, with broadcasting."""
+def _npi_subtract_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data - scalar.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_tan(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The tangent of radians."""
+def _npi_tanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The hyperbolic tangent."""
+def _npi_true_divide(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """lhs / rhs, with broadcasting; of whole numbers in float32."""
+def _npi_true_divide_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data / scalar; of whole numbers in float32.
+
+    - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+    - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_trunc(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The next integer towards 0."""
+def _npx_relu(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """max(x, 0); its gradient at 0 is 0."""
+def _npx_sigmoid(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 / (1 + e⁻ˣ)."""
 def _ones(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Ones.
 

@@ -43,6 +43,7 @@ class Tensor:
             values = rng.uniform(self.low, self.high, self.shape) * rng.choice([-1.0, 1.0], self.shape)
         else:
             values = rng.uniform(self.low, self.high, self.shape)
+        values = np.asarray(values)
         if self.dtype.startswith("float"):
             values = values.astype(np.float32)
         return values.astype(self.dtype)
@@ -104,6 +105,11 @@ class Case:
     graph: Callable[..., Any] | None = None
 
     @property
+    def is_numpy(self) -> bool:
+        """Whether the operator is one of MXNet's NumPy dialect, which knows scalars and empty arrays."""
+        return self.op.startswith(("_np_", "_npi_", "_npx_"))
+
+    @property
     def id(self) -> str:
         """The test's name and the golden's key: operator, tag, parameters, shapes."""
         params = ",".join(f"{k}={v}".replace(" ", "") for k, v in self.params.items())
@@ -125,7 +131,7 @@ class Case:
     def head_grads(self, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
         """Head gradients of the visible outputs, float32."""
         rng = self.rng("head")
-        return [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+        return [np.asarray(rng.uniform(-1, 1, shape), np.float32) for shape in shapes]
 
 
 def families() -> dict[str, list[Case]]:

@@ -12,14 +12,14 @@ import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
 from tests.cases import Case
 from tests.onnx.not_back import NOT_BACK
-from tests.onnx.not_run import NO_FORM, has_form, trains, why_not_run
+from tests.onnx.not_run import NO_FORM, has_form, has_no_file, why_not_run
 from tests.onnx.runtime import again, exported, run
 from tests.support import ladder
 from tests.support.comparison import assert_close
 
 OPERATORS: dict[str, list[Case]] = {}
 for _, _case in ladder.all_cases():
-    if has_form(_case) and not trains(_case) and _case.id not in NO_FORM and not why_not_run(_case):
+    if has_form(_case) and not has_no_file(_case) and _case.id not in NO_FORM and not why_not_run(_case):
         OPERATORS.setdefault(_case.op, []).append(_case)
 
 

@@ -66,12 +66,13 @@ EXPRESSIONS = dict(expressions())
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_a_formula_of_one_element_is_what_the_operator_computes(name: str):
+    classic = name.replace("_npi_", "_")
     op, x, y = Op.get(name), np.array([0.3, 0.5, 0.9, 2.5, -2.5, -0.4], np.float32), 1.5
-    if name == "arccosh":
+    if classic == "arccosh":
         x = np.abs(x) + 1
-    elif name in ("arctanh", "log", "log10", "log2", "log1p", "cbrt", "rcbrt", "_power", "broadcast_power"):
+    elif classic in ("arctanh", "log", "log10", "log2", "log1p", "cbrt", "rcbrt", "_power", "broadcast_power"):
         x = np.abs(x) / 3
-    elif name in ("_power_scalar", "_rpower_scalar"):
+    elif classic in ("_power_scalar", "_rpower_scalar"):
         x = np.abs(x)
     names = [f"a{i}" for i in range(len(op.inputs))]
     params = {"scalar": y} if name.endswith("_scalar") or "gradientmultiplier" in name else {}

@@ -38,12 +38,6 @@ def _power(x: Array, y: Array) -> Array:
     return lax.select(y < zero, inverse, jnp.power(x, lax.max(y, zero)))
 
 
-def _hypot(x: Array, y: Array) -> Array:
-    if is_integer(x):
-        return cast(jnp.hypot(x.astype(np.float32), y.astype(np.float32)), x.dtype)
-    return jnp.hypot(x, y)
-
-
 def _truth(function: Function) -> Function:
     """Return a function with a truth value, as 1 and 0 of the dtype of the data."""
     return lambda x, y: function(x, y).astype(x.dtype)
@@ -54,6 +48,40 @@ def _logical(function: Function) -> Function:
     return _truth(lambda x, y: function(x != lax.full_like(x, 0), y != lax.full_like(y, 0)))
 
 
+def _in_float(function: Function) -> Function:
+    """A function of real numbers; of integers it is calculated in float32 and truncated."""
+
+    def rule(x: Array, y: Array) -> Array:
+        if not is_integer(x):
+            return function(x, y)
+        return cast(function(x.astype(np.float32), y.astype(np.float32)), x.dtype)
+
+    return rule
+
+
+def _copysign(x: Array, y: Array) -> Array:
+    if not is_integer(x):
+        return jnp.copysign(x, y)
+    if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
+        return x
+    size = lax.abs(x)
+    return lax.select(y < lax.full_like(y, 0), -size, size)
+
+
+def _lcm(x: Array, y: Array) -> Array:
+    return lax.bitwise_and(x, y) if x.dtype == np.bool_ else jnp.lcm(x, y)
+
+
+COMPARISONS: dict[str, Function] = {
+    "equal": lax.eq,
+    "not_equal": lax.ne,
+    "greater": lax.gt,
+    "greater_equal": lax.ge,
+    "lesser": lax.lt,
+    "lesser_equal": lax.le,
+}
+"""Function's name → the function, whose result is boolean."""
+
 FUNCTIONS: dict[str, Function] = {
     "add": lax.add,
     "sub": lax.sub,
@@ -63,18 +91,24 @@ FUNCTIONS: dict[str, Function] = {
     "power": _power,
     "maximum": lax.max,
     "minimum": lax.min,
-    "hypot": _hypot,
-    "equal": _truth(lax.eq),
-    "not_equal": _truth(lax.ne),
-    "greater": _truth(lax.gt),
-    "greater_equal": _truth(lax.ge),
-    "lesser": _truth(lax.lt),
-    "lesser_equal": _truth(lax.le),
+    "hypot": _in_float(jnp.hypot),
+    **{name: _truth(function) for name, function in COMPARISONS.items()},
     "logical_and": _logical(lax.bitwise_and),
     "logical_or": _logical(lax.bitwise_or),
     "logical_xor": _logical(lax.bitwise_xor),
 }
 """Function's name → the function of two arrays of one shape and dtype."""
+
+ALL_FUNCTIONS: dict[str, Function] = FUNCTIONS | {
+    "arctan2": _in_float(lax.atan2),
+    "copysign": _copysign,
+    "ldexp": _in_float(lambda x, y: x * lax.exp2(y)),
+    "lcm": _lcm,
+    "bitwise_and": lax.bitwise_and,
+    "bitwise_or": lax.bitwise_or,
+    "bitwise_xor": lax.bitwise_xor,
+}
+"""Likewise, those of the NumPy dialect alone included."""
 
 lowers_table({row.op: FUNCTIONS[row.name] for row in ops.FUNCTIONS})
 lowers_table({"_grad_add": lax.add, "_backward_mul": lambda ograd, lhs, rhs: (ograd * rhs, ograd * lhs)})

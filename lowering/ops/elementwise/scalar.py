@@ -12,7 +12,7 @@ from jax import Array, lax
 
 from lowering.casts import number_as
 from lowering.core.rules import lowers
-from lowering.ops.elementwise.binary import FUNCTIONS
+from lowering.ops.elementwise.binary import ALL_FUNCTIONS, COMPARISONS, Function
 from lowering.ops.elementwise.unary import is_integer
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 
@@ -35,7 +35,7 @@ def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
 
 def _function(name: str, *, reflected: bool = False) -> Callable[[Array, Any], Array]:
     """Return a function of two arrays, one of them the number everywhere."""
-    function = FUNCTIONS[name]
+    function = ALL_FUNCTIONS[name]
     if reflected:
         return lambda data, number: function(lax.full_like(data, number), data)
     return lambda data, number: function(data, lax.full_like(data, number))
@@ -62,7 +62,7 @@ def _power(data: Array, number: np.ndarray) -> Array:
         return lax.integer_pow(data, int(value))
     elif abs(value) == 0.5:
         return lax.sqrt(data) if value > 0 else lax.rsqrt(data)
-    return FUNCTIONS["power"](data, lax.full_like(data, number))
+    return ALL_FUNCTIONS["power"](data, lax.full_like(data, number))
 
 
 _OF_ANY_NUMBER: dict[str, Callable[[Array, Any], Array]] = {
@@ -95,6 +95,37 @@ def _lower(name: str, rule: Callable[[Array, Any], Array], *, changing: Sequence
     lowers(name, changing=changing)(lambda p, data: rule(*_operands(p, data)))
 
 
+def _divided(*, reflected: bool) -> Callable[[ScalarParams, Array], Array]:
+    """A division whose result is floating, of whole numbers in float32."""
+    function = _function("div", reflected=reflected)
+    return lambda p, data: function(*_operands(p, data.astype(np.float32) if is_integer(data) else data))
+
+
+def _of_whole(name: str) -> Callable[[ScalarParams, Array], Array]:
+    """A function of whole numbers or booleans, of whose dtype the number becomes."""
+    return lambda p, data: ALL_FUNCTIONS[name](data, lax.full_like(data, number_as(p.scalar, data.dtype)))
+
+
+def _compared(function: Function) -> Callable[[ScalarParams, Array], Array]:
+    def rule(p: ScalarParams, data: Array) -> Array:
+        data, number = _operands(p, data)
+        return function(data, lax.full_like(data, number))
+
+    return rule
+
+
+_WHOLE = ("lcm", "bitwise_and", "bitwise_or", "bitwise_xor")
+_OF_NUMPY: dict[str, Callable[[ScalarParams, Array], Array]] = {
+    "true_divide": _divided(reflected=False),
+    "rtrue_divide": _divided(reflected=True),
+    **{name: _of_whole(name) for name in _WHOLE},
+    **{name.replace("lesser", "less"): _compared(function) for name, function in COMPARISONS.items()},
+}
+for _name in ("arctan2", "copysign", "ldexp"):
+    for _prefix in ("", "r"):
+        _OF_ANY_NUMBER[f"_npi_{_prefix}{_name}_scalar"] = _function(_name, reflected=bool(_prefix))
+for _name, _of_number in _OF_NUMPY.items():
+    lowers(f"_npi_{_name}_scalar", changing=() if _name in _WHOLE else ("scalar",))(_of_number)
 for _name, _rule in _OF_ANY_NUMBER.items():
     _lower(_name, _rule, changing=("scalar",))
 for _name, _rule in _OF_KNOWN_NUMBERS.items():

@@ -20,6 +20,7 @@ from symjax_nnvm.ir.rules.storage import (
     storage_of_product,
     storage_of_scaled,
 )
+from symjax_nnvm.ir.types import DType, is_float
 
 add = partial(apply, "elemwise_add")
 sub = partial(apply, "elemwise_sub")
@@ -38,7 +39,8 @@ class BinaryFunction:
     """A function of two numbers, in all its operators.
 
     name: after `broadcast_`. op: the element-by-element operator. gradient: None for functions that are constant
-    between their steps. storage, broadcast_storage: of the two operators. card: more of what `register_op` takes.
+    between their steps. storage, broadcast_storage: of the two operators. numpy: the operator of MXNet's NumPy dialect.
+    card: more of what `register_op` takes.
     """
 
     name: str
@@ -49,6 +51,7 @@ class BinaryFunction:
     doc: str
     storage: StorageRule | None
     broadcast_storage: StorageRule | None
+    numpy: str
     card: dict[str, Any]
 
 
@@ -105,9 +108,12 @@ def _row(
     broadcast: tuple[str, ...] = (),
     storage: StorageRule | None = None,
     broadcast_storage: StorageRule | None = None,
+    numpy: str = "",
     **card: Any,
 ):
-    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc, storage, broadcast_storage, card)
+    return BinaryFunction(
+        name, op or f"_{name}", aliases, broadcast, gradient, doc, storage, broadcast_storage, numpy, card
+    )
 
 
 MOD_ZERO = "x mod 0 = 0, with the gradient of x"
@@ -120,6 +126,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "lhs + rhs.",
         *("add", "_Plus", "_add", "_plus", "_sparse_elemwise_add"),
         op="elemwise_add",
+        numpy="_npi_add",
         broadcast=("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus"),
         storage=storage_of_all,
         precision="either",
@@ -130,6 +137,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "lhs - rhs.",
         *("_Minus", "_minus", "_sparse_elemwise_sub", "_sub"),
         op="elemwise_sub",
+        numpy="_npi_subtract",
         broadcast=("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus"),
         storage=storage_of_all,
         precision="either",
@@ -140,6 +148,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "lhs · rhs.",
         *("_Mul", "_mul", "_sparse_elemwise_mul"),
         op="elemwise_mul",
+        numpy="_npi_multiply",
         broadcast=("_sparse_broadcast_mul",),
         storage=storage_of_product,
         broadcast_storage=storage_of_scaled,
@@ -151,6 +160,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "lhs / rhs; of integers truncated towards 0.",
         *("_Div", "_div", "_sparse_elemwise_div"),
         op="elemwise_div",
+        numpy="_npi_true_divide",
         broadcast=("_sparse_broadcast_div",),
         broadcast_storage=storage_of_scaled,
     ),
@@ -159,9 +169,10 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         _mod_gradient,
         "lhs modulo rhs, with the sign of rhs; 0 where rhs is 0.",
         "_Mod",
+        numpy="_npi_mod",
         not_derivative=MOD_ZERO,
     ),
-    _row("power", _power_gradient, "lhs to the power of rhs.", "_Power"),
+    _row("power", _power_gradient, "lhs to the power of rhs.", "_Power", numpy="_npi_power"),
     _row(
         "maximum",
         _extreme_gradient("greater_equal", "lesser"),
@@ -180,13 +191,25 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         storage=storage_of_all,
         precision="either",
     ),
-    _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot", storage=storage_of_all),
-    _row("equal", None, "1 where lhs = rhs, else 0; of the dtype of lhs.", "_Equal"),
-    _row("not_equal", None, "1 where lhs ≠ rhs, else 0; of the dtype of lhs.", "_Not_Equal"),
-    _row("greater", None, "1 where lhs > rhs, else 0; of the dtype of lhs.", "_Greater"),
-    _row("greater_equal", None, "1 where lhs ≥ rhs, else 0; of the dtype of lhs.", "_Greater_Equal"),
-    _row("lesser", None, "1 where lhs < rhs, else 0; of the dtype of lhs.", "_Lesser"),
-    _row("lesser_equal", None, "1 where lhs ≤ rhs, else 0; of the dtype of lhs.", "_Lesser_Equal"),
+    _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot", storage=storage_of_all, numpy="_npi_hypot"),
+    _row("equal", None, "1 where lhs = rhs, else 0; of the dtype of lhs.", "_Equal", numpy="_npi_equal"),
+    _row("not_equal", None, "1 where lhs ≠ rhs, else 0; of the dtype of lhs.", "_Not_Equal", numpy="_npi_not_equal"),
+    _row("greater", None, "1 where lhs > rhs, else 0; of the dtype of lhs.", "_Greater", numpy="_npi_greater"),
+    _row(
+        "greater_equal",
+        None,
+        "1 where lhs ≥ rhs, else 0; of the dtype of lhs.",
+        "_Greater_Equal",
+        numpy="_npi_greater_equal",
+    ),
+    _row("lesser", None, "1 where lhs < rhs, else 0; of the dtype of lhs.", "_Lesser", numpy="_npi_less"),
+    _row(
+        "lesser_equal",
+        None,
+        "1 where lhs ≤ rhs, else 0; of the dtype of lhs.",
+        "_Lesser_Equal",
+        numpy="_npi_less_equal",
+    ),
     _row("logical_and", None, "1 where both are not 0, else 0; of the dtype of lhs.", "_Logical_And"),
     _row("logical_or", None, "1 where one is not 0, else 0; of the dtype of lhs.", "_Logical_Or"),
     _row("logical_xor", None, "1 where exactly one is not 0, else 0; of the dtype of lhs.", "_Logical_Xor"),
@@ -206,6 +229,13 @@ def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
     if "bool" in ins:
         raise InferenceError("This operator cannot compute with booleans", expected="a number's dtype", got="bool")
     return ins, outs
+
+
+def need_whole(dtype: DType | None) -> None:
+    """Raise InferenceError for a floating-point dtype."""
+    if is_float(dtype):
+        problem = f"This operation only support integer types, not {dtype}"
+        raise InferenceError(problem, expected="a dtype of whole numbers, or bool", got=dtype)
 
 
 def type_rule(row: BinaryFunction):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from symjax_nnvm.ir.node import NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
-from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
+from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape, same_type
 from symjax_nnvm.ir.rules.storage import storage_of_data, storage_where
 from symjax_nnvm.ir.types import is_float
-from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, elementwise, hypot_scale, mul, zero_of_integers
+from symjax_nnvm.ops.elementwise.binary import (
+    MOD_ZERO,
+    div,
+    elementwise,
+    hypot_scale,
+    mul,
+    need_whole,
+    zero_of_integers,
+)
 
 Formula = Callable[[float, NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(number s, head gradient g, data x, output y) → gradient of data; None where nothing flows."""
@@ -135,6 +146,104 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
 )
 
 
+def same_sign(x: NodeEntry, y: NodeEntry) -> NodeEntry:
+    """1 where two truth values are equal, else -1."""
+    return minus_one(times(apply("broadcast_equal", x, y), 2.0))
+
+
+def _copysign_gradient(s: float, g: NodeEntry, x: NodeEntry, y: NodeEntry) -> NodeEntry:
+    """dX = dY where X and s have one sign, else -dY."""
+    positive = times(apply("_greater_equal_scalar", x, scalar=0.0), 2.0)
+    return mul(g, minus_one(positive) if s >= 0 else one_minus(positive))
+
+
+def _over_squares(g: NodeEntry, x: NodeEntry, s: float) -> NodeEntry:
+    """Return g s / (x² + s²)."""
+    size = apply("_hypot_scalar", x, scalar=s)
+    return div(div(times(g, s), size), size)
+
+
+OF_NUMPY: tuple[tuple[str, Formula | None, str], ...] = (
+    (
+        "true_divide",
+        lambda s, g, x, y: apply("_cast_like", apply("_div_scalar", g, scalar=s), x),
+        "data / scalar; of whole numbers in float32.",
+    ),
+    (
+        "rtrue_divide",
+        lambda s, g, x, y: apply("_cast_like", apply("negative", mul(div(g, apply("_cast_like", x, y)), y)), x),
+        "scalar / data; of whole numbers in float32.",
+    ),
+    ("arctan2", lambda s, g, x, y: _over_squares(g, x, s), "The angle of the point (scalar, data), in (-π, π]."),
+    (
+        "rarctan2",
+        lambda s, g, x, y: apply("negative", _over_squares(g, x, s)),
+        "The angle of the point (data, scalar), in (-π, π].",
+    ),
+    ("copysign", _copysign_gradient, "|data| with the sign of scalar."),
+    ("rcopysign", lambda s, g, x, y: None, "|scalar| with the sign of data."),
+    ("ldexp", lambda s, g, x, y: times(g, 2.0**s), "data · 2^scalar."),
+    ("rldexp", lambda s, g, x, y: times(mul(g, y), math.log(2)), "scalar · 2^data."),
+    ("lcm", None, "The least common multiple, which is not negative; 0 where one is 0."),
+    ("bitwise_and", None, "The bits that both have; of booleans whether both are true."),
+    ("bitwise_or", None, "The bits that one has; of booleans whether one is true."),
+    ("bitwise_xor", None, "The bits that exactly one has; of booleans whether exactly one is true."),
+    *(
+        (name.replace("lesser", "less"), None, f"Whether data {sign} scalar; booleans are 0 and 1, unlike MXNet's.")
+        for name, sign in (
+            *(("equal", "="), ("not_equal", "≠"), ("greater", ">"), ("greater_equal", "≥")),
+            *(("lesser", "<"), ("lesser_equal", "≤")),
+        )
+    ),
+)
+"""Functions of MXNet's NumPy dialect that are none of the classic ones, `_npi_{name}_scalar`."""
+
+NUMPY = {
+    **{f"_{name}_scalar": name for name in ("mod", "rmod", "power", "rpower")},
+    "_plus_scalar": "add",
+    "_minus_scalar": "subtract",
+    "_rminus_scalar": "rsubtract",
+    "_mul_scalar": "multiply",
+}
+"""The classic operators that are the same in the dialect → `_npi_{name}_scalar`."""
+
+
+def _division_type(p: ScalarParams, ins: Types, outs: Types):
+    """data → the same floating-point dtype, or float32."""
+    data = ins[0]
+    return [data], [data if data is None or is_float(data) else "float32"]
+
+
+def _truth_type(p: ScalarParams, ins: Types, outs: Types):
+    """data → booleans."""
+    _, (compared,) = _scalar_type(p, ins, [None])
+    return ins, [compared and "bool"]
+
+
+def _whole_type(p: ScalarParams, ins: Types, outs: Types):
+    """data of whole numbers or bool → the same."""
+    inputs, outputs = same_type(p, ins, outs)
+    need_whole(outputs[0])
+    check_number("scalar", p.scalar, outputs[0])
+    return inputs, outputs
+
+
+_COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+_COMPARED = Deviation(
+    "booleans are 0 and 1 beside a number; MXNet takes every number but 0 for 1", when=lambda p: p.scalar not in (0, 1)
+)
+_DEVIATIONS = {
+    "rarctan2": Deviation("the gradient is the derivative; MXNet's is not", "training"),
+    "copysign": Deviation("it has a gradient; MXNet's fails", "training"),
+    "rcopysign": Deviation("it has a gradient, of 0; MXNet's fails", "training"),
+    "lcm": Deviation("MXNet's ends the process"),
+}
+_TYPES = {
+    **dict.fromkeys(("true_divide", "rtrue_divide"), _division_type),
+    **dict.fromkeys(("lcm", "bitwise_and", "bitwise_or", "bitwise_xor"), _whole_type),
+    **dict.fromkeys(_COMPARISONS, _truth_type),
+}
+
 _EITHER = {
     *("_plus_scalar", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "_div_scalar"),
     *("_maximum_scalar", "_minimum_scalar"),
@@ -151,6 +260,15 @@ _STORAGE = {
 _NOT_DERIVATIVE = {"_mod_scalar": lambda p: MOD_ZERO if p.scalar == 0 else None, "_rmod_scalar": MOD_ZERO}
 
 
+_CARD: dict[str, Any] = {
+    "params": ScalarParams,
+    "infer_shape": same_shape,
+    "inplace": ((0, 0),),
+    "flops": 1,
+    "layout": "agnostic",
+}
+
+
 def _gradient_of(formula: Formula | None):
     if formula is None:
         return lambda node, ograds: [None]
@@ -160,18 +278,26 @@ def _gradient_of(formula: Formula | None):
 
 
 for _name, _aliases, _formula, _doc in FUNCTIONS:
+    _card: dict[str, Any] = {
+        **_CARD,
+        "infer_type": _scalar_type,
+        "gradient": _gradient_of(_formula),
+        "precision": "either" if _name in _EITHER else None,
+        "not_derivative": _NOT_DERIVATIVE.get(_name),
+        "storage": _STORAGE.get(_name),
+        "doc": _doc,
+    }
+    register_op(_name, aliases=_aliases, **_card)
+    if _name in NUMPY:
+        register_op(f"_npi_{NUMPY[_name]}_scalar", inputs=("data",), twin_of=_name, **_card)
+
+for _name, _formula, _doc in OF_NUMPY:
     register_op(
-        _name,
-        aliases=_aliases,
-        params=ScalarParams,
-        infer_shape=same_shape,
-        infer_type=_scalar_type,
+        f"_npi_{_name}_scalar",
+        inputs=("data",),
+        infer_type=_TYPES.get(_name, _scalar_type),
         gradient=_gradient_of(_formula),
-        inplace=((0, 0),),
-        flops=1,
-        precision="either" if _name in _EITHER else None,
-        not_derivative=_NOT_DERIVATIVE.get(_name),
-        layout="agnostic",
-        storage=_STORAGE.get(_name),
+        deviation=_DEVIATIONS.get(_name, _COMPARED if _name in _COMPARISONS else ()),
         doc=_doc,
+        **_CARD,
     )

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
+from symjax_nnvm.ir.attributes import with_twin
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 from symjax_nnvm.ir.rules.storage import storage_of_data
-from symjax_nnvm.ops.elementwise.binary import div, mul
+from symjax_nnvm.ops.elementwise.binary import div, mul, number_type
 from symjax_nnvm.ops.elementwise.scalar import one_minus, plus, times
 
 Formula = Callable[[NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
@@ -116,6 +116,16 @@ _ALIASES = {
     "gammaln": ("_npx_gammaln",),
 }
 
+_NUMPY = {
+    name: f"_npi_{name}"
+    for name in (
+        *("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil", "cos", "cosh", "degrees"),
+        *("exp", "expm1", "fix", "floor", "log", "log10", "log1p", "log2", "negative", "radians", "reciprocal"),
+        *("rint", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
+    )
+} | {"abs": "_npi_absolute", "relu": "_npx_relu", "sigmoid": "_npx_sigmoid"}
+"""The operator of MXNet's NumPy dialect, which refuses booleans and is else the same."""
+
 
 def _gradient_of(formula: Formula) -> Callable[[Node, Entries], list[NodeEntry | None]]:
     return lambda node, ograds: [formula(ograds[0], node.inputs[0], NodeEntry(node, 0, 0))]
@@ -123,21 +133,30 @@ def _gradient_of(formula: Formula) -> Callable[[Node, Entries], list[NodeEntry |
 
 for _name, _formula, _doc in FUNCTIONS:
     _sparse = () if _name in _NOT_SPARSE else (f"_sparse_{_name}",)
-    register_op(
-        _name,
-        aliases=(*_sparse, *_ALIASES.get(_name, ())),
-        infer_shape=same_shape,
-        gradient=_gradient_of(_formula),
-        inplace=((0, 0),),
-        flops=1,
-        precision="either" if _name in _EITHER else None,
-        layout="agnostic",
-        storage=storage_of_data if _name in _STAYS_SPARSE else None,
-        drawing="activation" if _name in _ACTIVATIONS else None,
-        doc=_doc,
-    )
+    _card: dict[str, Any] = {
+        "infer_shape": same_shape,
+        "gradient": _gradient_of(_formula),
+        "inplace": ((0, 0),),
+        "flops": 1,
+        "precision": "either" if _name in _EITHER else None,
+        "layout": "agnostic",
+        "storage": storage_of_data if _name in _STAYS_SPARSE else None,
+        "drawing": "activation" if _name in _ACTIVATIONS else None,
+        "doc": _doc,
+    }
+    register_op(_name, aliases=(*_sparse, *_ALIASES.get(_name, ())), **_card)
+    if _name in _NUMPY:
+        register_op(
+            _NUMPY[_name],
+            inputs=("data",) if _NUMPY[_name].startswith("_npx_") else ("x",),
+            aliases=("_npi_abs",) if _name == "abs" else (),
+            infer_type=number_type,
+            twin_of=_name,
+            **_card,
+        )
 
-Op.get("relu").set_attr("FActivation", lambda attrs: "relu")
+for _op in with_twin("relu"):
+    _op.set_attr("FActivation", lambda attrs: "relu")
 
 # -- identities ------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,35 @@ def _whole(*shape: int, low: int = -3, high: int = 4, dtype: str = "int32"):
     return (T(*shape, low=low, high=high, kind="integers", dtype=dtype),)
 
 
+_SAME = ("add", "subtract", "rsubtract", "multiply", "mod", "rmod", "power", "rpower")
+_OWN = ("true_divide", "rtrue_divide", "arctan2", "rarctan2", "copysign", "rcopysign", "ldexp", "rldexp")
+_COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+_NO_GRADIENT = {
+    **dict.fromkeys(("copysign", "rcopysign"), "MXNet gives its gradient too many inputs"),
+    "rarctan2": "MXNet's gradient is another function's",
+}
+_NO_LCM = "MXNet's ends the process"
+
+
+def _numpy(name: str, *data, **params):
+    refused = _NO_GRADIENT.get(name, "") if data[0].dtype == "float32" else ""
+    return Case(f"_npi_{name}_scalar", data, params, no_mxnet=refused)
+
+
 CASES = [
+    # the NumPy dialect
+    *[_numpy(name, T(2, 3, **(_BASE if name == "power" else _DATA)), scalar=1.3, is_int=False) for name in _SAME],
+    *[_numpy(name, T(2, 3, **_DATA), scalar=scalar, is_int=False) for name in _OWN for scalar in (1.3, -0.2)],
+    *[_numpy(name, *_whole(4, dtype=dtype), scalar=2, is_int=True) for name in _OWN[:4] for dtype in ("int32", "bool")],
+    *[_numpy(name, *_whole(4, low=1), scalar=1.5, is_int=False) for name in ("add", "true_divide", "arctan2", "ldexp")],
+    *[_numpy(name, T(), scalar=2.0, is_int=True) for name in ("add", "rtrue_divide", "greater")],
+    *[_numpy(name, *_whole(4, 4, dtype="float32"), scalar=1) for name in _COMPARISONS],
+    *[_numpy(name, *_whole(3, 4), scalar=1.5, is_int=False) for name in _COMPARISONS],
+    *[_numpy(name, *_whole(3, 4, dtype=dtype), scalar=3) for name in _BITS for dtype in ("int32", "bool", "uint8")],
+    *[_numpy(name, *_whole(5, low=-9, high=9), scalar=3) for name in ("copysign", "rcopysign")],
+    Case("_npi_lcm_scalar", _whole(5, low=-9, high=9), {"scalar": 6}, no_mxnet=_NO_LCM),
+    Case("_npi_multiply_scalar", (T(0, 2),), {"scalar": 2.0}, wrt=()),
     *[Case(op, (_data(op, 3, 4),), {"scalar": 1.3}) for op in _ALL],
     *[Case(op, (_data(op, 3, 4),), {"scalar": -0.2}) for op in _ALL if op != "_rpower_scalar"],
     *[Case(op, (_data(op, 5, dtype="float64"),), {"scalar": 1.7}) for op in _ALL],

@@ -25,8 +25,19 @@ _STAIRCASE = "rounded to fewer digits the function is a staircase; the gradient 
 _BLOCKED = {"BlockGrad": "it blocks the gradient of the identity, which is its purpose"}
 _HALF = "float16 has 11 bits, and MXNet rounds its intermediate results differently"
 
+_NUMPY = {
+    op: f"_npi_{op}" for op in _DOMAINS if op not in ("rsqrt", "gamma", "gammaln", "rcbrt", "softsign", "erf", "erfinv")
+} | {"abs": "_npi_absolute", "relu": "_npx_relu", "sigmoid": "_npx_sigmoid"}
+for _op in ("_copy", "BlockGrad", "round", "logical_not"):
+    del _NUMPY[_op]
 
 CASES = [
+    # the NumPy dialect: the same functions
+    *[Case(op, (T(2, 3, **_DOMAINS[name]),)) for name, op in _NUMPY.items()],
+    *[Case(op, (T(),)) for op in ("_npi_exp", "_npi_negative", "_npx_relu", "_npi_sign")],
+    Case("_npi_tanh", (T(2, 0),), wrt=()),
+    Case("_npi_exp", (T(3, low=1, high=9, kind="integers", dtype="int32"),)),
+    Case("_npi_rint", (T(4, 5, low=-30, high=30),), smooth=False, tag="any"),
     *[Case(op, (T(3, 4, **domain),), not_derivative=_BLOCKED.get(op, "")) for op, domain in _DOMAINS.items()],
     *[
         Case(op, (T(5, dtype="float64", **domain),), not_derivative=_BLOCKED.get(op, ""))

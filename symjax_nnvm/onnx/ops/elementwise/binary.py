@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -99,6 +100,49 @@ FUNCTIONS: dict[str, Function] = {
     "logical_xor": _logical("Xor"),
 }
 """Function's name → what writes it, of two tensors of one dtype whose shapes are broadcast."""
+
+_BITS = {"and": "And", "or": "Or", "xor": "Xor"}
+
+
+def _bits(name: str) -> Function:
+    def function(g: Builder, x: Tensor, y: Tensor) -> Tensor:
+        return g.op(_BITS[name] if x.dtype == "bool" else f"Bitwise{_BITS[name]}", x, y)
+
+    return function
+
+
+def _arctan2(g: Builder, x: Tensor, y: Tensor) -> Tensor:
+    """The angle of the point (y, x): arctan(x / y), half a turn further where y < 0."""
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        none, zero = g.op("Equal", y, 0.0), g.constant(0, x.dtype)
+        angle = g.op("Atan", g.op("Div", x, g.op("Where", none, g.constant(1, x.dtype), y)))
+        half_turn = g.op("Where", g.op("Less", x, 0.0), g.constant(-math.pi, x.dtype), g.constant(math.pi, x.dtype))
+        turned = g.op("Add", angle, g.op("Where", g.op("Less", y, 0.0), half_turn, zero))
+        return g.op("Where", none, g.op("Mul", g.op("Sign", x), math.pi / 2), turned)
+
+    return in_float(g, function, x, y)
+
+
+def _copysign(g: Builder, x: Tensor, y: Tensor) -> Tensor:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        size = g.op("Abs", x)
+        return g.op("Where", g.op("Less", y, g.constant(0, y.dtype)), g.op("Neg", size), size)
+
+    return in_int32(g, function, x, y)
+
+
+def _ldexp(g: Builder, x: Tensor, y: Tensor) -> Tensor:
+    return in_float(g, lambda x, y: g.op("Mul", x, g.op("Pow", g.constant(2, y.dtype), y)), x, y)
+
+
+ALL_FUNCTIONS: dict[str, Function] = FUNCTIONS | {
+    "arctan2": _arctan2,
+    "copysign": _copysign,
+    "ldexp": _ldexp,
+    **{f"bitwise_{name}": _bits(name) for name in _BITS},
+}
+"""Likewise, those of the NumPy dialect alone included."""
 
 onnx_table({row.op: FUNCTIONS[row.name] for row in ops.FUNCTIONS})
 onnx_table({"_grad_add": FUNCTIONS["add"]})
