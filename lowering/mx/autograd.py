@@ -1,14 +1,16 @@
-"""`mx.autograd`: gradients of what was called, by MXGradient of each recorded call.
+"""`mx.autograd`: gradients of what was called, by MXGradient of each call on the tape.
 
-Calls made under `record()` go onto a tape, each with the symbol that it ran; `backward` goes through them from the last
-to the first and runs the gradient graph of each symbol. With `create_graph` those graphs are calls on the tape again.
+Calls made under `record()` go onto a tape, each with the symbol that it ran; `backward` goes back over them and runs
+the gradient graph of each symbol. With `create_graph` those graphs are calls on the tape again.
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -16,18 +18,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.messages.counts import paired
-from lowering.mx import recording
 from lowering.mx.context import Context
-from lowering.mx.eager import variable_name
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, mark, on_backward, require_arrays, run_symbol
-from lowering.mx.recording import Call, Leaf
-from lowering.mx.recording import is_recording as is_recording
-from lowering.mx.recording import is_training as is_training
-from lowering.mx.recording import set_recording as set_recording
-from lowering.mx.recording import set_training as set_training
-from lowering.mx.short_tapes import short_tape_gradients
 from lowering.mx.symbol.bound import as_symbol
-from lowering.mx.waiting import WaitingCall
+from lowering.mx.tape import recording
+from lowering.mx.tape.backward import NOT_RECORDED, Place, Tape, calls_of, leaf_gradients
+from lowering.mx.tape.expressions import Expression, shared_expression, variable_name
+from lowering.mx.tape.programs import short_tape_gradients
+from lowering.mx.tape.recording import Call, Leaf
+from lowering.mx.tape.recording import is_recording as is_recording
+from lowering.mx.tape.recording import is_training as is_training
+from lowering.mx.tape.recording import set_recording as set_recording
+from lowering.mx.tape.recording import set_training as set_training
+from lowering.mx.tape.waiting import WaitingCall
+from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, GradientError
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
@@ -35,8 +39,6 @@ from symjax_nnvm.symbol import Group
 from symjax_nnvm.symbol.symbol import Symbol
 
 _ones_like, _zeros_like = jax.jit(jnp.ones_like), jax.jit(jnp.zeros_like)  # a tenth of the time of `jnp.ones_like`
-
-_NOT_RECORDED = "Call attach_grad() on the inputs, and compute under `with mx.autograd.record():`."
 
 
 class AssertedError(GradientError, AssertionError):
@@ -153,7 +155,7 @@ def grad(
     missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
     if missing:
         problem = f"The heads were not computed from the variables {missing}"
-        raise GradientError(problem, fix=_NOT_RECORDED)
+        raise GradientError(problem, fix=NOT_RECORDED)
     gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
     if not create_graph:
         return gradients
@@ -177,29 +179,29 @@ def get_symbol(x: NDArray) -> Symbol:
     """
     _require_array(x)
     if x.entry is None:
-        raise GradientError("The array was not computed while recording", fix=_NOT_RECORDED)
+        raise GradientError("The array was not computed while recording", fix=NOT_RECORDED)
     entries: dict[Any, NodeEntry] = {}
     numbers = {kind: itertools.count() for kind in ("var", "null", "node_")}
 
     def variable(kind: str) -> NodeEntry:
         return Symbol.create_variable(f"{kind}{next(numbers[kind])}").outputs[0]
 
-    for call in reversed(_calls([x])):
-        if isinstance(call.expression, Function):
-            name = type(call.expression).__name__
+    for call in calls_of([x.entry]):
+        if isinstance(call.function, Function):
+            name = type(call.function).__name__
             raise GradientError(f"The Function {name} cannot be turned into a symbol", fix="Use mx.operator.CustomOp.")
         values: dict[str, NodeEntry] = {}
-        for name, entry in zip(call.expression.names, call.entries, strict=True):
+        for name, entry in zip(call.function.names, call.entries, strict=True):
             if isinstance(entry, Leaf) and entry not in entries:
                 entries[entry] = variable("var")
             values[name] = variable("null") if entry is None else entries[entry]
         copies: dict[Node, Node] = {}
-        for node in post_order(call.expression.symbol.outputs):
+        for node in post_order(call.function.symbol.outputs):
             if not node.is_variable:
                 inputs = [_moved(each, values, copies) for each in node.inputs]
                 copies[node] = Node(node.attrs.copy(), inputs)
                 copies[node].attrs.name = f"node_{next(numbers['node_'])}"
-        for i, output in enumerate(call.expression.symbol.outputs):
+        for i, output in enumerate(call.function.symbol.outputs):
             entries[call, i] = _moved(output, values, copies)
     return as_symbol(Symbol([variable("var") if isinstance(x.entry, Leaf) else entries[x.entry]]))
 
@@ -234,18 +236,16 @@ def _gradients(
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
     in the new one: Python has added it. may_wait: gradients may be None, and computed when the leaf's array is read.
     """
-    given, calls = _given(heads, head_grads), _calls(heads)
+    given, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
     gradients = None
-    if not (retain and any(isinstance(call, WaitingCall) for call in calls)):
+    if not (retain and any(isinstance(call, WaitingCall) for call in tape.calls)):
         values = [None if gradient is None else gradient.value for gradient in given]
-        gradients = short_tape_gradients(
-            calls, [head.entry for head in heads], values, request, may_wait and not retain
-        )
+        gradients = short_tape_gradients(tape, values, may_wait and not retain)
     if gradients is None:
-        arrays = _by_calls(calls, heads, given, request, summed)
+        arrays = _by_calls(tape, heads, given, summed)
         gradients = {leaf: gradient.value for leaf, gradient in arrays.items()}
     if not retain:
-        _forget(calls)
+        _forget(tape.calls)
     return gradients
 
 
@@ -253,10 +253,10 @@ def _recorded(
     heads: Sequence[NDArray], head_grads: Any, request: Callable[[Leaf], str], *, retain: bool
 ) -> dict[Leaf, NDArray]:
     """Return the same as arrays that are on the tape."""
-    given, calls = _given(heads, head_grads), _calls(heads)
-    gradients = _by_calls(calls, heads, given, request, None, create_graph=True)
+    given, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
+    gradients = _by_calls(tape, heads, given, None, create_graph=True)
     if not retain:
-        _forget(calls)
+        _forget(tape.calls)
     return gradients
 
 
@@ -280,112 +280,77 @@ def _forget(calls: Sequence[Call]) -> None:
 
 
 def _by_calls(
-    calls: Sequence[Call],
+    tape: Tape,
     heads: Sequence[NDArray],
     given: Sequence[NDArray | None],
-    request: Callable[[Leaf], str],
     summed: set[Leaf] | None,
     *,
     create_graph: bool = False,
 ) -> dict[Leaf, NDArray]:
-    """Return the gradients, computed call by call. calls: the last first. create_graph: they are on the tape."""
-    for call in reversed(calls):
+    """Return the gradients, computed call by call. create_graph: they are on the tape."""
+    for call in tape.calls:
         if isinstance(call, WaitingCall):
             call.run()
-    sums: dict[Any, NDArray] = {}
+    adding = {} if summed is None else _adding(tape)
+
+    def differentiate(number: int, partial: list[NDArray | None], wrt: tuple[int, ...]) -> Sequence[NDArray]:
+        call = tape.calls[number]
+        context = next(gradient.context for gradient in partial if gradient is not None)
+        filled = [
+            like_jax(_zeros_like(output), context) if gradient is None else gradient
+            for output, gradient in zip(call.outputs, partial, strict=True)
+        ]
+        if isinstance(call.function, recording.ByPython):
+            return _by_python(call, filled, wrt)
+        names = tuple(call.function.names[position] for position in wrt)
+        if create_graph:
+            return _recorded_gradients(call, names, filled)
+        onto: dict[str, jax.Array] = {}
+        if adding and (by_python := call.function.summed_by_python(names)):
+            for name, place in zip(names, tape.rows[number].places, strict=True):
+                if place in adding and name in by_python:
+                    onto[name] = adding[place].cell.show()
+                    summed.add(adding[place])  # pyright: ignore[reportOptionalMemberAccess]
+        return _plain_gradients(call, names, filled, onto)
+
     with _Scope(create_graph, None):
-        for head, gradient in zip(heads, given, strict=True):
-            if head.entry is None:
-                problem = "Cannot differentiate node because it is not in a computational graph"
-                raise GradientError(problem, fix=_NOT_RECORDED)
-            start = like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
-            _add(sums, head.entry, start)
-        wanted = _wanted(calls, request)
-        uses = Counter(entry for call in calls for entry in call.entries)
-        once = {entry for entry, count in uses.items() if isinstance(entry, Leaf) and count == 1} - set(sums)
-        adding = {leaf for leaf in once if request(leaf) == "add"} if summed is not None else set()
-        for call in calls:
-            partial = [sums.pop((call, i), None) for i in range(len(call.outputs))]
-            if call in wanted and any(gradient is not None for gradient in partial):
-                entries = [entry if _is_wanted(entry, wanted, request) else None for entry in call.entries]
-                for entry, gradient, is_sum in _through(call, entries, partial, adding, create_graph):
-                    _add(sums, entry, gradient)
-                    if is_sum and summed is not None:
-                        summed.add(entry)
-    return {entry: sum for entry, sum in sums.items() if isinstance(entry, Leaf) and request(entry) != "null"}
+        starts = [
+            like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
+            for head, gradient in zip(heads, given, strict=True)
+        ]
+        added = operator.add if create_graph else _sum
+        gradients = leaf_gradients(tape.rows, [*zip(tape.heads, starts, strict=True)], differentiate, added)
+    return {tape.leaves[number]: gradient for number, gradient in gradients.items()}
 
 
-def _wanted(calls: Sequence[Call], request: Callable[[Leaf], str]) -> set[Call]:
-    """Return the calls that leaves whose gradients are wanted went into."""
-    wanted: set[Call] = set()
-    for call in reversed(calls):
-        if any(_is_wanted(entry, wanted, request) for entry in call.entries):
-            wanted.add(call)
-    return wanted
+def _adding(tape: Tape) -> Mapping[Place, Leaf]:
+    """Return the leaves whose gradients are added to old ones, and come from one call alone: it may do so itself."""
+    places = Counter(place for row in tape.rows for place in row.places)
+    leaves = {(-1, i): leaf for i, leaf in enumerate(tape.leaves) if leaf.grad_req == "add"}
+    return {place: leaf for place, leaf in leaves.items() if places[place] == 1 and place not in tape.heads}
 
 
-def _is_wanted(entry: Any, wanted: set[Call], request: Callable[[Leaf], str]) -> bool:
-    if isinstance(entry, Leaf):
-        return request(entry) != "null"
-    return entry is not None and entry[0] in wanted
+def _sum(a: NDArray, b: NDArray) -> NDArray:
+    """Return the sum of two gradients of the same array."""
+    device = a.context.device
+    expression = _sum_on(current_platform() if device is None else kind_of(device))
+    (total,), _ = expression.forward([a.value, b.value], None)
+    return like_jax(total, a.context)
 
 
-def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
-    sums[entry] = sums[entry] + gradient if entry in sums else gradient
+@lru_cache
+def _sum_on(platform: str) -> Expression:
+    a, b = (Symbol.create_variable(variable_name(i)) for i in range(2))
+    return shared_expression(a + b, 2, False, platform)
 
 
-def _calls(heads: Sequence[NDArray]) -> list[Call]:
-    """Return the calls that the heads came from, the last first. Raises GradientError for those that are used up."""
-    calls: set[Call] = set()
-    pending = [head.entry for head in heads]
-    while pending:
-        entry = pending.pop()
-        if isinstance(entry, tuple) and entry[0] not in calls:
-            if entry[0].forgotten:
-                problem = "Cannot differentiate node because it is not in a computational graph any more"
-                raise GradientError(problem, fix="To differentiate it twice, pass retain_graph=True to backward.")
-            calls.add(entry[0])
-            pending += entry[0].entries
-    return sorted(calls, key=lambda call: -call.number)
-
-
-def _through(
-    call: Call,
-    entries: Sequence[Any],
-    partial: Sequence[NDArray | None],
-    adding: set[Leaf],
-    create_graph: bool,
-) -> Iterator[tuple[Any, NDArray, bool]]:
-    """Yield the gradients of what a call was given: its source, the gradient, and whether that is the sum with the old
-    one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
-    context = next(gradient.context for gradient in partial if gradient is not None)
-    heads = [
-        like_jax(_zeros_like(output), context) if gradient is None else gradient
-        for output, gradient in zip(call.outputs, partial, strict=True)
-    ]
-    if isinstance(call.expression, recording.ByPython):
-        gradients = _listed(call.expression.backward(*heads))
-        if len(gradients) != len(call.entries):
-            problem = f"{type(call.expression).__name__}.backward must return one gradient for each input"
-            raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(gradients))
-        for entry, gradient in zip(call.entries, gradients, strict=True):
-            if entry is not None:
-                yield entry, gradient, False
-        return
-    wanted = {
-        name: entry
-        for name, entry, value in zip(call.expression.names, entries, call.values, strict=True)
-        if entry is not None and jnp.issubdtype(value.dtype, jnp.number)
-    }
-    if not wanted:
-        return
-    wrt, onto = tuple(wanted), {}
-    if not create_graph and adding:
-        by_python = call.expression.summed_by_python(wrt)
-        onto = {name: entry.cell.show() for name, entry in wanted.items() if entry in adding and name in by_python}
-    gradients = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
-    for (name, entry), gradient in zip(wanted.items(), gradients, strict=True):
-        yield entry, gradient, name in onto
+def _by_python(call: Call, heads: Sequence[NDArray], wrt: tuple[int, ...]) -> list[NDArray]:
+    """Return the gradients that a call's own `backward` computes, of the inputs with these numbers."""
+    gradients = _listed(call.function.backward(*heads))
+    if len(gradients) != len(call.entries):
+        problem = f"{type(call.function).__name__}.backward must return one gradient for each input"
+        raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(gradients))
+    return [gradients[position] for position in wrt]
 
 
 def _plain_gradients(
@@ -393,8 +358,8 @@ def _plain_gradients(
 ) -> list[NDArray]:
     """Return the gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
     states = {name: array.value for name, array in call.states.items()}
-    call_arguments = call.values, call.key, [head.value for head in heads], call.outputs
-    gradients, written = call.expression.gradients(wrt, *call_arguments, states, onto)
+    computed = call.values, call.drawn, [head.value for head in heads], call.outputs, call.residuals
+    gradients, written = call.function.gradients(wrt, *computed, states, onto)
     for name, value in written.items():
         call.states[name].cell.assign(value)
     return [like_jax(gradients[name], heads[0].context) for name in wrt]
@@ -402,15 +367,15 @@ def _plain_gradients(
 
 def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
     """Return the same as a call on the tape: the gradient of a symbol is a symbol."""
-    if call.key is not None:
+    if call.drawn is not None:
         problem = "create_graph=True cannot differentiate a random operator: its random numbers are not kept"
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
-    names: list[str] = call.expression.names
+    names: list[str] = call.function.names
     context = heads[0].context
     inputs = [_again(value, entry, context) for value, entry in zip(call.values, call.entries, strict=True)]
     head_variables = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
     renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
-    symbol = call.expression.symbol(**renamed)
+    symbol = call.function.symbol(**renamed)
     gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=head_variables)
     return run_symbol(Group(list(gradient)), [*inputs, *heads], heads[0].context)
 

@@ -62,7 +62,7 @@ _HOMES = {
     "lowering.mx.optimizer": "optimizer.optimizer",
     "lowering.mx.optimizer.GroupAdaGrad": "optimizer.contrib",
     "lowering.mx.python_op": "operator",
-    "lowering.mx.recording": "autograd",
+    "lowering.mx.tape.recording": "autograd",
     "lowering.mx.rnn.cells": "rnn.rnn_cell",
     "lowering.mx.rnn.composed": "rnn.rnn_cell",
     "lowering.mx.rnn.convolutional": "rnn.rnn_cell",

@@ -23,8 +23,9 @@ from lowering.host.evaluator import evaluator_of
 from lowering.host.table import NotEvaluated
 from lowering.initializer.base import counts_elements
 from lowering.mx import context as contexts
-from lowering.mx import short_tapes, test_utils
+from lowering.mx import test_utils
 from lowering.mx.gluon.utils import _get_repo_url
+from lowering.mx.tape import programs
 from lowering.training import processes
 from lowering.training.checkpoints import Checkpoints
 from lowering.training.processes import Preemption, Team
@@ -139,8 +140,8 @@ def test_a_processor_of_arm_is_told(monkeypatch: pytest.MonkeyPatch):
 def programs_of_tapes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The programs of tapes that run from here on."""
     ran: list[Any] = []
-    run = short_tapes._TapeProgram._run
-    monkeypatch.setattr(short_tapes._TapeProgram, "_run", lambda self, *args: (ran.append(self), run(self, *args))[1])
+    run = programs._TapeProgram._run
+    monkeypatch.setattr(programs._TapeProgram, "_run", lambda self, *args: (ran.append(self), run(self, *args))[1])
     return ran
 
 
@@ -170,7 +171,7 @@ def test_tapes_of_several_devices_and_of_others_are_differentiated_call_by_call(
     name: str, answer: object, monkeypatch: pytest.MonkeyPatch
 ):
     ran = programs_of_tapes(monkeypatch)
-    monkeypatch.setattr(short_tapes.jax, name, lambda: answer)
+    monkeypatch.setattr(programs.jax, name, lambda: answer)
     assert slopes_of_steps(4) == [[3, 3, 3, 3]] * 6
     assert not ran
 

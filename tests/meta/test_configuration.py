@@ -24,8 +24,8 @@ ENTERED_BY = [
     "tests/lowering/mx/test_further_names.py::test_what_a_gpu_says",
     "tests/lowering/mx/test_numpy1.py",
     "tests/lowering/mx/test_numpy1.py::test_the_environment_tells_spawned_processes_what_was_asked_for",
-    "tests/lowering/mx/test_waiting.py",
-    "tests/lowering/mx/test_waiting_gradients.py",
+    "tests/lowering/mx/tape/test_waiting.py",
+    "tests/lowering/mx/tape/test_waiting_gradients.py",
     "tests/lowering/mx/testing/test_surroundings.py",
     "tests/lowering/native/test_ask.py",
     "tests/lowering/xla/test_kept_programs.py",
@@ -57,6 +57,6 @@ def test_both_sides_of_each_condition_are_entered(tmp_path: Path):
 @pytest.mark.slow("compiles")
 def test_conditions_are_found_and_their_names_say_where():
     found = set(conditions())
-    assert "lowering/mx/short_tapes.py: jax.device_count() > 1" in found
+    assert "lowering/mx/tape/programs.py: jax.device_count() > 1" in found
     assert "lowering/xla/cpu_streams.py: count() == 1" in found
     assert len(found) > 30

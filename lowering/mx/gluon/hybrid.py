@@ -11,7 +11,6 @@ from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
 from lowering.mx.backends import ask_for_backend
-from lowering.mx.cached_op import CachedProgram, OpHook
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.errors import (
     BlockTypeError,
@@ -27,6 +26,7 @@ from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.bound import as_symbol
+from lowering.mx.tape.blocks import CachedProgram, OpHook
 from symjax_nnvm.errors import NNVMError, close_names, plain_list
 from symjax_nnvm.io.files import path_text
 from symjax_nnvm.symbol.symbol import Symbol

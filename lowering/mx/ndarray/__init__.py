@@ -12,7 +12,6 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
-from lowering.mx.cached_op import CachedOp as CachedOp
 from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import contributed, control_flow, sparse_arrays
@@ -44,7 +43,8 @@ from lowering.mx.ndarray.exchange import to_dlpack_for_write as to_dlpack_for_wr
 from lowering.mx.ndarray.files import as_ndarray as as_ndarray
 from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
-from lowering.mx.waiting import run_all
+from lowering.mx.tape.blocks import CachedOp as CachedOp
+from lowering.mx.tape.waiting import run_all
 
 py_slice = slice
 """Python's class, which MXNet's module has by this name: `mx.nd.slice` is an operator."""

@@ -16,9 +16,7 @@ import numpy as np
 from lowering.casts import cast, held, is_narrowed, written
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, fill, writing, zeros
-from lowering.mx import recording
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
-from lowering.mx.eager import Expression, OfAnyNumber, evaluate, of_any_number, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import (
     HostCell,
@@ -34,6 +32,15 @@ from lowering.mx.ndarray.cells import (
     stored_of,
 )
 from lowering.mx.ndarray.storage import check_storage
+from lowering.mx.tape import policy, recording
+from lowering.mx.tape.expressions import (
+    Expression,
+    OfAnyNumber,
+    evaluate,
+    of_any_number,
+    shared_expression,
+    variable_name,
+)
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,
@@ -786,7 +793,7 @@ Prepared = tuple[Expression, Numbered, bool, list[str] | None]
 """What a call evaluates, whether its result is a list, and the storage types of what it returns, None where all are
 "default"."""
 
-_prepared: Recent[tuple[Any, ...], Prepared] = Recent(4096)
+_prepared: Recent[tuple[Any, ...], Prepared] = Recent(policy.KEPT_EXPRESSIONS)
 """What a call of `invoke` evaluates, by everything but the arrays, of which it is their classes."""
 
 
@@ -874,7 +881,7 @@ def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
     return undecided and (shape is not None or node.op in FDraws)
 
 
-@lru_cache(4096)
+@lru_cache(policy.KEPT_EXPRESSIONS)
 def _shape_after(function: str, shape: tuple[int, ...], *params: tuple[str, Any]) -> tuple[int, ...]:
     """Return the shape that an operator makes of an array's shape."""
     symbol = function_named(function)(Symbol.create_variable(variable_name(0)), **dict(params))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
@@ -15,6 +16,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.eliminate_common_expressions import copy_repeated
+from symjax_nnvm.passes.gradient.reverse import backpropagate
 from symjax_nnvm.passes.mirror import MirrorPlan
 from symjax_nnvm.passes.mirror.recompute import Copies
 
@@ -202,28 +204,31 @@ def _backpropagate(
     hint: AttrHintFun | None,
     zero_ops: Sequence[Op],
 ) -> dict[Node, Sequence[NodeEntry | None]]:
-    """Visit users before what they use, and hand each node's gradient to its inputs. Returns what each handed on."""
+    """Hand each node's gradients to its inputs. Returns what each handed on."""
     passed: dict[Node, Sequence[NodeEntry | None]] = {}
-    for node in reversed(order):
+
+    def differentiate(node: Node) -> Sequence[NodeEntry | None] | None:
         op = node.attrs.op
         if op is None or not node.inputs:
-            continue
+            return None
         entries = slots[node]
         # A node that no gradient reaches passes none on: zeros are made only where a rule needs them. A loss head
         # starts a gradient of its own.
         if not any(entries) and op not in FLossEquivalent:
-            continue
+            return None
         read = entries[: TOutGradsRead.get(op)]
         sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(read)]
         after = next((total for total, entry in zip(sums, read, strict=True) if entry), None)
         passed[node] = igrads = copies.differentiate(node, sums, after, partial(_input_gradients, sums, zero_ops))
-        for (source, index, _), igrad in zip(node.inputs, igrads, strict=True):
-            if igrad is None:
-                continue
-            slot = slots[source][index]
-            if igrad.node.attrs.op in FInferShape:
-                slot.need_attr_hint = False
-            slot.append(igrad)
+        return igrads
+
+    def receive(entry: NodeEntry, igrad: NodeEntry) -> None:
+        slot = slots[entry.node][entry.index]
+        if igrad.node.attrs.op in FInferShape:
+            slot.need_attr_hint = False
+        slot.append(igrad)
+
+    backpropagate(order, attrgetter("inputs"), differentiate, receive)
     return passed
 
 

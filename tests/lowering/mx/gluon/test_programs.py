@@ -10,8 +10,9 @@ import pytest
 
 import lowering
 from lowering import mx
-from lowering.mx import gluon, recording
+from lowering.mx import gluon
 from lowering.mx.gluon import nn
+from lowering.mx.tape import recording
 
 
 def network(*layers: Any, active: bool = True) -> Any:
@@ -43,7 +44,7 @@ def test_a_call_is_one_call_on_the_tape():
     assert sum(entry is not None for entry in call.entries) == 6
     out.backward()
     assert call.forgotten
-    assert call.expression is None  # residuals are freed
+    assert call.residuals is None  # residuals are freed
 
 
 def test_the_backward_pass_computes_nothing_of_the_forward_pass_again():

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from lowering import mx
-from lowering.mx.eager import shared_expression
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import run_symbol
+from lowering.mx.tape.expressions import shared_expression
 from symjax_nnvm.errors import LoweringError, SymbolTypeError
 from tests.support.compilations import compilations
 
@@ -80,9 +80,9 @@ def test_gradients_are_computed_of_outputs_that_are_there():
     with mx.autograd.record():
         y = nd.exp(x)
     call = y.entry[0]
-    names = tuple(call.expression.names)
-    backward = jax.jit(call.expression.backward_of(names))
-    text = backward.lower(list(call.values), None, [y.value], list(call.outputs), {}, {}).as_text()
+    names = tuple(call.function.names)
+    backward = jax.jit(call.function.backward_of(names))
+    text = backward.lower(list(call.values), None, [y.value], list(call.outputs), None).as_text()
     assert "exponential" not in text
     y.backward()
     assert x.grad is not None

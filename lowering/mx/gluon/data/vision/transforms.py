@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx import image, ndarray, recording
+from lowering.mx import image, ndarray
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import HybridSequential, Sequential
 from lowering.mx.ndarray.creation import array
+from lowering.mx.tape import recording
 from symjax_nnvm.errors import ParamError, SymbolTypeError
 
 

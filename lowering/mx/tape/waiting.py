@@ -14,13 +14,11 @@ import jax
 
 from lowering.executor.arrays import Place
 from lowering.mx.context import Context
-from lowering.mx.eager import is_wide
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.cells import LateCell
-from lowering.mx.recording import Call, Entry
-
-_DEEPEST = 8
-"""So many calls wait for each other; a longer chain runs."""
+from lowering.mx.tape import policy
+from lowering.mx.tape.expressions import is_wide
+from lowering.mx.tape.recording import Call, Entry
 
 running = threading.RLock()
 """Held by who computes a call that waits, or has another one wait for it."""
@@ -35,19 +33,31 @@ Source = Any
 class WaitingCall(Call):
     """Records a call that is not computed yet. Its values and outputs are empty until `run`.
 
-    expression: has `residuals`, which `run` sets; what its random numbers are `drawn` from; and a `function`, the same
-    object for the same calls of every step, with `names` and with two functions that may be traced: `forward(values,
-    drawn)` → (outputs, residuals), and `backward_of(wrt)`, that is (values, drawn, heads, outputs, residuals) →
-    gradients by name. arrays: its inputs, as they are now. device: where its outputs are, None where JAX decides.
-    wide: whether it was called in JAX's 64-bit mode. kinds: what has its outputs' shapes and dtypes. gradients: the
-    backward pass that computes it, where it was differentiated first.
+    function: has `forward(values, drawn)` → (outputs, residuals), too, which may be traced. arrays: its inputs, as they
+    are now. device: where its outputs are, None where JAX decides. wide: whether it was called in JAX's 64-bit mode.
+    kinds: what has its outputs' shapes and dtypes. gradients: the backward pass that computes it, where it was
+    differentiated first.
     """
 
-    __slots__ = ("__weakref__", "_after", "_cells", "depth", "device", "gradients", "kinds", "sources", "wide")
+    __slots__ = (
+        "__weakref__",
+        "_after",
+        "_cells",
+        "_dtypes",
+        "depth",
+        "device",
+        "gradients",
+        "kinds",
+        "sources",
+        "wide",
+    )
 
-    def __init__(self, expression: Any, arrays: Sequence[NDArray], entries: Sequence[Entry | None], device: Place):
-        super().__init__(expression, (), entries, expression.drawn and expression.drawn[0], ())
+    def __init__(
+        self, function: Any, arrays: Sequence[NDArray], entries: Sequence[Entry | None], drawn: Any, device: Place
+    ):
+        super().__init__(function, (), entries, drawn, ())
         self.device, self.wide = device, is_wide()
+        self._dtypes = [array.cell.dtype for array in arrays]
         self.gradients: WaitingGradients | None = None
         self.kinds: Sequence[Any] = ()
         self._cells: list[weakref.ref[LateCell]] = []
@@ -58,7 +68,7 @@ class WaitingCall(Call):
             for i, cell in enumerate(sources):
                 if type(cell) is LateCell:
                     call = cell.computed_by
-                    if type(call) is not WaitingCall or call.depth >= _DEEPEST:
+                    if type(call) is not WaitingCall or call.depth >= policy.DEEPEST:
                         sources[i] = cell.value
                     else:
                         sources[i] = call, cell.number
@@ -70,6 +80,15 @@ class WaitingCall(Call):
     def waits(self) -> bool:
         """Return whether it is not computed yet."""
         return not self.outputs
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs it has."""
+        return len(self.kinds)
+
+    def dtype(self, number: int) -> Any:
+        """The dtype of an input, which may not be computed yet."""
+        return self._dtypes[number]
 
     def arrays(self, kinds: Sequence[Any], context: Context) -> list[NDArray]:
         """Return the outputs as arrays on the tape. kinds: what has their shapes and dtypes."""
@@ -88,9 +107,12 @@ class WaitingCall(Call):
             if self.gradients is not None:
                 self.gradients.run()
             elif self.waits and not self.forgotten:
-                values = [value_of(source) for source in self.sources]
+                for source in self.sources:
+                    if type(source) is tuple:
+                        source[0].run()  # and gives its outputs to this call
+                values = self.sources
                 with nullcontext() if is_wide() == self.wide else jax.enable_x64(self.wide):
-                    outputs, self.expression.residuals = self.expression.function.forward(values, self.expression.drawn)
+                    outputs, self.residuals = self.function.forward(values, self.drawn)
                 self.values = values
                 self.take(outputs)
 
@@ -104,20 +126,19 @@ class WaitingCall(Call):
 
     def take(self, outputs: Sequence[jax.Array]) -> None:
         """Keep outputs that were computed, and give them to the calls that wait for them."""
-        self.outputs, self.sources, self.gradients = outputs, (), None
+        self.sources, self.gradients = (), None
         _waiting.discard(self)
         for call in (reference() for reference in self._after):
             if call is not None:
-                call.sources = [self._computed(source) for source in call.sources]
-        self._after = []
+                call.sources = [
+                    outputs[source[1]] if type(source) is tuple and source[0] is self else source
+                    for source in call.sources
+                ]
+        self._after, self.outputs = [], () if self.forgotten else outputs  # which an array of another one would hold
         for cell, output in zip((reference() for reference in self._cells), outputs, strict=True):
             if cell is not None:
                 cell.fill(self, output)
         self._cells = []
-
-    def _computed(self, source: Source) -> Source:
-        """Return a source, or the output of this call that it is."""
-        return self.outputs[source[1]] if type(source) is tuple and source[0] is self else source
 
 
 class WaitingGradients:
@@ -183,12 +204,3 @@ def run_all() -> None:
     with running:
         for call in [*_waiting]:
             call.run()
-
-
-def value_of(source: Source) -> jax.Array:
-    """Return the array of a source, computed now if it was not yet."""
-    if type(source) is not tuple:
-        return source
-    call, number = source
-    call.run()
-    return call.outputs[number]

@@ -24,12 +24,12 @@ from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.ways import Ways
 from lowering.host.staged import chosen_effort
-from lowering.mx import recording
 from lowering.mx.context import Context, MixedContextsError, current_context
-from lowering.mx.eager import is_wide
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
-from lowering.mx.waiting import WaitingCall
+from lowering.mx.tape import policy, recording
+from lowering.mx.tape.expressions import is_wide
+from lowering.mx.tape.waiting import WaitingCall
 from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import CallError, listed
@@ -38,13 +38,6 @@ from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
-
-_KEPT = 64
-"""Sets of inputs to differentiate, for which functions are kept."""
-
-_PATIENCE = 64
-"""Calls in inference with unchanged parameters, before a Predictor is made again of parameters that had changed."""
-
 
 _is_number = lru_cache(lambda dtype: jnp.issubdtype(dtype, jnp.number))
 
@@ -64,8 +57,8 @@ class CachedProgram:
         self._is_data = [name in data_names for name in self.names]
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
         self._programs = Programs(symbol, mixes_dtypes=False)
-        self._ways: Recent[Any, Ways] = Recent(_KEPT)
-        self._waiting: Recent[Any, _Waiting] = Recent(_KEPT)
+        self._ways: Recent[Any, Ways] = Recent(policy.KEPT_BY_A_BLOCK)
+        self._waiting: Recent[Any, _Waiting] = Recent(policy.KEPT_BY_A_BLOCK)
         self._fixed = {  # by whether a call is recorded
             recorded: [
                 (self.names.index(name), number)
@@ -118,9 +111,8 @@ class CachedProgram:
         if wanted:
             function = _Function(functions, self.symbol, self.names, is_train, hook is not None)
             kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
-            key = None if randomness is None else randomness[0]
             origins = self._origins(functions, entries)
-            call = recording.Call(_RecordedCall(function, randomness, residuals), values, origins, key, outputs, kept)
+            call = recording.Call(function, values, origins, randomness, outputs, kept, residuals)
             for i, array in enumerate(results):
                 array.entry = (call, i)
         return results
@@ -153,7 +145,7 @@ class CachedProgram:
             outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
             known = self._waiting[asked] = _Waiting(function, draws, outputs)
         origins = self._origins(known.function.functions, entries)
-        call = WaitingCall(_RecordedCall(known.function, randomness), arrays, origins, device)
+        call = WaitingCall(known.function, arrays, origins, randomness, device)
         return call.arrays(known.outputs, context)
 
     def _wanted(self, arrays: Sequence[NDArray], entries: Sequence[recording.Entry | None]) -> tuple[str, ...]:
@@ -254,30 +246,36 @@ class _Function:
         outputs, _, residuals, _ = self.functions.forward_keeping(self._is_train, self._monitored)(args, aux, drawn)
         return outputs, residuals
 
-    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
-        """Return (values, drawn, heads, outputs, residuals) → gradients by name."""
-        return lambda *arguments: {
-            name: gradient for name, gradient in self.backward(*arguments)[0].items() if name in wrt
-        }
+    def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
+        """Return none: what Python adds to is the executor's."""
+        return ()
 
-    def backward(
+    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., Mapping[str, jax.Array]]:
+        """Return (values, drawn, heads, outputs, residuals) → gradients by name."""
+        return lambda values, drawn, heads, outputs, residuals: self.gradients(
+            wrt, values, drawn, heads, outputs, residuals, {}, {}
+        )[0]
+
+    def gradients(
         self,
+        wrt: tuple[str, ...],
         values: Sequence[jax.Array],
         drawn: Randomness,
         heads: Sequence[jax.Array],
         outputs: Sequence[jax.Array],
         residuals: Any,
-        states: Mapping[str, jax.Array] | None = None,
-    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Return gradients by name, and states that computing them wrote. states: as they are now, where Python writes
-        them."""
+        states: Mapping[str, jax.Array],
+        onto: Mapping[str, jax.Array],
+    ) -> tuple[Mapping[str, jax.Array], Mapping[str, jax.Array]]:
+        """Return gradients by name, and states that computing them wrote, where Python writes them."""
         functions = self.functions
         needed = [head if needs else None for needs, head in zip(functions.required_heads, heads, strict=True)]
         args, _ = _listed(functions, self.names, values)
         aux = [states[name] for name in functions.aux_names] if states and functions.calls_python else []
         run = functions.backward(self._is_train, monitored=self._monitored)
         gradients, written, _ = run(args, outputs, residuals, drawn, needed, [None] * len(functions.wrt), aux)
-        return dict(zip(functions.wrt, gradients, strict=True)), written
+        named = dict(zip(functions.wrt, gradients, strict=True))
+        return {name: named[name] for name in wrt}, written
 
 
 class _Waiting(NamedTuple):
@@ -287,32 +285,6 @@ class _Waiting(NamedTuple):
     function: _Function
     draws: bool
     outputs: Sequence[jax.ShapeDtypeStruct]
-
-
-class _RecordedCall:
-    """Records what a call of a program was on the tape: it computes gradients from its forward pass's residuals."""
-
-    def __init__(self, function: _Function, drawn: Randomness, residuals: Any = None):
-        self.function, self.drawn, self.residuals = function, drawn, residuals
-        self.names, self.symbol = function.names, function.symbol
-
-    def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
-        """Return none: what Python adds to is the executor's."""
-        return ()
-
-    def gradients(
-        self,
-        wrt: tuple[str, ...],
-        values: Sequence[jax.Array],
-        key: jax.Array | None,
-        heads: Sequence[jax.Array],
-        outputs: Sequence[jax.Array],
-        states: Mapping[str, jax.Array],
-        onto: Mapping[str, jax.Array],
-    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Compute as `eager.Expression` does: gradients by name, and states that computing them wrote."""
-        named, written = self.function.backward(values, self.drawn, heads, outputs, self.residuals, states)
-        return {name: named[name] for name in wrt}, written
 
 
 class _Serving:
@@ -361,7 +333,10 @@ class _Serving:
     def forget(self) -> None:
         """Free the parameters, which change or are about to: what comes next waits."""
         if self._parameters:
-            self._patience = max(_PATIENCE, 8 * self._patience if self._predictor else self._patience)
+            self._patience = max(
+                policy.PATIENCE_WITH_PARAMETERS,
+                policy.MORE_PATIENCE * self._patience if self._predictor else self._patience,
+            )
         self._parameters, self._predictor, self._calls = [], None, 0
         self._dtypes.clear()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 
 from lowering.executor.arrays import writing
+from symjax_nnvm.symbol.symbol import Symbol
 
 
 class _State(threading.local):
@@ -59,6 +60,41 @@ class Leaf:
             self.cell.assign(kept, cast=True)
 
 
+class Function(Protocol):
+    """What computes calls, an expression or a block, and its gradients, which MXGradient makes of its symbol.
+
+    names: of its inputs. symbol: what it computes of them.
+    """
+
+    symbol: Symbol
+    names: Sequence[str]
+
+    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., Mapping[str, jax.Array]]:
+        """(values, what was drawn from, gradients of the outputs, outputs, residuals) → gradients by name, to trace."""
+        ...
+
+    def gradients(
+        self,
+        wrt: tuple[str, ...],
+        values: Sequence[jax.Array],
+        drawn: Any,
+        heads: Sequence[jax.Array],
+        outputs: Sequence[jax.Array],
+        residuals: Any,
+        states: Mapping[str, jax.Array],
+        onto: Mapping[str, jax.Array],
+    ) -> tuple[Mapping[str, jax.Array], Mapping[str, jax.Array]]:
+        """Gradients by name, computed now, and states that computing them wrote.
+
+        states: as they are now, by name. onto: gradients that Python adds to, by name (`summed_by_python`).
+        """
+        ...
+
+    def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
+        """The inputs whose gradients Python itself can add to what there is."""
+        ...
+
+
 class ByPython:
     """What computes its gradients by itself: `backward(*heads)` returns those of its inputs, one or a list."""
 
@@ -69,25 +105,36 @@ class ByPython:
 class Call:
     """An operator, or several, that was called while recording.
 
-    expression: what was computed (`eager.Expression`), or a `ByPython`. values: of its
-    variables, in their order. entries: where each value came from, None for constants. key: of its random numbers.
-    outputs: their values. states: the arrays that it writes, by name. number: which call it was. forgotten: it was
-    differentiated, and cannot be again.
+    function: what computed it, the same for the same calls of every step: a `Function` or a `ByPython`. values: of its
+    inputs, in their order. entries: where each value came from, None for constants. drawn: what its random numbers were
+    drawn from. outputs: their values. states: the arrays that it writes, by name. residuals: what the gradient reads
+    besides. number: which call it was. forgotten: it was differentiated, and cannot be again.
     """
 
-    expression: Any
+    function: Any
     values: Sequence[jax.Array]
     entries: Sequence[Entry | None]
-    key: jax.Array | None
+    drawn: Any
     outputs: Sequence[jax.Array]
     states: Mapping[str, Any] = field(default_factory=dict)
+    residuals: Any = None
     number: int = field(default_factory=itertools.count().__next__)
     forgotten: bool = False
+
+    def dtype(self, number: int) -> Any:
+        """The dtype of an input."""
+        return self.values[number].dtype
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs it has."""
+        return len(self.outputs)
 
     def forget(self) -> None:
         """Free what differentiating the call needs."""
         self.forgotten = True
-        self.expression, self.values, self.entries, self.outputs, self.states = None, (), (), (), {}
+        self.function, self.values, self.entries, self.outputs, self.states = None, (), (), (), {}
+        self.drawn = self.residuals = None
 
 
 Entry = Leaf | tuple[Call, int]

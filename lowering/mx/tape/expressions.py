@@ -26,6 +26,7 @@ from lowering.core.rules import FLowering
 from lowering.host.staged import Staged
 from lowering.initializer.base import counts_elements
 from lowering.mx.keys import next_key
+from lowering.mx.tape import policy
 from lowering.xla.bound import jitted
 from symjax_nnvm.errors import CallError, InferenceError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
@@ -38,12 +39,6 @@ from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, jax.Array]
-
-_SIZES = (4096, 65536)
-"""So many numbers are drawn for any smaller shape: compiling a draw of a new shape takes as long as a million draws."""
-
-_KEPT = 4096
-"""So many different expressions keep their compiled functions."""
 
 
 def is_wide() -> bool:
@@ -108,7 +103,7 @@ class Expression:
         shape = node.attrs.parsed.shape
         if shape is None or len(self.symbol.outputs) > 1:
             return None
-        size = next((size for size in _SIZES if 0 < prod(shape) <= size), None)
+        size = next((size for size in policy.SIZES_OF_DRAWS if 0 < prod(shape) <= size), None)
         if size is None:
             return None
         longer = Symbol.create_functor(node.op, {**node.attrs.dict, "shape": f"({size},)"})
@@ -158,6 +153,7 @@ class Expression:
         key: jax.Array | None,
         heads: Sequence[jax.Array],
         outputs: Sequence[jax.Array],
+        residuals: None,
         states: Mapping[str, jax.Array],
         onto: Mapping[str, jax.Array],
     ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
@@ -179,9 +175,10 @@ class Expression:
     def _gradient_program(self, wrt: tuple[str, ...], platform: str | None = None) -> GradientProgram:
         return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=platform or self.platform))
 
-    def backward_of(self, wrt: tuple[str, ...]) -> Any:
-        """The function that `gradients` compiles."""
-        return self._backward_for(wrt, self.platform)[0]
+    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., Mapping[str, jax.Array]]:
+        """(values, key, heads, outputs, residuals) → gradients by name; `gradients` compiles it."""
+        backward, _ = self._backward_for(wrt, self.platform)
+        return lambda values, key, heads, outputs, _: backward(list(values), key, heads, list(outputs), {}, {})[0]
 
     def _backward_for(self, wrt: tuple[str, ...], platform: str) -> tuple[Any, Program]:
         """Return it for a platform, and the program that it runs."""
@@ -292,7 +289,7 @@ def _array_of(number: Any, wide: bool) -> jax.Array:
         return jnp.asarray(number)
 
 
-_shared_of_any_number = lru_cache(_KEPT)(lambda expression: expression)
+_shared_of_any_number = lru_cache(policy.KEPT_EXPRESSIONS)(lambda expression: expression)
 
 
 def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | None:
@@ -346,7 +343,7 @@ def _input_names_of_variables(symbol: Symbol) -> dict[str, str]:
     return {node.name: names.get(node.name, node.name) for node in post_order(symbol.outputs) if node.is_variable}
 
 
-@lru_cache(_KEPT)
+@lru_cache(policy.KEPT_EXPRESSIONS)
 def _shared(expression: Expression) -> Expression:
     """Return the first of all equal expressions."""
     return expression

@@ -11,8 +11,9 @@ import pytest
 import lowering
 from lowering import mx
 from lowering.mx.ndarray.cells import LateCell
-from lowering.mx.short_tapes import _UPDATED_OFTEN, _UPDATES, _TapeProgram
-from lowering.mx.waiting import WaitingGradients
+from lowering.mx.tape.policy import UPDATED_OFTEN, UPDATES
+from lowering.mx.tape.programs import _TapeProgram
+from lowering.mx.tape.waiting import WaitingGradients
 from symjax_nnvm.errors import TrainingError
 from tests.support.compilations import compilations
 
@@ -120,7 +121,7 @@ def test_a_trainer_of_the_same_kind_compiles_nothing_anew():
 def test_only_the_first_update_and_frequent_ones_are_compiled_with_the_network(traced):
     run, expected = Run(), Run()
     subsets = [[*range(4)], *([i] for i in range(4)), *([i, 3] for i in range(3)), [0, 1, 2], [0, 1]]
-    for _ in range(_UPDATED_OFTEN + 4):
+    for _ in range(UPDATED_OFTEN + 4):
         for subset in subsets:
             for each in (run, expected):
                 each.backward()
@@ -130,7 +131,7 @@ def test_only_the_first_update_and_frequent_ones_are_compiled_with_the_network(t
                     param.data()._fresh_grad = i in subset
                 each.trainer.step(6, ignore_stale_grad=True)
     _assert_close(run.values(), expected.values())
-    assert traced.count("backward") == 2 + _UPDATES  # of each network alone, and of one with so many of ten updates
+    assert traced.count("backward") == 2 + UPDATES  # of each network alone, and of one with so many of ten updates
 
 
 def test_reading_a_gradient_the_output_or_all_computes_them():

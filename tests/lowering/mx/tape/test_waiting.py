@@ -14,9 +14,9 @@ import pytest
 
 import lowering
 from lowering import mx
-from lowering.mx import short_tapes
 from lowering.mx.ndarray.cells import LateCell
-from lowering.mx.waiting import WaitingCall
+from lowering.mx.tape import programs
+from lowering.mx.tape.waiting import WaitingCall
 
 pytestmark = pytest.mark.quick
 
@@ -300,6 +300,16 @@ def test_what_waits_for_a_call_that_is_used_up_can_be_read(data):
             z.backward()
 
 
+def test_an_output_of_a_call_that_is_used_up_holds_no_others(data):
+    net = _net()
+    with mx.autograd.record():
+        y = net(data)
+    call = _call(y)
+    y.backward()
+    y.wait_to_read()
+    assert not call.outputs
+
+
 def test_waitall_computes_what_waits(data):
     net = _net()
     with mx.autograd.record():
@@ -355,8 +365,8 @@ def test_a_call_keeps_the_width_of_its_numbers():
 def test_tapes_that_are_never_the_same_compile_no_program_each(data, monkeypatch):
     net = _net()
     compiled = []
-    run = short_tapes._TapeProgram._run
-    monkeypatch.setattr(short_tapes._TapeProgram, "_run", lambda *args: compiled.append(args) or run(*args))
+    run = programs._TapeProgram._run
+    monkeypatch.setattr(programs._TapeProgram, "_run", lambda *args: compiled.append(args) or run(*args))
     for first, second in [(i, j) for i in range(1, 5) for j in range(1, 5)]:
         with mx.autograd.record():
             outputs = [data, data]

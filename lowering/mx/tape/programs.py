@@ -1,0 +1,218 @@
+"""Backward passes of short tapes, as one program each: a loop that trains a network records the same calls in every
+step, and one program of all costs less than one for each of them. Calls that wait are computed by it, too, and their
+gradients wait for the update of the parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lowering.host.staged import Staged
+from lowering.mx.ndarray.cells import LateCell
+from lowering.mx.tape import policy
+from lowering.mx.tape.backward import Place, Row, Tape, leaf_gradients
+from lowering.mx.tape.expressions import Expression, is_wide
+from lowering.mx.tape.recording import Call, Leaf
+from lowering.mx.tape.waiting import WaitingCall, WaitingGradients, running
+from lowering.xla.options import jit
+from symjax_nnvm.recent import Recent
+
+_seen: Recent[Any, _TapeProgram] = Recent(policy.KEPT_TAPES)
+
+
+class _Given(NamedTuple):
+    """What a call gives to the program of its tape.
+
+    values: None for those that the program computes. drawn: what random numbers are made from. outputs: None of a call
+    that waits.
+    """
+
+    values: list[jax.Array | None]
+    drawn: Any
+    outputs: Sequence[jax.Array] | None
+
+
+def short_tape_gradients(
+    tape: Tape, given: Sequence[jax.Array | None], may_wait: bool = False
+) -> Mapping[Leaf, jax.Array | None] | None:
+    """Return the gradient of each leaf of a tape; None where they are to be computed call by call.
+
+    The outputs of calls that wait are computed, too. given: the gradients of the heads, None for ones. may_wait:
+    gradients may be None, and the array of each leaf waits for its own.
+    """
+    calls = tape.calls
+    if not any(isinstance(call, WaitingCall) for call in calls):
+        return _gradients_in_one(tape, (), given, False) if _ran(calls) else None
+    if len(calls) > policy.MOST_WAITING:
+        return None
+    with running:  # nothing else computes one of the calls meanwhile
+        _run_others(calls)
+        waiting = [call for call in calls if isinstance(call, WaitingCall) and call.waits]
+        if not _wait_together(waiting, calls):
+            return None
+        return _gradients_in_one(tape, waiting, given, may_wait)
+
+
+def _run_others(calls: Sequence[Call]) -> None:
+    """Compute what calls wait for that are not on the tape: it may need some of these, which wait no more then."""
+    for call in calls:
+        for source in call.sources if isinstance(call, WaitingCall) else ():
+            if type(source) is tuple and source[0] not in calls:
+                source[0].run()
+
+
+def _gradients_in_one(
+    tape: Tape, waiting: Sequence[WaitingCall], given: Sequence[jax.Array | None], may_wait: bool
+) -> Mapping[Leaf, jax.Array | None] | None:
+    """Return what `short_tape_gradients` does by one program of all calls. waiting: those of them that wait."""
+    leaves = tape.leaves
+    heads = [head for head in tape.heads if head is not None and head[0] >= 0]
+    if len(heads) < len(tape.heads):
+        return None
+    key: list[Any] = [*heads, *(head is None for head in given)]
+    links, arrays = [], []
+    for call, row in zip(tape.calls, tape.rows, strict=True):
+        linked, known = _inputs_of(call, tape.numbers)
+        waits = isinstance(call, WaitingCall)  # its function is of one kind
+        kinds = () if waits else tuple([(value.shape, value.dtype) for value in call.values])
+        key += row, id(call.function), linked, kinds, known.drawn is None
+        links.append(linked)
+        arrays.append(known)
+    program = _seen.get(tuple(key))
+    if program is None:
+        kinds = [*(leaf.cell for leaf in leaves), *(kind for call in waiting for kind in call.kinds)]
+        is_floating = all(jnp.issubdtype(kind.dtype, jnp.inexact) for kind in kinds)
+        functions = [call.function for call in tape.calls]
+        program = _seen[tuple(key)] = _TapeProgram(functions, links, tape.rows, heads, is_floating)
+        for function in {call.function for call in waiting}:
+            function.tapes += 1
+    program.calls += 1
+    if program.calls <= policy.PATIENCE_WITH_TAPES and all(call.function.tapes > policy.MOST_TAPES for call in waiting):
+        return None
+    if may_wait and program.is_floating and _may_wait(leaves):
+        WaitingGradients(program, (arrays, given), waiting, [leaf.cell for leaf in leaves])
+        return dict.fromkeys(leaves)
+    gradients, outputs = program.run(arrays, given)
+    for call, computed in zip(waiting, outputs, strict=False):
+        call.take(computed)
+    return {leaves[number]: gradient for number, gradient in gradients.items()}
+
+
+def _may_wait(leaves: Sequence[Leaf]) -> bool:
+    """Return whether the array of each leaf can wait for its gradient."""
+    return bool(leaves) and all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in leaves)
+
+
+def _ran(calls: Sequence[Call]) -> bool:
+    """Return whether calls are those of a short tape that one program may differentiate."""
+    if len(calls) > policy.LONGEST or jax.default_backend() != "cpu" or jax.device_count() > 1:
+        return False
+    return all(
+        type(call.function) is Expression and not call.function.calls_python and not call.states for call in calls
+    )
+
+
+def _wait_together(waiting: Sequence[WaitingCall], calls: Sequence[Call]) -> bool:
+    """Return whether calls all wait, on the same device, for numbers of the width of this thread's."""
+    places = {(call.device, call.wide) for call in waiting}
+    return len(waiting) == len(calls) and len(places) == 1 and waiting[0].wide == is_wide()
+
+
+def _inputs_of(call: Call, numbers: Mapping[Any, int]) -> tuple[tuple[Place | None, ...], _Given]:
+    """Return what links a call to those on the tape that wait, and what it gives. numbers: of the calls."""
+    if not isinstance(call, WaitingCall):
+        return (None,) * len(call.values), _Given(list(call.values), call.drawn, call.outputs)
+    linked = [type(source) is tuple and source[0] in numbers for source in call.sources]
+    pairs = list(zip(call.sources, linked, strict=True))
+    links = tuple((numbers[source[0]], source[1]) if is_linked else None for source, is_linked in pairs)
+    values = [None if is_linked else source for source, is_linked in pairs]
+    return links, _Given(values, call.drawn, None)
+
+
+class _TapeProgram:
+    """Runs the backward pass of a tape, and the forward pass of the calls that wait.
+
+    is_floating: all that is between the heads and the leaves are floating-point numbers, so that a gradient is sure to
+    come. calls: how often it was asked for.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[Any],
+        links: Sequence[Sequence[Place | None]],
+        rows: Sequence[Row],
+        heads: Sequence[Place],
+        is_floating: bool,
+    ):
+        """functions: what computes the calls. links: those inputs of each that are outputs of calls that wait."""
+        self.is_floating, self.calls = is_floating, 0
+        self._functions, self._links, self._rows, self._heads = functions, links, rows, heads
+        of_blocks = [getattr(function, "functions", None) for function in functions]
+        self._accounts = [each.account for each in of_blocks if each is not None and each.account is not None]
+        """Of the functions whose first calls these are."""
+        quick = bool(self._accounts)
+        compiled = any(of_blocks) and not quick
+        compiles = lambda kept: jit(self._run, quick=quick, kept=kept)  # noqa: E731
+        self.run = jit(self._run) if compiled else Staged(self._run, compiles, self._accounts or None)
+        self._with_updates: dict[Any, Callable[..., Any]] = {}
+        self._asked: Recent[Any, int] = Recent(64)
+
+    def with_update(
+        self, arguments: Sequence[Any], update: Callable[..., Any], numbers: tuple[int, ...], donate: bool
+    ) -> Callable[..., Any] | None:
+        """Return (arguments of `run`, arrays of the update) → (what `run` returns, what the update does); None where it
+        is not worth compiling the whole tape for this update, or not yet.
+
+        update: (gradients with these numbers, arrays to keep, arrays that are given away if donate is true) → arrays.
+        """
+        if self._accounts:
+            return None
+        key = update, numbers, donate
+        jitted = self._with_updates.get(key)
+        if jitted is not None:
+            return jitted
+        asked = self._asked[key] = (self._asked.get(key) or 0) + 1
+        if len(self._with_updates) == policy.UPDATES or (self._with_updates and asked <= policy.UPDATED_OFTEN):
+            return None
+
+        def run(given: Any, kept: Any, given_away: Any) -> Any:
+            computed = self._run(*given)
+            return computed, update([computed[0][number] for number in numbers], kept, given_away)
+
+        made = jit(run, donate_argnums=2 if donate else ())
+        self._with_updates[key] = jitted = lambda given, arrays: made(given, *arrays)
+        return jitted
+
+    def _run(
+        self, given: Sequence[_Given], head_grads: Sequence[jax.Array | None]
+    ) -> tuple[dict[int, jax.Array], list[Sequence[jax.Array] | None]]:
+        """Return (the gradients by the numbers of leaves, the outputs of the calls that wait)."""
+        calls: list[Any] = []
+        for function, links, known in zip(self._functions, self._links, given, strict=True):
+            values, outputs, residuals = known.values, known.outputs, None
+            if outputs is None:
+                linked = zip(values, links, strict=True)
+                values = [value if at is None else calls[at[0]][1][at[1]] for value, at in linked]
+                outputs, residuals = function.forward(values, known.drawn)
+            calls.append((values, outputs, residuals))
+
+        def differentiate(number: int, partial: list[jax.Array | None], wrt: tuple[int, ...]) -> Sequence[jax.Array]:
+            (values, outputs, residuals), function = calls[number], self._functions[number]
+            heads = [jnp.zeros_like(o) if g is None else g for o, g in zip(outputs, partial, strict=True)]
+            names = tuple(function.names[position] for position in wrt)
+            gradients = function.backward_of(names)(values, given[number].drawn, heads, outputs, residuals)
+            return [gradients[name] for name in names]
+
+        starts = [
+            jnp.ones_like(calls[call][1][output]) if gradient is None else gradient
+            for (call, output), gradient in zip(self._heads, head_grads, strict=True)
+        ]
+        heads = [*zip(self._heads, starts, strict=True)]
+        gradients = leaf_gradients(self._rows, heads, differentiate, operator.add)
+        return gradients, [
+            None if known.outputs else outputs for known, (_, outputs, _) in zip(given, calls, strict=True)
+        ]
