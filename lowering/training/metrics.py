@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lowering.casts import cast
 from lowering.messages.counts import check_count, check_number
 from symjax_nnvm.errors import LabelError, TrainingError, did_you_mean, listed
 
@@ -145,7 +146,7 @@ def accuracy(axis: int | None = 1) -> Metric:
     def term(label: Array, output: Array) -> tuple[Array, int]:
         chosen = output if output.shape == label.shape else classes(output)
         _check_size("accuracy", label, chosen)
-        return jnp.sum(chosen.astype(jnp.int32).ravel() == label.astype(jnp.int32).ravel()), label.size
+        return jnp.sum(cast(chosen, jnp.int32).ravel() == cast(label, jnp.int32).ravel()), label.size
 
     return _averaged("accuracy", term)
 
@@ -163,7 +164,7 @@ def top_k_accuracy(top_k: int) -> Metric:
             raise TrainingError(problem, expected=f"an output of shape (n, {top_k} or more)", got=output.shape)
         _check_size("top_k_accuracy", label, output[:, 0])
         _, best = jax.lax.top_k(output.astype(jnp.float32), top_k)
-        return jnp.sum(best == label.astype(jnp.int32).reshape(-1, 1)), label.size
+        return jnp.sum(best == cast(label, jnp.int32).reshape(-1, 1)), label.size
 
     return _averaged(f"top_k_accuracy_{top_k}", term)
 
@@ -227,7 +228,7 @@ def _rows(name: str, label: Array, output: Array, axis: int) -> tuple[Array, Arr
     rows = jnp.moveaxis(output.astype(jnp.float32), _axis(name, output, axis), -1)
     rows = rows.reshape(-1, rows.shape[-1])
     _check_size(name, label, rows[:, 0])
-    return rows, label.astype(jnp.int32).reshape(-1, 1)
+    return rows, cast(label, jnp.int32).reshape(-1, 1)
 
 
 def _axis_number(name: str, axis: Any) -> int:
@@ -272,7 +273,7 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
 
     def counts(label: Array, output: Array) -> Array:
         """Return true positives, false positives, false negatives, true negatives."""
-        positive, chosen = label.astype(jnp.int32).ravel() == 1, jnp.argmax(output, axis=1).ravel() == 1
+        positive, chosen = cast(label, jnp.int32).ravel() == 1, jnp.argmax(output, axis=1).ravel() == 1
         _check_size(name, label, chosen)
         cells = (chosen & positive, chosen & ~positive, ~chosen & positive, ~chosen & ~positive)
         return jnp.stack([jnp.sum(cell) for cell in cells]).astype(jnp.float32)

@@ -7,6 +7,7 @@ import math
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from lowering.ops.nn.softmax import softmax_over
 from symjax_nnvm.ops.loss import softmax_output as ops
@@ -27,7 +28,7 @@ def _softmax_target(p: ops.SoftmaxOutputParams, data: Array, label: Array) -> tu
     if label.shape == data.shape:  # probabilities
         return label, jnp.full(weight_shape, p.grad_scale, data.dtype)
     shape = data.shape if len(axes) == 1 else (data.shape[0], math.prod(data.shape[1:]))
-    labels = label.astype(jnp.int32)
+    labels = cast(label, jnp.int32)
     # Without multi_output and preserve_shape, data of more than two axes has more labels than rows: the first count.
     rows = labels.reshape(-1)[: shape[0]] if len(axes) > 1 else labels
     rows = rows.reshape(tuple(1 if i == axes.start else dim for i, dim in enumerate(shape)))
@@ -61,6 +62,6 @@ def _weight(p: ops.SoftmaxOutputParams, labels: Array, rows: Array) -> Array:
 @lowers("softmax_cross_entropy")
 def _softmax_cross_entropy(p: object, data: Array, label: Array) -> Array:
     probabilities = softmax_over(data.astype(jnp.promote_types(data.dtype, jnp.float32)), 1)
-    chosen = one_hot(label.astype(jnp.int32)[:, None], data.shape, 1, probabilities.dtype)
+    chosen = one_hot(cast(label, jnp.int32)[:, None], data.shape, 1, probabilities.dtype)
     likelihood = jnp.maximum(jnp.sum(probabilities * chosen, 1), 1e-8)
     return -jnp.sum(jnp.log(likelihood), keepdims=True).astype(data.dtype)

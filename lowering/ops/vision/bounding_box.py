@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from lowering.core.rules import lowers
 from lowering.ops.indexing.sort import places_of_largest
 from lowering.ops.wide import wide
@@ -181,7 +182,7 @@ def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
         too_close = shared / (areas[i] + areas - shared) > np.float32(p.overlap_thresh)
         if p.force_suppress or p.id_index < 0:
             return too_close
-        classes = ranked[:, p.id_index].astype(np.int32)  # the whole part decides, as in MXNet
+        classes = cast(ranked[:, p.id_index], np.int32)  # the whole part decides, as in MXNet
         return too_close & (classes == classes[i])
 
     places = in_front(survivors(valid[order], rivals))

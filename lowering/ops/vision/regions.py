@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.casts import cast
 from symjax_nnvm.ir.rules.open_sizes import is_open
 
 _CHUNK = 1 << 25
@@ -35,13 +36,13 @@ def rounded(x: Array) -> Array:
 
 def images(rois: Array, count: int) -> tuple[Array, Array]:
     """(number of each region's image, clipped to those there are; whether there is such an image)."""
-    number = rois[:, 0].astype(jnp.int32)
+    number = cast(rois[:, 0], jnp.int32)
     return jnp.clip(number, 0, count - 1), (number >= 0) & (number < count)
 
 
 def _of_images(rows: Array, rois: Array, count: int) -> Array:
     """Give weights of rows (r, p, h) as weights of the rows of all images (r, p, n, h): 0 but for the region's own."""
-    number = rois[:, 0].astype(jnp.int32)
+    number = cast(rois[:, 0], jnp.int32)
     of_image = (number[:, None] == lax.iota(jnp.int32, count)).astype(rows.dtype)
     return rows[:, :, None, :] * of_image[:, None, :, None]
 

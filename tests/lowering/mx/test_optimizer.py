@@ -237,6 +237,22 @@ def test_deviation_the_noise_of_sgld_is_no_next_draw():
     np.testing.assert_array_equal(other.asnumpy(), weights[1].asnumpy())
 
 
+def test_deviation_adadelta_leaves_the_gradient_as_it_is():
+    """MXNet's is multiplied by rescale_grad."""
+    grad = mx.nd.ones(3)
+    mx.optimizer.get_updater(mx.optimizer.create("adadelta", rescale_grad=0.5))(0, grad, mx.nd.ones(3))
+    assert grad.asnumpy().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("size", [300.0, 1e-4])
+def test_deviation_steps_of_lamb_are_right_where_squares_leave_half_precision(size: float):
+    """One step is 1 % of a weight that is its gradient; MXNet makes -inf of 300, and of 1e-4 a step of 9900 %."""
+    weight = mx.nd.full((4,), size, dtype="float16")
+    update = mx.optimizer.get_updater(mx.optimizer.create("lamb", multi_precision=True, learning_rate=0.01))
+    update(0, weight.copy(), weight)
+    np.testing.assert_allclose(weight.asnumpy() / size, 0.99, rtol=2e-3)
+
+
 def test_deviation_a_subclass_of_sgd_updates_one_parameter_at_a_time():
     asked: list[Any] = []
 

@@ -135,3 +135,24 @@ def test_two_metrics_of_one_name_are_told_apart_by_hand():
 def test_metric_of_an_unknown_output_is_an_error():
     with pytest.raises(TrainingError, match="outputs \\['c'\\]"):
         Tracker([metrics.mae().select(output_names=["c"])], INPUTS, ["a"])
+
+
+def test_deviation_of_equal_outputs_the_first_classes_are_among_the_top():
+    """NumPy's argpartition, which MXNet asks, leaves classes 1 and 2 last."""
+    outputs = np.full((3, 3), 0.3, np.float32)
+    assert value(metrics.top_k_accuracy(2), [(np.arange(2), outputs[:2])]) == 1
+    assert value(metrics.top_k_accuracy(2), [(np.arange(3), outputs)]) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "expected"),
+    [
+        (metrics.accuracy(), [np.nan, 0, np.inf, 1e10], 0.25),
+        (metrics.top_k_accuracy(2), [np.nan, 0, -np.inf, 1], 0.5),
+        (metrics.f1(), [np.nan, 0, np.inf, 1], 0.0),
+        (metrics.perplexity(None), [np.nan, 0, 0, 0], 1 / 0.7),
+    ],
+)
+def test_a_label_that_no_integer_holds_is_no_class(metric: metrics.Metric, labels: list[float], expected: float):
+    outputs = np.array([[0.7, 0.2, 0.1]] * 4, np.float32)
+    assert value(metric, [(np.array(labels, np.float32), outputs)]) == pytest.approx(expected)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import lowering
+from lowering.casts import cast
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.ops.linalg.test_dot import instructions
@@ -176,6 +179,14 @@ def test_forward_and_gradient_compile_to_the_code_of_hand_written_jax():
 
     def by_hand(args):
         p = jax.nn.softmax(args["data"])
-        return p, p - jax.nn.one_hot(args["label"].astype(jnp.int32), 10)
+        return p, p - jax.nn.one_hot(cast(args["label"], jnp.int32), 10)
 
     assert instructions(ours, args) == instructions(by_hand, args)
+
+
+@pytest.mark.parametrize("operator", [sym.SoftmaxOutput, sym.SVMOutput])
+def test_a_label_of_nan_is_no_class(operator: Callable[..., sym.Symbol]):
+    """MXNet's label is the least integer; XLA's would be class 0."""
+    rows = gradient(operator(DATA, LABEL), np.array([[1, 2, 3]] * 3, np.float32), [np.nan, -1, 1e10])
+    np.testing.assert_array_equal(rows, rows[[1, 1, 1]])
+    assert (rows > 0).all()
