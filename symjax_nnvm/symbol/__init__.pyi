@@ -1123,6 +1123,24 @@ def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, 
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
     - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
+def _np_moveaxis(a: Symbol, source: Sequence[int] | int, destination: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Put some axes in other places; the others keep their order.
+
+    - source: tuple of int ≥ -64 ≤ 64, required. axes of data.
+    - destination: tuple of int ≥ -64 ≤ 64, required. where each of them stands in the result; the others keep their order."""
+def _np_reshape(a: Symbol, newshape: Sequence[int] | int, order: str = 'C', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The same elements in another shape, as NumPy gives it.
+
+    - newshape: tuple of int ≥ -1, required. new dimensions; one may be -1, which is computed.
+    - order: string, optional, default='C'. only C: the last axis changes fastest."""
+def _np_squeeze(a: Symbol, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Remove axes of length 1.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of length 1 to remove; None: all of them."""
+def _np_transpose(a: Symbol, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Permute the axes, or turn their order around.
+
+    - axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axis of data for each axis of the result; None: all in reverse order."""
 def _npi_absolute(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """|x|; its gradient at 0 is 0."""
 _npi_abs = _npi_absolute
@@ -1133,6 +1151,16 @@ def _npi_add_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1, infer_range: bool = False, ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Evenly spaced values from start, before stop.
+
+    - start: float, required. first value.
+    - stop: float or None, optional, default=None. the value before which the range ends.
+    - step: float, optional, default=1.0. difference of neighbours.
+    - repeat: int ≥ 1 ≤ 1, optional, default=1. only 1.
+    - infer_range: boolean, optional, default=False. only false.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npi_arccos(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The inverse of cos, in [0, π]."""
 def _npi_arccosh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1152,6 +1180,15 @@ def _npi_arctan2_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, 
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _npi_arctanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The inverse of tanh."""
+def _npi_bernoulli(input1: Symbol, prob: float | None, logit: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', *, is_logit: bool, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 with a probability, else 0.
+
+    - prob: float or None ≥ 0 ≤ 1, required. the probability of 1; None: an input has it, or logit.
+    - logit: float or None, required. the logarithm of the odds of 1; None: an input has it, or prob.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bool', 'float16', 'float32', 'float64', 'int32', 'uint8', optional, default='float32'. the dtype of the draws.
+    - is_logit: boolean, required. whether the input has logit, not prob."""
 def _npi_bitwise_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The bits that both have; of booleans whether both are true, with broadcasting."""
 def _npi_bitwise_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1173,10 +1210,37 @@ def _npi_bitwise_xor_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = Tr
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_blackman(M: int | None = None, ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The Blackman window of M points, for smoothing signals.
+
+    - M: int or None, optional, default=None. number of points; below 1, or None, none.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_broadcast_to(array: Symbol, shape: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Repeat an array along axes of length 1, and along new ones before it, up to a given shape.
+
+    - shape: tuple of int ≥ -2, optional, default=(). the shape to broadcast to; -2 keeps the dimension of the array."""
 def _npi_cbrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The cube root of x."""
 def _npi_ceil(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer that is not smaller."""
+def _npi_choice(input1: Symbol, input2: Symbol | None = None, *, a: int | None, size: Sequence[int] | int | None, ctx: str = 'cpu', replace: bool = True, weighted: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Numbers below a, or below the length of an array, with given probabilities, or equal ones.
+
+    - a: int or None ≥ 1, required. how many there are to choose from; None: as many as the first axis of an input has.
+    - size: tuple of int or None ≥ 0, required. the shape of the draws; None: a number.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - replace: boolean, optional, default=True. whether one may be chosen again.
+    - weighted: boolean, optional, default=False. whether the last input has their probabilities."""
+def _npi_column_stack(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays along the second axis; vectors are columns.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+def _npi_concatenate(*data: Symbol, num_args: int | None = None, axis: int | None = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays along an axis.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=0. the axis to join along; None: all arrays are flattened first."""
 def _npi_copysign(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """|lhs| with the sign of rhs, with broadcasting."""
 def _npi_copysign_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1190,6 +1254,18 @@ def _npi_cosh(x: Symbol, name: str | None = None, attr: _Attr = None, **attribut
     """The hyperbolic cosine."""
 def _npi_degrees(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Radians to degrees."""
+def _npi_dsplit(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Split the third axis.
+
+    - indices: tuple of int, required. where each part begins; used when sections is 0.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
+    - squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
+    - sections: int ≥ 0 ≤ 65536, optional, default=0. parts, the first 1 longer if need be; 0: at the indices."""
+def _npi_dstack(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays along the third axis.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
+    - dim: int ≥ -64 ≤ 64, optional, default=1. nothing: the operator knows its axis."""
 def _npi_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs = rhs, else 0, with broadcasting."""
 def _npi_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1201,10 +1277,38 @@ def _npi_exp(x: Symbol, name: str | None = None, attr: _Attr = None, **attribute
     """eˣ."""
 def _npi_expm1(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """eˣ - 1, precise near 0."""
+def _npi_exponential(input1: Symbol, scale: float | None = 1.0, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the exponential distribution of mean scale.
+
+    - scale: float or None ≥ 0, optional, default=1.0. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_eye(N: int, M: int | None = None, k: int = 0, ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Ones on a diagonal, zeros elsewhere.
+
+    - N: int ≥ 0, required. number of rows.
+    - M: int or None ≥ 0, optional, default=None. number of columns; None: as many as rows.
+    - k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npi_fix(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer towards 0."""
 def _npi_floor(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer that is not larger."""
+def _npi_full_like(a: Symbol, fill_value: float, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """One value in every element of an array of the shape of a, and of its dtype unless another is given.
+
+    - fill_value: float, required. the value of every element.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8' or None, optional, default=None. the dtype; None: that of a."""
+def _npi_gamma(input1: Symbol, input2: Symbol | None = None, *, shape: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the gamma distribution of a shape and a scale.
+
+    - shape: float or None ≥ 0, required. a number; None: an input has it.
+    - scale: float or None ≥ 0, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
 def _npi_greater(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs > rhs, else 0, with broadcasting."""
 def _npi_greater_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1219,8 +1323,51 @@ def _npi_greater_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, 
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_gumbel(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Gumbel distribution of mode loc.
+
+    - loc: float or None, required. a number; None: an input has it.
+    - scale: float or None ≥ 0, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_hamming(M: int | None = None, ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The Hamming window of M points, for smoothing signals.
+
+    - M: int or None, optional, default=None. number of points; below 1, or None, none.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_hanning(M: int | None = None, ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The Hann window of M points, for smoothing signals.
+
+    - M: int or None, optional, default=None. number of points; below 1, or None, none.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_hsplit(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Split the second axis, or the only one of a vector.
+
+    - indices: tuple of int, required. where each part begins; used when sections is 0.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
+    - squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
+    - sections: int ≥ 0 ≤ 65536, optional, default=0. parts, the first 1 longer if need be; 0: at the indices."""
+def _npi_hstack(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays along the second axis, or vectors along their only one.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
+    - dim: int ≥ -64 ≤ 64, optional, default=1. nothing: the operator knows its axis."""
 def _npi_hypot(x1: Symbol, x2: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """√(lhs² + rhs²), with broadcasting."""
+def _npi_identity(shape: Sequence[int] | int = (), ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A matrix of ones on its diagonal, zeros elsewhere.
+
+    - shape: tuple of int ≥ -1, optional, default=(). the shape; -1 for a dimension that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_indices(dimensions: Sequence[int] | int, dtype: _DType = 'int32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The indices of every place of a grid, one array for each of its axes.
+
+    - dimensions: tuple of int ≥ 0, required. the lengths of the grid's axes.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='int32'. the dtype.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 def _npi_lcm(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The least common multiple, which is not negative; 0 where one is 0, with broadcasting."""
 def _npi_lcm_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1257,6 +1404,23 @@ def _npi_log1p(x: Symbol, name: str | None = None, attr: _Attr = None, **attribu
     """log(1 + x), precise near 0."""
 def _npi_log2(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The logarithm to base 2."""
+def _npi_logistic(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the logistic distribution of mean loc.
+
+    - loc: float or None, required. a number; None: an input has it.
+    - scale: float or None ≥ 0, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_logspace(start: float, stop: float, num: int, endpoint: bool = True, base: float = 10.0, ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Powers of a base, of evenly spaced exponents.
+
+    - start: float, required. exponent of the first value.
+    - stop: float, required. exponent of the last value.
+    - num: int ≥ 0, required. how many values.
+    - endpoint: boolean, optional, default=True. whether stop is the last exponent; else the last is one step before it.
+    - base: float, optional, default=10.0. what is raised to the exponents.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npi_mod(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs modulo rhs, with the sign of rhs; 0 where rhs is 0, with broadcasting."""
 def _npi_mod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1264,6 +1428,12 @@ def _npi_mod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_multinomial(a: Symbol, n: int, pvals: Sequence[float] | float | None = None, size: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """How often each of k classes comes up in n draws.
+
+    - n: int ≥ 0, required. how many draws are counted.
+    - pvals: tuple of float or None ≥ 0 ≤ 1, optional, default=None. the probabilities; None: an input has them.
+    - size: tuple of int or None ≥ 0, optional, default=None. how many counts; None: one."""
 def _npi_multiply(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs · rhs, with broadcasting."""
 def _npi_multiply_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1273,6 +1443,22 @@ def _npi_multiply_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True,
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _npi_negative(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """-x."""
+def _npi_normal(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the normal distribution of mean loc and deviation scale.
+
+    - loc: float or None, required. a number; None: an input has it.
+    - scale: float or None ≥ 0, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
+def _npi_normal_n(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the normal distribution of mean loc and deviation scale.
+
+    - loc: float or None, required. a number; None: an input has it.
+    - scale: float or None ≥ 0, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
 def _npi_not_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs ≠ rhs, else 0, with broadcasting."""
 def _npi_not_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1280,6 +1466,18 @@ def _npi_not_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_ones(shape: Sequence[int] | int = (), ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Ones.
+
+    - shape: tuple of int ≥ -1, optional, default=(). the shape; -1 for a dimension that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_pareto(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Pareto II distribution of shape a.
+
+    - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
 def _npi_power(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs to the power of rhs, with broadcasting."""
 def _npi_power_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1287,6 +1485,11 @@ def _npi_power_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, na
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_powerd(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the power distribution over [0, 1] of exponent a - 1.
+
+    - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters."""
 def _npi_radians(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Degrees to radians."""
 def _npi_rarctan2_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1294,6 +1497,12 @@ def _npi_rarctan2_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True,
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rayleigh(input1: Symbol, scale: float | None = 1.0, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Rayleigh distribution of mode scale.
+
+    - scale: float or None ≥ 0, optional, default=1.0. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
 def _npi_rcopysign_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """|scalar| with the sign of data.
 
@@ -1338,6 +1547,11 @@ def _npi_sqrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attribut
     """√x."""
 def _npi_square(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """x²."""
+def _npi_stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays of one shape along a new axis.
+
+    - axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def _npi_subtract(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs - rhs, with broadcasting."""
 def _npi_subtract_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1358,8 +1572,62 @@ def _npi_true_divide_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = Tr
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _npi_trunc(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer towards 0."""
+def _npi_uniform(input1: Symbol, input2: Symbol | None = None, *, low: float | None, high: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the uniform distribution over [low, high).
+
+    - low: float or None, required. a number; None: an input has it.
+    - high: float or None, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
+def _npi_uniform_n(input1: Symbol, input2: Symbol | None = None, *, low: float | None, high: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the uniform distribution over [low, high).
+
+    - low: float or None, required. a number; None: an input has it.
+    - high: float or None, required. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
+def _npi_vstack(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays along the first axis; vectors are rows.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+def _npi_weibull(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Weibull distribution of shape a.
+
+    - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
+    - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
+    - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_where(condition: Symbol, x: Symbol | None = None, y: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """x where the condition is not 0, else y; all are broadcast."""
+def _npi_where_lscalar(condition: Symbol, x: Symbol | None = None, scalar: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A number where the condition is not 0, else the array.
+
+    - scalar: float, optional, default=0.0. the number, in the dtype of the array."""
+def _npi_where_rscalar(condition: Symbol, y: Symbol | None = None, scalar: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The array where the condition is not 0, else a number.
+
+    - scalar: float, optional, default=0.0. the number, in the dtype of the array."""
+def _npi_where_scalar2(condition: Symbol, x: float = 0.0, y: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A number where the condition is not 0, else another.
+
+    - x: float, optional, default=0.0. the number where the condition holds.
+    - y: float, optional, default=0.0. the number elsewhere."""
+def _npi_zeros(shape: Sequence[int] | int = (), ctx: str = '', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Zeros.
+
+    - shape: tuple of int ≥ -1, optional, default=(). the shape; -1 for a dimension that the operators using it decide.
+    - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+    - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npx_relu(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """max(x, 0); its gradient at 0 is 0."""
+def _npx_reshape(a: Symbol, newshape: Sequence[int] | int, reverse: bool = False, order: str = 'C', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The same elements in another shape, of sizes and codes.
+
+    - newshape: tuple of int, required. new dimensions; -1 is computed, -2 copies a dimension of data, -3 leaves out one of length 1, -4 copies all remaining ones, -5 merges two, -6 splits one into the two numbers that follow (one of them may be -1).
+    - reverse: boolean, optional, default=False. match dimensions from right to left.
+    - order: string, optional, default='C'. only C: the last axis changes fastest."""
+_npi_reshape = _npx_reshape
 def _npx_sigmoid(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 / (1 + e⁻ˣ)."""
 def _ones(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

@@ -53,6 +53,16 @@ def operator_function(name: str) -> Any:
     return None
 
 
+def variadic_parameter(handle: ctypes.c_void_p) -> str:
+    """The parameter of an operator that says how many inputs there are; empty where their number is fixed."""
+    texts, count = ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p()
+    size, fields = mx.base.mx_uint(), [ctypes.c_char_p(), ctypes.c_char_p()]
+    lists, result = [texts(), texts(), texts()], ctypes.c_char_p()
+    answers = (*fields, size, *lists, count, result)
+    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolInfo(handle, *map(ctypes.byref, answers)))
+    return mx.base.py_str(count.value)
+
+
 def compose(case: Case, inputs: list[mx.sym.Symbol]) -> mx.sym.Symbol:
     """The case's operator named `op`, on the inputs."""
     if case.graph is not None:
@@ -68,7 +78,9 @@ def compose(case: Case, inputs: list[mx.sym.Symbol]) -> mx.sym.Symbol:
     # MXNet's functions pass inputs by name, which fails where the operator itself does not know the names of its own.
     handle = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.NNGetOpHandle(mx.base.c_str(case.op), ctypes.byref(handle)))
-    keys, values = list(case.params), [str(value) for value in case.params.values()]
+    count = variadic_parameter(handle)
+    params = {**({count: len(inputs)} if count else {}), **case.params}
+    keys, values = list(params), [str(value) for value in params.values()]
     return mx.sym._internal._symbol_creator(handle.value, inputs, {}, keys, values, "op", False, False)
 
 

@@ -6,7 +6,7 @@ Run by hand, in the environment of tests/goldens/make.py, from the project's roo
 
 It writes `tests/goldens/schemas.json`, one line for each operator: `{"aliases": […], "inputs": […], "params": {name:
 type}}`, a type in MXNet's words: `int, optional, default='1'`. A variadic operator's inputs are one name with dots.
-Backward operators and the NumPy dialect are left out.
+Backward operators are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mxnet.base import _LIB, c_str, check_call, mx_uint, py_str  # type: ignore[
 
 HERE = Path(__file__).parent
 TENSORS = ("NDArray", "Symbol")
-LEFT_OUT = ("_backward", "_broadcast_backward", "_np_", "_npi_", "_npx_", "_sg_")
+LEFT_OUT = ("_backward", "_broadcast_backward", "_npi_backward", "_npi_hsplit_backward", "_sg_")
 
 Texts = ctypes.POINTER(ctypes.c_char_p)
 

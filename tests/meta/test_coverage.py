@@ -26,7 +26,12 @@ NO_CASES: dict[str, str] = {
 # Operators whose result does not depend smoothly on any input, or that have no input to differentiate.
 NOT_DIFFERENTIABLE: dict[str, str] = {
     **dict.fromkeys(
-        ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
+        (
+            *("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"),
+            *("_npi_zeros", "_npi_ones", "_npi_identity", "_npi_arange", "_npi_eye", "_npi_indices", "_npi_logspace"),
+            *("_npi_blackman", "_npi_hamming", "_npi_hanning"),
+        ),
+        "takes no input",
     ),
     "_contrib_allclose": "a verdict on its inputs, as in MXNet",
     **dict.fromkeys(
@@ -58,7 +63,7 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
 }
 
 MXNET: list[str] = list(json.loads((Path(__file__).parents[1] / "goldens" / "schemas.json").read_text()))
-"""The names of MXNet 1.9.1's operators, without its NumPy dialect's."""
+"""The names of MXNet 1.9.1's operators."""
 
 # Operators of MXNet that are not here, by pattern.
 LEFT_OUT: dict[str, str] = {
@@ -77,6 +82,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("_contrib_group_adagrad_update", "_sparse_adagrad_update"), "updates of sparse rows"),
     **dict.fromkeys(("_cv*", "_imdecode"), "images, before they are a network's data: mx.image, lowering.data"),
     **dict.fromkeys(("_onehot_encode", "_set_value"), "functions of arrays, which write into one"),
+    **dict.fromkeys(("_np_*", "_npi_*", "_npx_*"), "the NumPy dialect, of which not all is here yet"),
 }
 
 

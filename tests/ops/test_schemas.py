@@ -31,6 +31,7 @@ KNOWN: dict[str, str] = {
         "MXNet reads a parameter that it does not list: tests/goldens/keys.json",
     ),
     "_contrib_SparseEmbedding: other parameters": "MXNet lists Embedding's and reads others: tests/goldens/keys.json",
+    "_npi_concatenate: other parameters": "MXNet lists Concat's and reads others: tests/goldens/keys.json",
     "add_n: other aliases": _NNVMS,
     "elemwise_add: other aliases": _NNVMS,
     **dict.fromkeys(
@@ -58,7 +59,8 @@ TYPES: dict[str, tuple[str, ...]] = {
     "tuple of <float>": ("tuple of float",),
     "tuple of <double>": ("tuple of float",),
     "tuple of <long>": ("tuple of int",),
-    "": ("tuple of float or None",),  # two numbers or None, for which MXNet has no word
+    # What may be None and for which MXNet has no word: two numbers, a size, a shape.
+    "": ("tuple of float or None", "int or None", "tuple of int or None"),
 }
 
 _DECLARED = re.compile(r"(?P<type>\{.*\}|[^,{]*)(?:, (?P<required>required)|, ?optional, default=(?P<default>.*))?")

@@ -26,12 +26,12 @@ Draw = Callable[..., Array]
 """(key, shape, dtype of the result, *parameters) → draws in a dtype at least as wide as float32."""
 
 
-def _uniform(key: Array, shape: tuple[int, ...], dtype: Any, low: Parameter, high: Parameter) -> Array:
+def draw_uniform(key: Array, shape: tuple[int, ...], dtype: Any, low: Parameter, high: Parameter) -> Array:
     """Rounding, in the computation or to the result's dtype, must not reach the excluded end."""
     draws = random.uniform(key, shape, wide_dtype(dtype)) * (high - low) + low
     low, high = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(high, low)
-    return jnp.clip(draws, *(bound.astype(draws.dtype) for bound in (lax.min(low, last), lax.max(low, last))))
+    return jnp.clip(draws, *(bound.astype(draws.dtype) for bound in (jnp.minimum(low, last), jnp.maximum(low, last))))
 
 
 def _normal(key: Array, shape: tuple[int, ...], dtype: Any, loc: Parameter, scale: Parameter) -> Array:
@@ -90,7 +90,7 @@ DRAWS: dict[str, Draw] = {
     "negative_binomial": _negative_binomial,
     "normal": _normal,
     "poisson": _poisson,
-    "uniform": _uniform,
+    "uniform": draw_uniform,
 }
 
 

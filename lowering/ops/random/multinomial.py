@@ -18,7 +18,7 @@ _FEW_CLASSES = 64
 """Up to so many classes comparing a draw with all of them is faster than a binary search."""
 
 
-def _classes(key: Array, probabilities: Array, drawn: tuple[int, ...]) -> Array:
+def draw_classes(key: Array, probabilities: Array, drawn: tuple[int, ...]) -> Array:
     """Return class numbers (…, draws) by inverting the cumulative distribution, in at least float32."""
     cumulative = jnp.cumsum(probabilities.astype(jnp.promote_types(probabilities.dtype, jnp.float32)), axis=-1)
     *batch, count = cumulative.shape
@@ -46,7 +46,7 @@ def _rows_of(draws: Array, data: Array) -> Array:
 
 @lowers("_sample_multinomial", needs=("key",))
 def _sample_multinomial(p: ops.MultinomialParams, data: Array, *, key: Array) -> Array | tuple[Array, Array]:
-    classes = _classes(key, lax.stop_gradient(data), p.shape)
+    classes = draw_classes(key, lax.stop_gradient(data), p.shape)
     shape = (*data.shape[:-1], *p.shape) or (1,)
     draws = classes.reshape(shape).astype(jax.dtypes.canonicalize_dtype(p.dtype))
     if not p.get_prob:

@@ -14,6 +14,12 @@ def _broadcast_to(p: ops.BroadcastToParams, data: Array) -> Array:
     return jnp.broadcast_to(data, tuple(dim or old for dim, old in zip(p.shape, data.shape, strict=True)))
 
 
+@lowers("_npi_broadcast_to")
+def _npi_broadcast_to(p: ops.NumpyBroadcastToParams, array: Array) -> Array:
+    _, (shape,) = ops.numpy_broadcast_shapes(p, [array.shape], [None])
+    return jnp.broadcast_to(array, shape)
+
+
 @lowers("broadcast_axis")
 def _broadcast_axis(p: ops.BroadcastAxisParams, data: Array) -> Array:
     _, (shape,) = ops.broadcast_axis_shapes(p, [data.shape], [None])

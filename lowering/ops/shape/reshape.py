@@ -27,10 +27,13 @@ def _lower_by_shape(name: str, shapes) -> None:
 
 for _name, _shapes in (
     ("Reshape", reshape.reshape_shapes),
+    ("_np_reshape", reshape.reshape_shapes),
+    ("_npx_reshape", reshape.reshape_shapes),
     ("Flatten", reshape.flatten_shapes),
     ("reshape_like", reshape.reshape_like_shapes),
     ("expand_dims", movement.expand_dims_shapes),
     ("squeeze", movement.squeeze_shapes),
+    ("_np_squeeze", movement.numpy_squeeze_shapes),
 ):
     _lower_by_shape(_name, _shapes)
 

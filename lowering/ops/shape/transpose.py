@@ -8,8 +8,8 @@ from lowering.core.rules import lowers
 from symjax_nnvm.ops.shape import transpose as ops
 
 
-@lowers("transpose")
-def _transpose(p: ops.TransposeParams, data: Array) -> Array:
+@lowers("transpose", "_np_transpose", "_np_moveaxis")
+def _transpose(p: ops.TransposeParams | ops.NumpyTransposeParams | ops.MoveaxisParams, data: Array) -> Array:
     return data.transpose(ops.permutation(p, data.ndim))
 
 

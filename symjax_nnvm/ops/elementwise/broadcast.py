@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.op import Deviation
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, check_number, register_op, same_shape, same_type
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import MOVES
 from symjax_nnvm.ir.types import Dim, format_shape
@@ -83,6 +87,10 @@ for _function in FUNCTIONS:
 # -- where -----------------------------------------------------------------------------------------------------------
 
 
+class WhereScalarParams(Params):
+    scalar: float = param(0.0, doc="the number, in the dtype of the array")
+
+
 def _where_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """condition (n, …) or (n,), x (n, …), y (n, …) → (n, …)."""
     condition = ins[0]
@@ -97,10 +105,12 @@ def _where_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     return [shape, shape, shape], [shape]
 
 
-def _where_types(p: NoParams, ins: Types, outs: Types):
-    """A condition of any dtype; x, y and the result of one."""
-    (x, y), out = same_type(p, ins[1:], outs)
-    return [ins[0], x, y], out
+def _where_types(p: Params, ins: Types, outs: Types):
+    """A condition of any dtype; the choices and the result of one."""
+    choices, out = same_type(p, ins[1:], outs)
+    if isinstance(p, WhereScalarParams):
+        check_number("scalar", p.scalar, out[0])
+    return [ins[0], *choices], out
 
 
 def _where_gradient(node: Node, ograds: Entries):
@@ -120,3 +130,85 @@ register_op(
     **MOVES,
     doc="x where the condition is not 0, else y; a condition of one axis chooses whole rows.",
 )
+
+# -- where as NumPy has it -------------------------------------------------------------------------------------------
+
+
+class WhereScalar2Params(Params):
+    x: float = param(0.0, doc="the number where the condition holds")
+    y: float = param(0.0, doc="the number elsewhere")
+
+
+def _chosen_shapes(p: Params, ins: Shapes, outs: Shapes):
+    """The condition's shape and those of the choices, broadcast against each other."""
+    result = ins[0]
+    for choice in ins[1:]:
+        _, (result,) = broadcast_shapes(NoParams(), [result, choice], [None])
+    return ins, [result]
+
+
+_CHOICES: dict[str, str] = {"x": "_npi_where_rscalar", "y": "_npi_where_lscalar"}
+"""A choice that is an array → the operator whose other choice, the left or the right one, is a number."""
+
+
+def _choice_gradient(names: tuple[str, ...]):
+    def gradient(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        """dZ where an array was chosen, zero elsewhere, summed to the array's shape."""
+        condition, *choices = node.inputs
+        chosen = (apply(_CHOICES[name], condition, ograds[0]) for name in names)
+        return [None, *map(partial(apply, "_sum_like"), chosen, choices)]
+
+    return gradient
+
+
+_WHERE_DEVIATION = Deviation(
+    "the gradient is that of the array where it was chosen; MXNet's is what the number would have", affects="training"
+)
+
+for _name, _choices, _params, _types, _deviation, _doc in (
+    (
+        "_npi_where",
+        ("x", "y"),
+        NoParams,
+        _where_types,
+        (),
+        "x where the condition is not 0, else y; all are broadcast.",
+    ),
+    (
+        "_npi_where_lscalar",
+        ("y",),
+        WhereScalarParams,
+        _where_types,
+        _WHERE_DEVIATION,
+        "A number where the condition is not 0, else the array.",
+    ),
+    (
+        "_npi_where_rscalar",
+        ("x",),
+        WhereScalarParams,
+        _where_types,
+        _WHERE_DEVIATION,
+        "The array where the condition is not 0, else a number.",
+    ),
+    (
+        "_npi_where_scalar2",
+        (),
+        WhereScalar2Params,
+        lambda p, ins, outs: (ins, ["float32"]),
+        (),
+        "A number where the condition is not 0, else another.",
+    ),
+):
+    register_op(
+        _name,
+        params=_params,
+        # MXNet calls the one array of the left number x, that of the right number y.
+        inputs=("condition", *({"x": "y", "y": "x"}[name] if len(_choices) == 1 else name for name in _choices)),
+        infer_shape=_chosen_shapes,
+        infer_type=_types,
+        gradient=_choice_gradient(_choices),
+        **MOVES,
+        broadcasts=True,
+        deviation=_deviation,
+        doc=_doc,
+    )

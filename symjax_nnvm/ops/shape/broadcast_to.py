@@ -65,6 +65,36 @@ register_op(
 )
 
 
+class NumpyBroadcastToParams(Params):
+    shape: Tuple = param((), ge=-2, doc="the shape to broadcast to; -2 keeps the dimension of the array")
+
+
+def numpy_broadcast_shapes(p: NumpyBroadcastToParams, ins: Shapes, outs: Shapes):
+    """array (1, …) → (…, shape[-1], …), aligned at the last axis."""
+    data = ins[0]
+    if data is None:
+        return ins, [tuple(dim if dim >= 0 else None for dim in p.shape)]
+    added = len(p.shape) - len(data)
+    if added < 0:
+        raise _no_broadcast(data, p.shape)
+    target = tuple(dim if dim >= 0 else data[i - added] if i >= added else None for i, dim in enumerate(p.shape))
+    return ins, [_spread(data, target)]
+
+
+register_op(
+    "_npi_broadcast_to",
+    params=NumpyBroadcastToParams,
+    inputs=("array",),
+    infer_shape=numpy_broadcast_shapes,
+    gradient=_summed_back,
+    **ARRANGES,
+    broadcasts=True,
+    shape_parameters=("shape",),
+    TExpands=True,
+    doc="Repeat an array along axes of length 1, and along new ones before it, up to a given shape.",
+)
+
+
 class BroadcastAxisParams(Params):
     axis: Axes = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
     size: Tuple = param((), ge=0, doc="how often, for each axis")

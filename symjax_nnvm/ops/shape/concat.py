@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
+from typing import Any
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
-from symjax_nnvm.ir.rules.axes import completed, known, normal_axis, replaced, without_axis
+from symjax_nnvm.ir.rules.axes import completed, known, normal_axis, replaced, size_of, without_axis
 from symjax_nnvm.ir.rules.costs import MOVES
 from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.rules.linear import jointly_linear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.rules.storage import Storage
-from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- Concat ----------------------------------------------------------------------------------------------------------
 
@@ -130,6 +132,159 @@ _pieces = jointly_linear(
 )
 Op.get("_rnn_param_concat").set_attr("FGradient", _pieces)
 
+# -- joining as NumPy does -------------------------------------------------------------------------------------------
+
+
+class JoinParams(Params):
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
+
+
+class JoinAlongParams(JoinParams):
+    dim: Axis = param(1, doc="nothing: the operator knows its axis")
+
+
+class ConcatenateParams(JoinParams):
+    axis: Axis | None = param(0, doc="the axis to join along; None: all arrays are flattened first")
+
+
+class BackwardJoinParams(Params):
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the joined arrays")
+
+
+class BackwardConcatenateParams(BackwardJoinParams):
+    axis: Axis | None = param(0, doc="the axis that was joined; None: arrays had been flattened")
+
+
+AnyJoinParams = JoinParams | ConcatenateParams | BackwardJoinParams | BackwardConcatenateParams
+
+
+@dataclass(frozen=True)
+class Join:
+    """A row: an operator that gives arrays more axes, as many as it needs, and joins them along one.
+
+    axis: (parameters, number of axes then) → the one to join along. lifted: (parameters, a shape) → the shape then.
+    """
+
+    name: str
+    params: type
+    input: str
+    output: str
+    axis: Callable[[Any, int], int]
+    lifted: Callable[[Any, Shape], Shape]
+    doc: str
+
+    @property
+    def adjoint(self) -> str:
+        """The name of its gradient."""
+        return f"_backward_np_{self.name.removeprefix('_npi_').removesuffix('enate')}"
+
+
+def at_least(ndim: int, shape: Shape) -> Shape:
+    """The shape with axes of length 1 before it, and behind it if it is to have three, so that it has so many."""
+    if len(shape) >= ndim:
+        return shape
+    if ndim == 3 and shape:
+        return (*at_least(2, shape), 1)
+    return (1,) * (ndim - len(shape)) + shape
+
+
+def _flattened(p: Any, shape: Shape) -> Shape:
+    return (size_of(shape),) if p.axis is None else shape
+
+
+def _column(p: Any, shape: Shape) -> Shape:
+    return (*at_least(1, shape), 1) if len(shape) < 2 else shape
+
+
+JOINS = (
+    Join(
+        "_npi_concatenate",
+        ConcatenateParams,
+        "data",
+        "out",
+        lambda p, ndim: p.axis or 0,
+        _flattened,
+        "Join arrays along an axis.",
+    ),
+    Join(
+        "_npi_hstack",
+        JoinAlongParams,
+        "data",
+        "out",
+        lambda p, ndim: int(ndim > 1),
+        lambda p, shape: at_least(1, shape),
+        "Join arrays along the second axis, or vectors along their only one.",
+    ),
+    Join(
+        "_npi_vstack",
+        JoinParams,
+        "arg",
+        "output",
+        lambda p, ndim: 0,
+        lambda p, shape: at_least(2, shape),
+        "Join arrays along the first axis; vectors are rows.",
+    ),
+    Join(
+        "_npi_dstack",
+        JoinAlongParams,
+        "data",
+        "out",
+        lambda p, ndim: 2,
+        lambda p, shape: at_least(3, shape),
+        "Join arrays along the third axis.",
+    ),
+    Join(
+        "_npi_column_stack",
+        JoinParams,
+        "arg",
+        "output",
+        lambda p, ndim: 1,
+        _column,
+        "Join arrays along the second axis; vectors are columns.",
+    ),
+)
+
+
+def joined_shapes(join: Join, p: Any, ins: Shapes, outs: Shapes):
+    """Arrays → the shape that they have when each has enough axes and they are joined."""
+    if any(shape == () for shape in ins) and join.lifted(p, ()) == ():
+        raise InferenceError("zero-dimensional arrays cannot be concatenated", expected="at least one axis", got="()")
+    lifted = [None if shape is None else join.lifted(p, shape) for shape in ins]
+    first = next((shape for shape in lifted if shape is not None), None)
+    if first is None:
+        return ins, outs
+    along_axis = ConcatParams(num_args=p.num_args, dim=join.axis(p, len(first)))
+    inputs, out = _concat_shapes(along_axis, lifted, outs)
+    for i, (new, part) in enumerate(zip(inputs, lifted, strict=True)):
+        if part is not None and (len(part) != len(first) or completed(part, new) != completed(new, part)):
+            raise InferenceError(
+                "all the input array dimensions except for the concatenation axis must match exactly",
+                input=f"{join.input}{i}",
+                expected=format_shape(new),
+                got=format_shape(part),
+            )
+    # What is inferred of an input is its own shape where it had its axes already.
+    return [new if old == part else old for new, old, part in zip(inputs, ins, lifted, strict=True)], out
+
+
+for _join in JOINS:
+    register_op(
+        _join.name,
+        params=_join.params,
+        variadic="num_args",
+        list_inputs=lambda attrs, name=_join.input: [f"{name}{i}" for i in range(attrs.parsed.num_args)],
+        outputs=(_join.output,),
+        infer_shape=partial(joined_shapes, _join),
+        **MOVES,
+        doc=_join.doc,
+    )
+    jointly_linear(
+        _join.name,
+        adjoint=_join.adjoint,
+        params=BackwardConcatenateParams if _join.params is ConcatenateParams else BackwardJoinParams,
+        doc=f"The gradient of {_join.name}: the first input in pieces of the shapes of the others.",
+    )
+
 # -- stack -----------------------------------------------------------------------------------------------------------
 
 
@@ -155,15 +310,16 @@ def _stack_gradient(node: Node, ograds: Entries):
     return [grad._replace(index=i) for i in range(p.num_args)]
 
 
-register_op(
-    "stack",
-    params=StackParams,
-    variadic="num_args",
-    infer_shape=_stack_shapes,
-    gradient=_stack_gradient,
-    **MOVES,
-    doc="Join arrays of one shape along a new axis.",
-)
+for _name in ("stack", "_npi_stack"):
+    register_op(
+        _name,
+        params=StackParams,
+        variadic="num_args",
+        infer_shape=_stack_shapes,
+        gradient=_stack_gradient,
+        **MOVES,
+        doc="Join arrays of one shape along a new axis.",
+    )
 
 # -- split -----------------------------------------------------------------------------------------------------------
 
@@ -228,14 +384,19 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
     return parts
 
 
-def _split_shapes(p: SliceChannelParams | SplitV2Params, ins: Shapes, outs: Shapes):
-    """data (…, d, …) ↔ parts (…, d / n, …), or (…, …) when the axis is dropped: of a vector numbers without axes."""
+def _split_shapes(
+    p: SliceChannelParams | SplitV2Params, ins: Shapes, outs: Shapes, of: Callable[[int], int] | None = None
+):
+    """data (…, d, …) ↔ parts (…, d / n, …), or (…, …) when the axis is dropped: of a vector numbers without axes.
+
+    of: number of axes → the one to split, where it is not a parameter.
+    """
     data = ins[0]
     part = next((shape for shape in outs if shape is not None), None)
     if data is None and part is None:
         return ins, outs
     ndim = len(data) if data is not None else len(part or ()) + p.squeeze_axis
-    axis = normal_axis(p.axis, ndim)
+    axis = normal_axis(p.axis if of is None else of(ndim), ndim)
     back: Shape | None = None
     if all(shape is not None and len(shape) == ndim - p.squeeze_axis for shape in outs):
         back = _whole(p, [shape for shape in outs if shape is not None], axis)
@@ -296,3 +457,24 @@ for _name, _aliases, _params, _doc in (
     )
 
 Op.get("SliceChannel").set_attr("FListOutputNames", _numbered_outputs)
+
+# -- splitting as NumPy does -----------------------------------------------------------------------------------------
+
+
+SPLIT_AXES: dict[str, Callable[[int], int]] = {"_npi_hsplit": lambda ndim: int(ndim > 1), "_npi_dsplit": lambda ndim: 2}
+"""Operator → number of axes → the one that it splits."""
+
+for _name, _joined, _doc in (
+    ("_npi_hsplit", "_npi_hstack", "Split the second axis, or the only one of a vector."),
+    ("_npi_dsplit", "_npi_dstack", "Split the third axis."),
+):
+    register_op(
+        _name,
+        params=SplitV2Params,
+        inputs=("data",),
+        num_outputs=lambda p: p.num_outputs,
+        infer_shape=partial(_split_shapes, of=SPLIT_AXES[_name]),
+        gradient=lambda node, ograds, joined=_joined: [apply(joined, *ograds, num_args=len(ograds))],
+        **MOVES,
+        doc=_doc,
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.node import Node, apply
@@ -22,6 +23,32 @@ def _reshaped_back(node: Node, ograds: Entries):
 # -- Reshape ---------------------------------------------------------------------------------------------------------
 
 
+Code = int | Literal["copy", "infer", "rest", "merge", "split", "skip"]
+"""A size of the result, or what becomes of the next axes of data: one copied, one computed (or dropped: the result has
+it in their place), all that remain copied, two merged, one split in the two sizes that follow, one of length 1 left
+out."""
+
+_CLASSIC: dict[int, Code] = {0: "copy", -1: "infer", -2: "rest", -3: "merge", -4: "split"}
+_NUMPY: dict[int, Code] = {-1: "infer", -2: "copy", -3: "skip", -4: "rest", -5: "merge", -6: "split"}
+
+
+def _codes_problem(numbers: Sequence[int], meaning: Mapping[int, Code], param: str) -> str | None:
+    """What is wrong with a shape of codes."""
+    if min(numbers, default=0) < min(meaning):
+        return f"Parameter {param} knows the codes {max(meaning)} to {min(meaning)}, got {min(numbers)}"
+    free = list(numbers)
+    split = next(number for number, code in meaning.items() if code == "split")
+    while split in free:
+        at = free.index(split)
+        parts = free[at + 1 : at + 3]
+        if len(parts) < 2 or parts == [-1, -1] or not all(part == -1 or part > 0 for part in parts):
+            return f"Code {split} in parameter {param} needs two sizes after it, one of them may be -1, got {parts}"
+        del free[at : at + 3]
+    if free.count(-1) > 1:
+        return "One and only one dim can be inferred"
+    return None
+
+
 class ReshapeParams(Params):
     shape: Tuple = param(
         (),
@@ -33,40 +60,86 @@ class ReshapeParams(Params):
     target_shape: Tuple = param((), doc="(deprecated) new dimensions; one 0 is computed")
     keep_highest: bool = param(False, doc="(deprecated) with target_shape: keep the first dimension of data")
 
+    meaning: ClassVar[Mapping[int, Code]] = _CLASSIC
+
     def check(self) -> str | None:
-        codes = self.codes
-        if not codes:
+        if not self.numbers:
             return "Parameter shape of tuple of int is not presented and neither is target_shape"
-        if min(codes) < -4:
-            return f"Parameter shape knows the codes 0 to -4, got {min(codes)}"
-        free = list(codes)
-        while -4 in free:
-            at = free.index(-4)
-            parts = free[at + 1 : at + 3]
-            if len(parts) < 2 or parts == [-1, -1] or not all(part == -1 or part > 0 for part in parts):
-                return f"Code -4 in parameter shape needs two sizes after it, one of them may be -1, got {parts}"
-            del free[at : at + 3]
-        if free.count(-1) > 1:
-            return "One and only one dim can be inferred"
-        return None
+        return _codes_problem(self.numbers, _CLASSIC, "shape")
 
     @property
-    def codes(self) -> tuple[int, ...]:
+    def numbers(self) -> tuple[int, ...]:
         """The codes in the order in which they are matched with the dimensions of data."""
         if self.shape:
             return self.shape[::-1] if self.reverse else self.shape
         keep = 1 if self.keep_highest and self.target_shape else 0
         return (0,) * keep + tuple(dim or -1 for dim in self.target_shape[keep:])
 
+    @property
+    def from_right(self) -> bool:
+        """Whether that order is from right to left."""
+        return self.reverse and bool(self.shape)
 
-def reshape_shapes(p: ReshapeParams, ins: Shapes, outs: Shapes):
+
+class NumpyReshapeParams(Params):
+    newshape: Tuple = param(ge=-1, doc="new dimensions; one may be -1, which is computed")
+    order: str = param("C", doc="only C: the last axis changes fastest")
+
+    meaning: ClassVar[Mapping[int, Code]] = _NUMPY
+    from_right: ClassVar[bool] = False
+
+    def check(self) -> str | None:
+        if self.newshape.count(-1) > 1:
+            return "Can only specify one unknown dimension"
+        return _empty_problem(self.newshape)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The codes, as `ReshapeParams.numbers`."""
+        return self.newshape
+
+
+class NumpyXReshapeParams(Params):
+    newshape: Tuple = param(
+        doc="new dimensions; -1 is computed, -2 copies a dimension of data, -3 leaves out one of length 1, -4 copies "
+        "all remaining ones, -5 merges two, -6 splits one into the two numbers that follow (one of them may be -1)"
+    )
+    reverse: bool = param(False, doc="match dimensions from right to left")
+    order: str = param("C", doc="only C: the last axis changes fastest")
+
+    meaning: ClassVar[Mapping[int, Code]] = _NUMPY
+
+    def check(self) -> str | None:
+        return _codes_problem(self.numbers, _NUMPY, "newshape") or _empty_problem(self.newshape)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The codes, as `ReshapeParams.numbers`."""
+        return self.newshape[::-1] if self.reverse else self.newshape
+
+    @property
+    def from_right(self) -> bool:
+        """Whether dimensions are matched from right to left."""
+        return self.reverse
+
+
+def _empty_problem(shape: Sequence[int]) -> str | None:
+    if -1 in shape and 0 in shape:
+        return f"Cannot reshape array of size 0 into shape {tuple(shape)}: any number could stand for -1"
+    return None
+
+
+AnyReshapeParams = ReshapeParams | NumpyReshapeParams | NumpyXReshapeParams
+
+
+def reshape_shapes(p: AnyReshapeParams, ins: Shapes, outs: Shapes):
     """data (…) → the dimensions that the codes give; as many elements as before."""
     data, out = ins[0], outs[0]
     if data is None:
         return ins, [_without_data(p)]
-    direction = -1 if p.reverse and p.shape else 1
+    direction = -1 if p.from_right else 1
     source: list[int | None] = list(data[::direction])
-    target, pieces = _match(p.codes, source)
+    target, pieces = _match(p, source)
     if out is not None and len(out) == len(target):
         target = [known(dim, size) for dim, size in zip(target, out[::direction], strict=True)]
     for a, b in pieces:
@@ -75,38 +148,47 @@ def reshape_shapes(p: ReshapeParams, ins: Shapes, outs: Shapes):
     return [whole[0][::direction]], [whole[1][::direction]]
 
 
-def _without_data(p: ReshapeParams) -> Shape | None:
+def _without_data(p: AnyReshapeParams) -> Shape | None:
     """The part of the result's shape that the codes alone give."""
-    dims: list[int | None] = []
-    for code in p.codes:
-        if code == -2:
-            return None
-        if code != -4:  # the two numbers that follow speak for themselves
-            dims.append(code if code > 0 else None)
-    return tuple(dims[::-1] if p.reverse and p.shape else dims)
+    codes = [p.meaning.get(number, number) for number in p.numbers]
+    if "rest" in codes:
+        return None
+    # The two numbers that follow a split speak for themselves.
+    dims = tuple(code if isinstance(code, int) else None for code in codes if code not in ("split", "skip"))
+    return dims[::-1] if p.from_right else dims
 
 
-def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int | None], list[tuple[slice, slice]]]:
+def _match(p: AnyReshapeParams, source: Sequence[int | None]) -> tuple[list[int | None], list[tuple[slice, slice]]]:
     """The target's dimensions, and which pieces of source and target hold the same elements."""
     target: list[int | None] = []
     pieces: list[tuple[slice, slice]] = []
     at = 0
-    numbers = iter(codes)
-    for code in numbers:
-        if code == -2:
-            taken, matched = max(len(source) - at, 0), list(source[at:])
-            pieces += [(slice(at + i, at + i + 1), slice(len(target) + i, len(target) + i + 1)) for i in range(taken)]
-        elif code == -4:
-            taken, matched = 1, [part if part > 0 else None for part in (next(numbers), next(numbers))]
-        elif code == -3:
-            taken, matched = 2, [size_of(source[at : at + 2])]
-        else:
-            taken, matched = 1, [code if code > 0 else source[at] if code == 0 and at < len(source) else None]
-        if code in (0, -3, -4):
+    numbers = iter(p.numbers)
+    for number in numbers:
+        code, taken = p.meaning.get(number, number), 1
+        match code:
+            case "rest":
+                taken, matched = max(len(source) - at, 0), list(source[at:])
+                pieces += [
+                    (slice(at + i, at + i + 1), slice(len(target) + i, len(target) + i + 1)) for i in range(taken)
+                ]
+            case "split":
+                matched = [part if part > 0 else None for part in (next(numbers), next(numbers))]
+            case "merge":
+                taken, matched = 2, [size_of(source[at : at + 2])]
+            case "copy":
+                matched = [source[at] if at < len(source) else None]
+            case "skip":
+                matched = []
+            case "infer":
+                matched = [None]
+            case int():
+                matched = [code]
+        if code in ("copy", "merge", "split", "skip"):
             if at + taken > len(source):
                 raise ParamError(
-                    f"Code {code} needs a dimension that data does not have",
-                    param="shape",
+                    f"Code {number} needs a dimension that data does not have",
+                    param="shape" if p.meaning is _CLASSIC else "newshape",
                     expected=f"at most {len(source)} dimensions of data to be used",
                     got=format_shape(tuple(source)),
                 )
@@ -116,18 +198,36 @@ def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int
     return target, pieces
 
 
-register_op(
-    "Reshape",
-    aliases=("reshape",),
-    params=ReshapeParams,
-    infer_shape=reshape_shapes,
-    gradient=_reshaped_back,
-    inplace=((0, 0),),
-    **ARRANGES,
-    samples=rows,
-    shape_parameters=("shape", "target_shape"),
-    doc="The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
-)
+for _name, _aliases, _params, _inputs, _doc in (
+    (
+        "Reshape",
+        ("reshape",),
+        ReshapeParams,
+        None,
+        "The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
+    ),
+    ("_np_reshape", (), NumpyReshapeParams, ("a",), "The same elements in another shape, as NumPy gives it."),
+    (
+        "_npx_reshape",
+        ("_npi_reshape",),
+        NumpyXReshapeParams,
+        ("a",),
+        "The same elements in another shape, of sizes and codes.",
+    ),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=_params,
+        inputs=_inputs,
+        infer_shape=reshape_shapes,
+        gradient=_reshaped_back,
+        inplace=((0, 0),),
+        **ARRANGES,
+        samples=rows,
+        shape_parameters=("shape", "target_shape") if _name == "Reshape" else ("newshape",),
+        doc=_doc,
+    )
 
 # -- Flatten, reshape_like -------------------------------------------------------------------------------------------
 

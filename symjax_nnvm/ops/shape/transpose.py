@@ -47,8 +47,8 @@ class SqueezeParams(Params):
     axis: Axes | None = param(None, doc="axes of length 1 to remove; None: all of them")
 
 
-def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
-    """data without the axes of length 1; (1,) when none is left."""
+def numpy_squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
+    """data without the axes of length 1."""
     data = ins[0]
     if data is None:
         return ins, outs
@@ -62,8 +62,8 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
                 expected="the axes to squeeze out",
                 got=f"None, and data of shape {format_shape(data)}",
             )
-        return ins, [tuple(dim for dim in data if dim != 1) or (1,)]
-    axes = normal_axes(p.axis, len(data))
+        return ins, [tuple(dim for dim in data if dim != 1)]
+    axes = normal_axes(p.axis, len(data)) if data or p.axis not in ((0,), (-1,)) else ()
     for axis in axes:
         if data[axis] not in (1, None):
             raise ParamError(
@@ -73,27 +73,59 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
                 got=f"axis {axis} of {format_shape(data)}",
             )
     data = tuple(1 if i in axes else dim for i, dim in enumerate(data))
-    return [data], [tuple(dim for i, dim in enumerate(data) if i not in axes) or (1,)]
+    return [data], [tuple(dim for i, dim in enumerate(data) if i not in axes)]
 
 
-register_op(
-    "squeeze",
-    params=SqueezeParams,
-    inputs=("data",),
-    infer_shape=squeeze_shapes,
-    gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
-    inplace=((0, 0),),
-    **ARRANGES,
-    doc="Remove axes of length 1; at least one axis stays.",
-)
+def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
+    """data without the axes of length 1; (1,) when none is left."""
+    inputs, (out,) = numpy_squeeze_shapes(p, ins, outs)
+    return inputs, [out or (None if out is None else (1,))]
+
+
+for _name, _inputs, _shapes, _doc in (
+    ("squeeze", "data", squeeze_shapes, "Remove axes of length 1; at least one axis stays."),
+    ("_np_squeeze", "a", numpy_squeeze_shapes, "Remove axes of length 1."),
+):
+    register_op(
+        _name,
+        params=SqueezeParams,
+        inputs=(_inputs,),
+        infer_shape=_shapes,
+        gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
+        inplace=((0, 0),),
+        **ARRANGES,
+        doc=_doc,
+    )
 
 
 class TransposeParams(Params):
     axes: Axes = param((), doc="axis of data for each axis of the result; (): all in reverse order")
 
 
-def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
+class NumpyTransposeParams(Params):
+    axes: Axes | None = param(None, doc="axis of data for each axis of the result; None: all in reverse order")
+
+
+class MoveaxisParams(Params):
+    source: Axes = param(doc="axes of data")
+    destination: Axes = param(doc="where each of them stands in the result; the others keep their order")
+
+    def check(self) -> str | None:
+        return None if len(self.source) == len(self.destination) else "source and destination not equal."
+
+
+def moved_axes(p: MoveaxisParams, ndim: int) -> tuple[int, ...]:
+    """The axis of data for each axis of the result. Raises ParamError when an axis is named twice, or there is none."""
+    source = normal_axes(p.source, ndim, "source")
+    moved = dict(zip(normal_axes(p.destination, ndim, "destination"), source, strict=True))
+    others = (axis for axis in range(ndim) if axis not in source)
+    return tuple(moved[place] if place in moved else next(others) for place in range(ndim))
+
+
+def permutation(p: TransposeParams | NumpyTransposeParams | MoveaxisParams, ndim: int) -> tuple[int, ...]:
     """The axis of data for each axis of the result. Raises ParamError when the axes are no permutation."""
+    if isinstance(p, MoveaxisParams):
+        return moved_axes(p, ndim)
     if not p.axes:
         return tuple(range(ndim))[::-1]
     if len(p.axes) != ndim:
@@ -101,11 +133,11 @@ def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
     return normal_axes(p.axes, ndim, "axes")
 
 
-def _transpose_shapes(p: TransposeParams, ins: Shapes, outs: Shapes):
+def _transpose_shapes(p: TransposeParams | NumpyTransposeParams | MoveaxisParams, ins: Shapes, outs: Shapes):
     """data (d0, d1, …) ↔ (d[axes[0]], d[axes[1]], …)."""
     data, out = ins[0], outs[0]
     if data is None and out is None:
-        return ins, [(None,) * len(p.axes) or None]
+        return ins, [None if isinstance(p, MoveaxisParams) or not p.axes else (None,) * len(p.axes)]
     back = None if out is None else tuple(out[i] for i in _inverse(permutation(p, len(out))))
     return [back], [out if data is None else tuple(data[i] for i in permutation(p, len(data)))]
 
@@ -116,21 +148,42 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
 
 def _transpose_gradient(node: Node, ograds: Entries):
     """dX = dY with its axes back in order."""
-    p: TransposeParams = node.attrs.parsed
+    p: TransposeParams | NumpyTransposeParams = node.attrs.parsed
     if not p.axes:
         return [apply("transpose", ograds[0])]
     return [apply("transpose", ograds[0], axes=_inverse(permutation(p, len(p.axes))))]
 
 
+def _moveaxis_gradient(node: Node, ograds: Entries):
+    """dX = dY with its axes moved back."""
+    p: MoveaxisParams = node.attrs.parsed
+    return [apply("_np_moveaxis", ograds[0], source=p.destination, destination=p.source)]
+
+
+for _name, _params, _inputs, _doc in (
+    ("transpose", TransposeParams, None, "Permute the axes. Negative axes are accepted."),
+    ("_np_transpose", NumpyTransposeParams, ("a",), "Permute the axes, or turn their order around."),
+):
+    register_op(
+        _name,
+        params=_params,
+        inputs=_inputs,
+        infer_shape=_transpose_shapes,
+        gradient=_transpose_gradient,
+        **ARRANGES,
+        layout=arrangement if _name == "transpose" else None,
+        samples=lambda p, ins, outs: p.axes is not None and p.axes[:1] == (0,),
+        doc=_doc,
+    )
+
 register_op(
-    "transpose",
-    params=TransposeParams,
+    "_np_moveaxis",
+    params=MoveaxisParams,
+    inputs=("a",),
     infer_shape=_transpose_shapes,
-    gradient=_transpose_gradient,
+    gradient=_moveaxis_gradient,
     **ARRANGES,
-    layout=arrangement,
-    samples=lambda p, ins, outs: p.axes[:1] == (0,),
-    doc="Permute the axes. Negative axes are accepted.",
+    doc="Put some axes in other places; the others keep their order.",
 )
 
 

@@ -35,4 +35,29 @@ CASES = [
     Case("_eye", (), {"N": 3}),
     Case("_eye", (), {"N": 2, "M": 4, "k": 1}),
     Case("_eye", (), {"N": 3, "M": 2, "k": -1, "dtype": "int32"}),
+    # as NumPy makes them
+    *(Case(op, (), {"shape": shape}) for op in ("_npi_zeros", "_npi_ones") for shape in ((2, 3), (), (0, 2))),
+    *(
+        Case(op, (), {"shape": (2,), "dtype": dtype})
+        for op in ("_npi_zeros", "_npi_ones")
+        for dtype in ("bool", "int64")
+    ),
+    Case("_npi_identity", (), {"shape": (3, 3)}),
+    Case("_npi_identity", (), {"shape": (2, 2), "dtype": "int32"}),
+    Case("_npi_full_like", (T(2, 3),), {"fill_value": 2.5}),
+    Case("_npi_full_like", (T(),), {"fill_value": 2.5, "dtype": "int32"}),
+    Case("_npi_arange", (), {"start": 0, "stop": 5}),
+    Case("_npi_arange", (), {"start": 5, "stop": 1}),
+    Case("_npi_arange", (), {"start": 5, "stop": -1.5, "step": -1.5}),
+    Case("_npi_arange", (), {"start": 1, "stop": 7, "step": 2, "dtype": "int64"}),
+    Case("_npi_eye", (), {"N": 3}),
+    Case("_npi_eye", (), {"N": 2, "M": 4, "k": -1, "dtype": "int32"}),
+    Case("_npi_eye", (), {"N": 2, "M": 0}),
+    Case("_npi_indices", (), {"dimensions": (2, 3)}),
+    Case("_npi_indices", (), {"dimensions": (2,), "dtype": "float32"}),
+    Case("_npi_logspace", (), {"start": 0, "stop": 2, "num": 5}),
+    Case("_npi_logspace", (), {"start": 0, "stop": 3, "num": 3, "endpoint": False, "base": 2, "dtype": "int32"}),
+    Case("_npi_logspace", (), {"start": 1, "stop": 3, "num": 1}),
+    *(Case(op, (), {"M": M}) for op in ("_npi_blackman", "_npi_hamming", "_npi_hanning") for M in (0, 1, 5)),
+    Case("_npi_hamming", (), {"M": 4, "dtype": "float64"}),
 ]

@@ -80,4 +80,18 @@ CASES = [
     Case("where", (_condition(4, dtype="int8"), T(4), T(4))),
     Case("where", (_condition(2, 1, 3), T(2, 1, 3, dtype="float16"), T(2, 1, 3, dtype="float16"))),
     Case("where", (_condition(5), *_whole((5, 2), (5, 2)))),
+    # where as NumPy has it
+    Case("_npi_where", (_condition(3, 1, dtype="int32"), T(3, 2), T(2))),
+    Case("_npi_where", (_condition(3), T(), T(2, 1))),
+    Case("_npi_where", (_condition(2, 0), T(1), T(2, 1)), wrt=(), no_mxnet="MXNet ends the process"),
+    *[
+        Case(op, (_condition(3, 1), T(3, 2)), {"scalar": 2.5}, no_mxnet="MXNet's gradient is that of the other branch")
+        for op in ("_npi_where_lscalar", "_npi_where_rscalar")
+    ],
+    *[
+        Case(op, (_condition(2, 3, dtype=kind), T(3, dtype=kind, kind="integers", high=9)), {"scalar": 2.5}, wrt=())
+        for op in ("_npi_where_lscalar", "_npi_where_rscalar")
+        for kind in ("float32", "int32")
+    ],
+    Case("_npi_where_scalar2", (_condition(2, 3),), {"x": 2.5, "y": -1.0}),
 ]

@@ -25,4 +25,8 @@ CASES = [
     Case("_sum_like", (T(2, 3), T(2, 3)), no_mxnet=OURS),
     Case("_sum_like", (T(2, 3, 4), T(3, 1)), no_mxnet=OURS),
     Case("_sum_like", (T(2, 3), T(1)), no_mxnet=OURS),
+    Case("_npi_broadcast_to", (T(3),), {"shape": (2, 3)}),
+    Case("_npi_broadcast_to", (T(2, 1),), {"shape": (4, -2, 3)}),
+    Case("_npi_broadcast_to", (T(),), {"shape": (2, 2)}),
+    Case("_npi_broadcast_to", (T(1, 3),), {"shape": (0, 3)}, wrt=()),
 ]

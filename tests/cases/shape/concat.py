@@ -5,6 +5,8 @@ from tests.cases import NO_EMPTY_HEADS, OTHER_INPUTS, Case, T
 NO_AXES = "MXNet's head gradients have axes"
 
 
+_WHOLE = T(2, dtype="int64", kind="integers", high=9)
+
 CASES = [
     Case("Concat", (T(2, 3), T(2, 1))),
     Case("Concat", (T(2, 3), T(1, 3), T(3, 3)), {"dim": 0}),
@@ -41,4 +43,23 @@ CASES = [
     Case("_split_v2", (T(2, 3),), {"indices": (0, 1, 2), "axis": 1, "squeeze_axis": True}),
     Case("_split_v2", (T(3),), {"indices": (0, 1, 2), "axis": 0, "squeeze_axis": True}, wrt=()),
     Case("_backward_Concat", (T(2, 5), T(2, 3), T(2, 2)), no_mxnet=OTHER_INPUTS),
+    # as NumPy joins and splits
+    Case("_npi_concatenate", (T(2, 3), T(1, 3)), {"axis": 0}),
+    Case("_npi_concatenate", (T(2, 3), T(2, 0), T(2, 1)), {"axis": -1}, wrt=(0, 2)),
+    Case("_npi_concatenate", (T(2, 3), T(4)), {"axis": None}),
+    Case("_npi_concatenate", (_WHOLE, _WHOLE), {"axis": 0}),
+    Case("_npi_stack", (T(2, 3), T(2, 3))),
+    Case("_npi_stack", (T(2, 3), T(2, 3)), {"axis": -1}),
+    Case("_npi_stack", (T(), T(), T())),
+    *[
+        Case(op, inputs)
+        for op in ("_npi_hstack", "_npi_vstack", "_npi_dstack", "_npi_column_stack")
+        for inputs in ((T(3), T(3)), (T(), T()), (T(2, 3), T(2, 3)), (T(2, 3, 2), T(2, 3, 2)))
+    ],
+    Case("_npi_column_stack", (T(2), T(2, 3))),
+    Case("_npi_vstack", (T(3), T(2, 3))),
+    Case("_npi_hsplit", (T(2, 6),), {"indices": (0, 2, 3), "axis": 1}),
+    Case("_npi_hsplit", (T(6),), {"indices": (), "sections": 3}),
+    Case("_npi_dsplit", (T(2, 2, 4),), {"indices": (), "axis": 2, "sections": 2}),
+    Case("_npi_dsplit", (T(2, 2, 4),), {"indices": (0, 3), "axis": 2}),
 ]

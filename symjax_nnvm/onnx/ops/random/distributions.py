@@ -13,23 +13,22 @@ _DRAWN = {"uniform": ("RandomUniform", "low", "high"), "normal": ("RandomNormal"
 """Distribution → (ONNX' operator, its attributes in the order of MXNet's parameters)."""
 
 
-def _draw(g: Builder, name: str, first: float, second: float) -> Tensor:
+def drawn(g: Builder, name: str, first: float, second: float) -> Tensor:
     """Return numbers in the shape and dtype of the output; ONNX draws float32."""
     kind, *names = _DRAWN[name]
     shape = list(g.static(g.outs[0]))
     numbers: dict[str, Any] = dict(zip(names, (first, second), strict=True))
-    drawn = g.op(kind, shape=shape, **numbers)
-    return g.cast(drawn, g.outs[0].dtype)
+    return g.cast(g.op(kind, shape=shape, **numbers), g.outs[0].dtype)
 
 
 @onnx_form("_random_uniform", "_random_uniform_like")
 def _uniform(g: Builder, p: Any, *like: Tensor) -> Tensor:
-    return _draw(g, "uniform", p.low, p.high)
+    return drawn(g, "uniform", p.low, p.high)
 
 
 @onnx_form("_random_normal", "_random_normal_like")
 def _normal(g: Builder, p: Any, *like: Tensor) -> Tensor:
-    return _draw(g, "normal", p.loc, p.scale)
+    return drawn(g, "normal", p.loc, p.scale)
 
 
 def _aligned(g: Builder, p: ops.SampleParams, parameter: Tensor) -> Tensor:
@@ -41,12 +40,12 @@ def _aligned(g: Builder, p: ops.SampleParams, parameter: Tensor) -> Tensor:
 @onnx_form("_sample_uniform")
 def _sample_uniform(g: Builder, p: ops.SampleParams, low: Tensor, high: Tensor) -> Tensor:
     low, high = _aligned(g, p, low), _aligned(g, p, high)
-    return g.op("Add", g.op("Mul", _draw(g, "uniform", 0.0, 1.0), g.op("Sub", high, low)), low)
+    return g.op("Add", g.op("Mul", drawn(g, "uniform", 0.0, 1.0), g.op("Sub", high, low)), low)
 
 
 @onnx_form("_sample_normal")
 def _sample_normal(g: Builder, p: ops.SampleParams, mu: Tensor, sigma: Tensor) -> Tensor:
-    return g.op("Add", g.op("Mul", _draw(g, "normal", 0.0, 1.0), _aligned(g, p, sigma)), _aligned(g, p, mu))
+    return g.op("Add", g.op("Mul", drawn(g, "normal", 0.0, 1.0), _aligned(g, p, sigma)), _aligned(g, p, mu))
 
 
 ONLY = "ONNX can draw only uniform and normal numbers"

@@ -9,7 +9,7 @@ from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.tensors import Tensor
 
 
-@onnx_form("broadcast_to", "broadcast_axis", "broadcast_like")
+@onnx_form("broadcast_to", "_npi_broadcast_to", "broadcast_axis", "broadcast_like")
 def _broadcast_to(g: Builder, p: Any, data: Tensor, like: Tensor | None = None) -> Tensor:
     out = g.outs[0]
     return data if data.sizes == out.sizes else g.op("Expand", data, g.sizes(out.sizes))

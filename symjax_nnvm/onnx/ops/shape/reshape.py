@@ -10,7 +10,7 @@ from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.shape import transpose as movement
 
 
-@onnx_form("Reshape", "reshape_like", "squeeze")
+@onnx_form("Reshape", "_np_reshape", "_npx_reshape", "reshape_like", "squeeze", "_np_squeeze")
 def _reshape(g: Builder, p: Any, data: Tensor, like: Tensor | None = None) -> Tensor:
     return g.reshape_as(data, g.outs[0])
 

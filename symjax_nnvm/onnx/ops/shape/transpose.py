@@ -8,8 +8,10 @@ from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.shape import transpose as ops
 
 
-@onnx_form("transpose")
-def _transpose(g: Builder, p: ops.TransposeParams, data: Tensor) -> Tensor:
+@onnx_form("transpose", "_np_transpose", "_np_moveaxis")
+def _transpose(
+    g: Builder, p: ops.TransposeParams | ops.NumpyTransposeParams | ops.MoveaxisParams, data: Tensor
+) -> Tensor:
     return g.transpose(data, ops.permutation(p, data.ndim))
 
 
