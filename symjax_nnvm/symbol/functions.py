@@ -33,6 +33,9 @@ SCALAR_FUNCTIONS: dict[str, tuple[str, str, str]] = {
 }
 """MXNet's module functions that take symbols and numbers in either place."""
 
+OF_NODES = "name: the node's name; automatic when left out. attr: user attributes, text to text."
+"""What the documentation of every function ends with."""
+
 # MXNet's Python wrappers name these nodes after the operator they call.
 _HINTS = {"zeros": "_zeros", "ones": "_ones", "full": "_full", "arange": "_arange"}
 
@@ -221,5 +224,4 @@ def _docstring(op: Op, name: str) -> str:
     if name != op.name:
         lines += [f"Another name of `{op.name}`.", ""]
     lines += [f"{a.name}: {a.type}. {a.description}".rstrip() for a in op.arguments]
-    lines += ["name: the node's name; automatic when left out. attr: user attributes, text to text."]
-    return "\n".join(lines)
+    return "\n".join([*lines, OF_NODES])

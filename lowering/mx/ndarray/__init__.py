@@ -6,6 +6,7 @@ later is there, too.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
 from lowering.mx.tape.blocks import CachedOp as CachedOp
 from lowering.mx.tape.waiting import run_all
+from symjax_nnvm.symbol.functions import OF_NODES
 
 py_slice = slice
 """Python's class, which MXNet's module has by this name: `mx.nd.slice` is an operator."""
@@ -82,7 +84,21 @@ def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return invoke(function, *args, **kwargs)
 
-    return like(function, call)
+    call = like(function, call)
+    call.__signature__ = _signature_of_arrays(function)  # pyright: ignore[reportFunctionMemberAccess]
+    call.__doc__ = (call.__doc__ or "").replace(OF_NODES, "out: the array, or the list of arrays, to write to.")
+    return call
+
+
+def _signature_of_arrays(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature that a function of symbols has as one of arrays."""
+    own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in ("ctx", "out", "name")]
+    parameters = [
+        parameter.replace(annotation=NDArray) if parameter.annotation in (symbols.Symbol, "Symbol") else parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name not in ("ctx", "out", "name", "attr") and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    return inspect.Signature([*parameters, *own], return_annotation=NDArray)
 
 
 def _arithmetic(name: str, of_one_shape: str | None = None) -> Callable[..., Any]:

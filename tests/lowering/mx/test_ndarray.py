@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from pathlib import Path
 from typing import Any
@@ -521,3 +522,15 @@ def test_a_size_below_0_is_told(make):
 def test_randn_without_sizes_draws_one_number():
     assert mx.nd.random.randn().shape == mx.nd.random.normal().shape == (1,)
     assert mx.nd.random.randn(2, 3, loc=100).shape == (2, 3)
+
+
+def test_functions_of_arrays_have_the_signature_of_what_they_take():
+    signature = inspect.signature(mx.nd.sum)
+    assert list(signature.parameters) == ["data", "axis", "keepdims", "exclude", "ctx", "out", "name"]
+    assert signature.parameters["data"].annotation is signature.return_annotation is mx.nd.NDArray
+    assert list(inspect.signature(mx.nd.random.uniform).parameters)[-3:] == ["ctx", "out", "name"]
+    assert list(inspect.signature(mx.sym.sum).parameters)[-3:] == ["name", "attr", "attributes"]
+    assert "node" not in mx.nd.sum.__doc__
+    assert "out: the array" in mx.nd.sum.__doc__
+    arguments = signature.bind(mx.nd.ones((2, 3)), axis=1, out=mx.nd.zeros(2), name="s")
+    assert mx.nd.sum(*arguments.args, **arguments.kwargs).asnumpy().tolist() == [3, 3]
