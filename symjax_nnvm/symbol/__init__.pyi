@@ -1117,17 +1117,50 @@ def _not_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, na
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _NotEqualScalar = _not_equal_scalar
+def _np_all(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether every element is not 0, over axes.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
+def _np_any(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether an element is not 0, over axes.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
+_np_sometrue = _np_any
 def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Running sums along an axis. Negative axes are accepted.
 
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
     - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
+def _np_max(a: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Maximum over axes; every element that ties receives the gradient.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - initial: float or None, optional, default=None. must be None."""
+_np_amax = _np_max
+def _np_min(a: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Minimum over axes; every element that ties receives the gradient.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - initial: float or None, optional, default=None. must be None."""
+_np_amin = _np_min
 def _np_moveaxis(a: Symbol, source: Sequence[int] | int, destination: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put some axes in other places; the others keep their order.
 
     - source: tuple of int ≥ -64 ≤ 64, required. axes of data.
     - destination: tuple of int ≥ -64 ≤ 64, required. where each of them stands in the result; the others keep their order."""
+def _np_prod(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Product over axes, of no elements 1, where MXNet has 0. Its gradient is NaN at elements that are 0.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - dtype: one of 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of the data, int64 for booleans.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - initial: float or None, optional, default=None. must be None."""
+_np_product = _np_prod
 def _np_reshape(a: Symbol, newshape: Sequence[int] | int, order: str = 'C', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The same elements in another shape, as NumPy gives it.
 
@@ -1137,6 +1170,13 @@ def _np_squeeze(a: Symbol, axis: Sequence[int] | int | None = None, name: str | 
     """Remove axes of length 1.
 
     - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of length 1 to remove; None: all of them."""
+def _np_sum(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Sum over axes.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - dtype: one of 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of the data, int64 for booleans.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - initial: float or None, optional, default=None. must be None."""
 def _np_transpose(a: Symbol, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Permute the axes, or turn their order around.
 
@@ -1180,6 +1220,16 @@ def _npi_arctan2_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, 
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _npi_arctanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The inverse of tanh."""
+def _npi_argmax(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Where the largest element is, the first of equals, as int64.
+
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
+    - keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
+def _npi_argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Where the smallest element is, the first of equals, as int64.
+
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
+    - keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def _npi_bernoulli(input1: Symbol, prob: float | None, logit: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', *, is_logit: bool, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 with a probability, else 0.
 
@@ -1421,6 +1471,13 @@ def _npi_logspace(start: float, stop: float, num: int, endpoint: bool = True, ba
     - base: float, optional, default=10.0. what is raised to the exponents.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_mean(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Mean over axes, of no elements 0.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - dtype: one of 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of the data, float32 for whole numbers.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - initial: float or None, optional, default=None. must be None."""
 def _npi_mod(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs modulo rhs, with the sign of rhs; 0 where rhs is 0, with broadcasting."""
 def _npi_mod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1552,6 +1609,13 @@ def _npi_stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: 
 
     - axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+def _npi_std(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, ddof: int = 0, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Standard deviation over axes. Its gradient is its derivative, where MXNet's is 0.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of the data, in which the mean of whole numbers is truncated.
+    - ddof: int, optional, default=0. what is subtracted from the number of elements, which divides.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 def _npi_subtract(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs - rhs, with broadcasting."""
 def _npi_subtract_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1588,6 +1652,13 @@ def _npi_uniform_n(input1: Symbol, input2: Symbol | None = None, *, low: float |
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
+def _npi_var(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, ddof: int = 0, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Variance over axes. Its gradient is its derivative, where MXNet's is 0.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
+    - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of the data, in which the mean of whole numbers is truncated.
+    - ddof: int, optional, default=0. what is subtracted from the number of elements, which divides.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 def _npi_vstack(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays along the first axis; vectors are rows.
 

@@ -50,7 +50,7 @@ def _extreme(function: Callable[..., Array]) -> Callable[..., Array]:
     return reduction
 
 
-_REDUCTIONS: dict[str, Callable[..., Array]] = {
+REDUCTIONS: dict[str, Callable[..., Array]] = {
     "sum": _same_dtype(jnp.sum),
     "prod": _same_dtype(jnp.prod),
     "mean": _mean,
@@ -69,7 +69,7 @@ def _lower_reduction(name: str, function: Callable[..., Array]) -> None:
     lowers(name)(rule)
 
 
-for _name, _function in _REDUCTIONS.items():
+for _name, _function in REDUCTIONS.items():
     _lower_reduction(_name, _function)
 
 
@@ -81,16 +81,18 @@ def _norm(p: ops.NormParams, data: Array) -> Array:
 
 
 @lowers("_backward_sum")
-def _backward_sum(p: ops.ReduceParams, ograd: Array, data: Array) -> Array:
+def backward_sum(p: Any, ograd: Array, data: Array) -> Array:
+    """Return the head gradient, repeated over the reduced axes."""
     axes = ops.reduced_axes(p, data.ndim)
     kept = [i for i in range(data.ndim) if i not in axes]
     return lax.broadcast_in_dim(ograd.reshape([data.shape[i] for i in kept]), data.shape, kept)
 
 
 @lowers("_backward_mean")
-def _backward_mean(p: ops.ReduceParams, ograd: Array, data: Array) -> Array:
+def backward_mean(p: Any, ograd: Array, data: Array) -> Array:
+    """Return the same, divided by the number of elements in each mean."""
     count = math.prod(data.shape[axis] for axis in ops.reduced_axes(p, data.ndim))
-    return _backward_sum(p, ograd / count, data)
+    return backward_sum(p, ograd / count, data)
 
 
 def _search(function: Callable[..., Array]) -> Callable[..., Array]:

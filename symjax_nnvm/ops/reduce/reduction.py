@@ -31,7 +31,7 @@ class ReduceParams(Params):
 
 def reduced_axes(p: _Reduces, ndim: int) -> tuple[int, ...]:
     """The axes that are reduced, ascending."""
-    if not p.axis:
+    if p.axis is None or (not p.axis and not is_numpy(p)):
         return tuple(range(ndim))
     axes = normal_axes(p.axis, ndim)
     if getattr(p, "exclude", False):
@@ -40,18 +40,23 @@ def reduced_axes(p: _Reduces, ndim: int) -> tuple[int, ...]:
 
 
 def reduced_shape(p: _Reduces, shape: Shape) -> Shape:
-    """The result's shape: (1,) when every axis is reduced and none is kept."""
+    """The result's shape; when every axis is reduced and none is kept (1,), in the NumPy dialect ()."""
     axes = reduced_axes(p, len(shape))
     if p.keepdims:
         return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
-    return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (1,)
+    return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (() if is_numpy(p) else (1,))
 
 
-def _reduce_shapes(p: _Reduces, ins: Shapes, outs: Shapes):
+def is_numpy(p: _Reduces) -> bool:
+    """Whether parameters are those of the NumPy dialect: no axes are none, and all of them leave a scalar."""
+    return getattr(p, "numpy", False)
+
+
+def reduce_shapes(p: _Reduces, ins: Shapes, outs: Shapes):
     """data (…, d, …) → (…, …); kept dimensions are known from either side."""
     data, out = ins[0], outs[0]
     if data is None:
-        return ins, [(1,) if not p.axis and not p.keepdims else out]
+        return ins, [out if p.axis or p.keepdims or is_numpy(p) else (1,)]
     if out is not None and None in data:
         data = _with_kept(data, reduced_axes(p, len(data)), out, p.keepdims)
     return [data], [reduced_shape(p, data)]
@@ -69,9 +74,12 @@ def _with_kept(data: Shape, axes: Sequence[int], out: Shape, keepdims: bool) -> 
     return tuple(dims)
 
 
-def _spread(value: NodeEntry, node: Node) -> NodeEntry:
+def spread(value: NodeEntry, node: Node) -> NodeEntry:
     """A value of the result's shape, repeated over the reduced axes of data."""
     p = node.attrs.parsed
+    if is_numpy(p):
+        data = node.inputs[0]
+        return apply("_backward_np_sum", apply("_cast_like", value, data), data, axis=p.axis, keepdims=p.keepdims)
     return apply(
         "_backward_sum",
         value,
@@ -87,21 +95,21 @@ def _not_nan(data: NodeEntry) -> NodeEntry:
     return apply("_equal", data, data)
 
 
-def _extreme_gradient(node: Node, ograds: Entries):
+def extreme_gradient(node: Node, ograds: Entries):
     """dX = dY where X equals its extreme: at every tie."""
-    ties = apply("_equal", node.inputs[0], _spread(NodeEntry(node, 0, 0), node))
-    return [apply("elemwise_mul", _spread(ograds[0], node), ties)]
+    ties = apply("_equal", node.inputs[0], spread(NodeEntry(node, 0, 0), node))
+    return [apply("elemwise_mul", spread(ograds[0], node), ties)]
 
 
-def _prod_gradient(node: Node, ograds: Entries):
+def prod_gradient(node: Node, ograds: Entries):
     """dX = dY Y / X; as in MXNet this is NaN where X is 0."""
     scaled = apply("elemwise_mul", ograds[0], NodeEntry(node, 0, 0))
-    return [apply("elemwise_div", _spread(scaled, node), node.inputs[0])]
+    return [apply("elemwise_div", spread(scaled, node), node.inputs[0])]
 
 
 def _nansum_gradient(node: Node, ograds: Entries):
     """dX = dY where X is a number."""
-    return [apply("elemwise_mul", _spread(ograds[0], node), _not_nan(node.inputs[0]))]
+    return [apply("elemwise_mul", spread(ograds[0], node), _not_nan(node.inputs[0]))]
 
 
 def _nanprod_gradient(node: Node, ograds: Entries):
@@ -110,15 +118,15 @@ def _nanprod_gradient(node: Node, ograds: Entries):
     mask = _not_nan(data)
     safe = apply("where", mask, data, apply("ones_like", data))
     scaled = apply("elemwise_mul", ograds[0], NodeEntry(node, 0, 0))
-    return [apply("elemwise_mul", apply("elemwise_div", _spread(scaled, node), safe), mask)]
+    return [apply("elemwise_mul", apply("elemwise_div", spread(scaled, node), safe), mask)]
 
 
 for _name, _aliases, _gradient, _doc in (
     ("sum", ("_sparse_sum", "sum_axis"), None, "Sum over axes."),
     ("mean", ("_sparse_mean",), None, "Mean over axes; of integers it is truncated towards 0."),
-    ("max", ("max_axis",), _extreme_gradient, "Maximum over axes; every element that ties receives the gradient."),
-    ("min", ("min_axis",), _extreme_gradient, "Minimum over axes; every element that ties receives the gradient."),
-    ("prod", (), _prod_gradient, "Product over axes. As in MXNet its gradient is NaN at elements that are 0."),
+    ("max", ("max_axis",), extreme_gradient, "Maximum over axes; every element that ties receives the gradient."),
+    ("min", ("min_axis",), extreme_gradient, "Minimum over axes; every element that ties receives the gradient."),
+    ("prod", (), prod_gradient, "Product over axes. As in MXNet its gradient is NaN at elements that are 0."),
     ("nansum", (), _nansum_gradient, "Sum over axes, NaN counting as 0."),
     ("nanprod", (), _nanprod_gradient, "Product over axes, NaN counting as 1."),
 ):
@@ -126,7 +134,7 @@ for _name, _aliases, _gradient, _doc in (
         _name,
         aliases=_aliases,
         params=ReduceParams,
-        infer_shape=_reduce_shapes,
+        infer_shape=reduce_shapes,
         gradient=_gradient,
         flops=per_input(1),
         precision="either" if _name in ("max", "min") else None,
@@ -171,15 +179,15 @@ def _norm_gradient(node: Node, ograds: Entries):
     data, dy, y = node.inputs[0], ograds[0], NodeEntry(node, 0, 0)
     if p.out_dtype is not None:
         dy, y = (apply("_cast_like", value, data) for value in (dy, y))
-    direction = apply("elemwise_div", data, _spread(y, node)) if p.ord == 2 else apply("sign", data)
-    return [apply("elemwise_mul", _spread(dy, node), direction)]
+    direction = apply("elemwise_div", data, spread(y, node)) if p.ord == 2 else apply("sign", data)
+    return [apply("elemwise_mul", spread(dy, node), direction)]
 
 
 register_op(
     "norm",
     aliases=("_sparse_norm",),
     params=NormParams,
-    infer_shape=_reduce_shapes,
+    infer_shape=reduce_shapes,
     infer_type=_norm_type,
     gradient=_norm_gradient,
     flops=per_input(2),
