@@ -166,7 +166,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _select(config, items, lambda item: bool(item.get_closest_marker("eight_devices")) == HAS_EIGHT_DEVICES)
     if "nightly" not in config.option.markexpr:
-        _select(config, items, lambda item: item.get_closest_marker("nightly") is None)
+        _select(config, items, lambda item: not budget.is_nightly(item))
     if not config.getoption("--whole-ladder"):
         _sample(config, items)
     positions: dict[str, int] = {}

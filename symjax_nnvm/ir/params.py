@@ -223,7 +223,7 @@ def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: None if text in spellings else parser(text)
 
 
-def _or_left_out(parser: Callable[[str], Any], default: tuple[Any, ...]) -> Callable[[str], Any]:
+def _or_left_out(parser: Callable[[str], Any], default: object) -> Callable[[str], Any]:
     """Return a parser of a tuple that None leaves out: MXNet reads it as an unknown shape."""
     return lambda text: default if text == "None" else parser(text)
 

@@ -150,6 +150,7 @@ def _splittable_cases() -> list[Case]:
     return [case for cases in found.values() for case in cases]
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", _splittable_cases(), ids=lambda case: case.id)
 def test_an_operator_that_does_not_mix_samples_gives_parts_for_parts(case: Case):

@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.mxnet_files.test_networks import NAMES
-from tests.onnx.not_run import NO_FORM, has_form, trains
+from tests.onnx.not_run import NO_FORM, has_form, has_no_file
 from tests.onnx.runtime import exported as exported_case
 from tests.onnx.test_from_onnx import NEW, OLD, model_of, node
 from tests.onnx.test_networks import BATCHES, exported, fixed, of_any_batch
@@ -24,7 +24,9 @@ _SMALL = 200_000
 @cache
 def onnx_models() -> list[bytes]:
     """Models: of the table of cases, of each form in each version, whole networks, and functions and branches."""
-    cases = [case for _, case in ladder.all_cases() if has_form(case) and not trains(case) and case.id not in NO_FORM]
+    cases = [
+        case for _, case in ladder.all_cases() if has_form(case) and not has_no_file(case) and case.id not in NO_FORM
+    ]
     made = [exported_case(case)[0] for case in cases]
     made += [model_of(nodes, {"x": shape}, weights=arrays, opset=opset)
              for opset, nodes, shape, arrays in (*OLD.values(), *NEW.values())]  # fmt: skip

@@ -123,7 +123,7 @@ def test_none_leaves_out_the_tuples_of_every_operator():
                 seen += 1
     assert seen > 50
     with pytest.raises(ParamError, match="Invalid Parameter format for reps"):
-        sym.tile(sym.Variable("x"), reps=None)
+        sym.tile(sym.Variable("x"), reps=None)  # pyright: ignore[reportArgumentType]
 
 
 def test_required_parameter_is_named():

@@ -45,5 +45,12 @@ def test_what_a_test_takes_is_written_down(request: pytest.FixtureRequest):
 
 
 def test_nightly_tests_run_when_they_are_asked_for(request: pytest.FixtureRequest):
-    chosen = {item.get_closest_marker("nightly") is not None for item in request.session.items}
-    assert True not in chosen or "nightly" in request.config.option.markexpr
+    assert "nightly" in request.config.option.markexpr or not any(map(budget.is_nightly, request.session.items))
+
+
+def test_one_in_so_many_runs_every_time(request: pytest.FixtureRequest):
+    item = request.node
+    item.add_marker(pytest.mark.nightly("long", but_one_in=1))
+    assert not budget.is_nightly(item)
+    item.add_marker(pytest.mark.nightly("long"), append=False)
+    assert budget.is_nightly(item)

@@ -61,6 +61,7 @@ def _run(symbol: Symbol, case: Case, shapes: dict[str, tuple[int, ...]]) -> None
         assert math.prod(output.shape) == math.prod(dim for dim in shape if dim is not None) or None in shape
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", CASES)
 def test_an_empty_axis_gives_a_result_or_one_of_our_errors(op):

@@ -78,6 +78,7 @@ def _ask_everything(op: Op, texts: dict[str, str]) -> None:
         list(gradient(node, heads))
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("op", "param"), NUMERIC)
 def test_a_huge_parameter_is_refused_or_costs_nothing(op: str, param: str):

@@ -163,6 +163,7 @@ def check(op: Op, rng: random.Random) -> bool:
     return True
 
 
+@pytest.mark.nightly("draws at random", but_one_in=4)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_random_parameters_give_a_result_or_one_of_our_errors(op: Op):

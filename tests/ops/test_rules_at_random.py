@@ -68,6 +68,7 @@ def _questions(rng: random.Random, op: Op, attrs: NodeAttrs, ins: int, outs: int
     return asked
 
 
+@pytest.mark.nightly("draws at random", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_rules_answer_or_refuse_whatever_a_file_may_ask(op: Op):

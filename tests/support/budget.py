@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from zlib import crc32
 
 import pytest
 
@@ -20,6 +21,12 @@ SLOWER = 2.0
 MAY = f"{SECONDS} s of processor time, unless marked slow or nightly"
 
 _SPENT = "processor seconds"
+
+
+def is_nightly(item: pytest.Item) -> bool:
+    """Whether a test is left to the nightly run; of those marked `but_one_in=3` a third runs always, the same ones."""
+    mark = item.get_closest_marker("nightly")
+    return mark is not None and bool(crc32(item.nodeid.encode()) % mark.kwargs.get("but_one_in", 1 << 32))
 
 
 def spent() -> float:

@@ -106,8 +106,8 @@ def _gradient_of(row: BinaryFunction):
 
     def gradient(node: Node, ograds: Entries) -> Entries:
         result = NodeEntry(node, 0, 0)
-        operands = [apply("_cast_like", x, result) for x in node.inputs] if mixes else node.inputs
-        of_both = formula(_function, ograds[0], *operands, result)
+        left, right = [apply("_cast_like", x, result) for x in node.inputs] if mixes else node.inputs
+        of_both = formula(_function, ograds[0], left, right, result)
         return [back(of_one, operand) for of_one, operand in zip(of_both, node.inputs, strict=True)]
 
     return gradient

@@ -58,6 +58,7 @@ def first_cases() -> dict[str, Case]:
 CASES = first_cases()
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", CASES)
 def test_an_open_batch_agrees_with_a_fixed_one(op: str, tmp_path: Path):

@@ -74,6 +74,7 @@ def _largest(symbol: Symbol, case: Case, shapes: dict[str, tuple[int, ...]]) -> 
     return max((math.prod(x.shape) * x.dtype.itemsize for x in _intermediates(traced.jaxpr)), default=0)
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", CASES)
 def test_intermediates_are_within_the_workspace(op):
@@ -169,6 +170,7 @@ def _sized(case: Case) -> Iterator[Case]:
             yield dataclasses.replace(case, params=case.params | {field.name: 10**18})
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", CASES)
 def test_no_parameter_makes_an_array_too_large_for_xla(op):

@@ -264,6 +264,7 @@ HIDDEN: dict[str, str] = {
 }
 
 
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=4)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", _not_derivatives(), ids=lambda case: case.id)
 def test_whatever_the_table_of_cases_calls_no_derivative_is_explained(case: Case):
