@@ -9,6 +9,7 @@ the first twenty, and the median of those that follow.
 from __future__ import annotations
 
 import argparse
+import ast
 import statistics
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-WORKS = {
+WORKS: dict[str, tuple[str, list[Any]]] = {
     "chain 8": ("LONGEST", [0, 64]),
     "chain 32": ("LONGEST", [0, 64]),
     "chain 64": ("LONGEST", [0, 64]),
@@ -27,8 +28,10 @@ WORKS = {
     "blocks 8": ("MOST_WAITING", [0, 16]),
     "blocks 16": ("MOST_WAITING", [0, 16]),
     "update": ("UPDATES", [0, 8]),
+    "one tape": ("MOST_TAPES", [0, 4]),
     "trees": ("MOST_TAPES", [0, 4, 1000]),
-    "served": ("PATIENCE_WITH_PARAMETERS", [0, 64, 1000]),
+    "draws 3000": ("SIZES_OF_DRAWS", [(), (4096, 65536)]),
+    "draws 60000": ("SIZES_OF_DRAWS", [(), (4096, 65536)]),
 }
 """Work → the number of the policy, and the values that it is set to."""
 
@@ -58,12 +61,9 @@ def step_of(mx: Any, work: str) -> Callable[[], Any]:
     steps = iter(range(10**9))
 
     def step() -> Any:
-        if kind == "served":
-            if next(steps) % 20 == 0:
-                trained(1)
-                trainer.step(4)
-            return net(x).value
-        trained(1 + next(steps) % 12 if kind == "trees" else int(count or 1))
+        if kind == "draws":
+            return nd.random.uniform(shape=(int(count) + next(steps),)).value
+        trained(1 + next(steps) % 8 if kind == "trees" else int(count) if count.isdigit() else 1)
         if kind == "update":
             trainer.step(4)
             return weight.data().value
@@ -72,7 +72,7 @@ def step_of(mx: Any, work: str) -> Callable[[], Any]:
     return step
 
 
-def measure(work: str, value: int, rounds: int) -> str:
+def measure(work: str, value: Any, rounds: int) -> str:
     """The first step, the sum of the first twenty and the median of the others, in milliseconds."""
     from lowering import mx
     from lowering.mx.tape import policy
@@ -93,14 +93,14 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        print(measure(args.one[0], int(args.one[1]), args.rounds))
+        print(measure(args.one[0], ast.literal_eval(args.one[1]), args.rounds))
         return
-    print(f"{'work':10} {'number':26} {'value':>6}    first   twenty   median (ms)")
+    print(f"{'work':11} {'number':15} {'value':>13}    first   twenty   median (ms)")
     for work, (name, values) in WORKS.items():
         for value in values:
             command = [sys.executable, __file__, "--rounds", str(args.rounds), "--one", work, str(value)]
             line = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip("\n")
-            print(f"{work:10} {name:26} {value:6} {line}", flush=True)
+            print(f"{work:11} {name:15} {value!s:>13} {line}", flush=True)
 
 
 if __name__ == "__main__":

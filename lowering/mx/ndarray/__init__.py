@@ -23,6 +23,7 @@ from lowering.mx.ndarray.array import like_jax as like_jax
 from lowering.mx.ndarray.array import mark as mark
 from lowering.mx.ndarray.array import on_backward as on_backward
 from lowering.mx.ndarray.array import scalar_number
+from lowering.mx.ndarray.cached_op import CachedOp as CachedOp
 from lowering.mx.ndarray.contributed import split_v2 as split_v2
 from lowering.mx.ndarray.creation import arange as arange
 from lowering.mx.ndarray.creation import array as array
@@ -44,7 +45,6 @@ from lowering.mx.ndarray.exchange import to_dlpack_for_write as to_dlpack_for_wr
 from lowering.mx.ndarray.files import as_ndarray as as_ndarray
 from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
-from lowering.mx.tape.blocks import CachedOp as CachedOp
 from lowering.mx.tape.waiting import run_all
 from symjax_nnvm.symbol.functions import OF_NODES
 

@@ -74,6 +74,11 @@ class Tape:
             self.rows.append(Row(tuple(wrt), tuple(places), call.num_outputs))
         self.heads = [*map(place, heads)]
 
+    def forget(self) -> None:
+        """Free what differentiating the calls needs: they are used up."""
+        for call in self.calls:
+            call.forget()
+
 
 def leaf_gradients(
     rows: Sequence[Row],

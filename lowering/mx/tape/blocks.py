@@ -10,31 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
-from lowering.core.inference import refuse_mixed
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import Place, fill, writing
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.ways import Ways
 from lowering.host.staged import chosen_effort
-from lowering.mx.context import Context, MixedContextsError, current_context
+from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
-from lowering.mx.ndarray.array import NDArray, like_jax, write_outputs
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.serving import Serving
 from lowering.mx.tape import policy, recording
 from lowering.mx.tape.expressions import is_wide
 from lowering.mx.tape.waiting import WaitingCall
-from lowering.serving.predictor import Predictor
 from lowering.xla.platforms import current_platform, kind_of
-from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
-from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
@@ -56,9 +53,10 @@ class CachedProgram:
         self.symbol, self.names = symbol, symbol.list_inputs()
         self._is_data = [name in data_names for name in self.names]
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
+        self._is_state = [name in self._states for name in self.names]
         self._programs = Programs(symbol, mixes_dtypes=False)
         self._ways: Recent[Any, Ways] = Recent(policy.KEPT_BY_A_BLOCK)
-        self._waiting: Recent[Any, _Waiting] = Recent(policy.KEPT_BY_A_BLOCK)
+        self._waiting: Recent[Any, _Function] = Recent(policy.KEPT_BY_A_BLOCK)
         self._fixed = {  # by whether a call is recorded
             recorded: [
                 (self.names.index(name), number)
@@ -66,7 +64,7 @@ class CachedProgram:
             ]
             for recorded in (False, True)
         }
-        self._serving = _Serving(symbol, self._programs, self.names, self._is_data)
+        self._serving = Serving(symbol, self._programs, self.names, self._is_data)
         self.op_hook: OpHook | None = None
 
     def __call__(self, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
@@ -77,14 +75,14 @@ class CachedProgram:
         is_train, hook = recording.is_training(), self.op_hook
         if is_train:
             self._serving.forget()
-        entries = [*map(recording.origin, arrays)] if recording.is_recording() else []
-        if entries and hook is None and not self._states:
-            waiting = self._waiting_outputs(is_train, arrays, entries, context)
-            if waiting is not None:
-                return waiting
-        wanted = self._wanted(arrays, entries)
-        functions = self._functions_of(wanted, arrays, context.device)
-        if not wanted and not is_train and hook is None and not functions.quick:
+        entries = self._entries(arrays) if recording.is_recording() else []
+        wrt = tuple([name for name, entry in zip(self.names, entries, strict=False) if entry is not None])
+        if wrt and hook is None and not self._states:
+            outputs = self._waiting_outputs(is_train, arrays, entries, wrt, context)
+            if outputs is not None:
+                return outputs
+        functions = self._functions_of(wrt, arrays, context.device)
+        if not wrt and not is_train and hook is None and not functions.quick:
             outputs = self._serving.outputs([array.value for array in arrays], context)
             if outputs is not None:
                 return [like_jax(output, context) for output in outputs]
@@ -98,7 +96,7 @@ class CachedProgram:
             values = [array.value for array in arrays]
             args, aux = _listed(functions, self.names, values)
             seen = []
-            if wanted or hook is not None:
+            if wrt or hook is not None:
                 run = functions.forward_keeping(is_train, monitored=hook is not None)
                 outputs, states, residuals, seen = run(args, aux, randomness)
             else:
@@ -108,11 +106,10 @@ class CachedProgram:
         results = [like_jax(output, context) for output in outputs]
         if hook is not None:
             _tell(hook, functions, seen, context)
-        if wanted:
+        if wrt:
             function = _Function(functions, self.symbol, self.names, is_train, hook is not None)
             kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
-            origins = self._origins(functions, entries)
-            call = recording.Call(function, values, origins, randomness, outputs, kept, residuals)
+            call = recording.Call(function, values, entries, randomness, outputs, kept, residuals)
             for i, array in enumerate(results):
                 array.entry = (call, i)
         return results
@@ -122,45 +119,32 @@ class CachedProgram:
         is_train: bool,
         arrays: Sequence[NDArray],
         entries: Sequence[recording.Entry | None],
+        wrt: tuple[str, ...],
         context: Context,
     ) -> list[NDArray] | None:
         """Return the outputs of a call on the tape, which are computed when they are read, or with its gradients; None
         where the call cannot wait."""
         device = context.device
-        kinds = [(entry is None, each.cell.shape, each.cell.dtype) for entry, each in zip(entries, arrays, strict=True)]
-        asked = (is_train, is_wide(), chosen_effort(self._effort), _platform_of(device), *kinds)
-        known = self._waiting.get(asked)
-        if known is not None and known.function.functions.is_due:
-            known = None
-        randomness = next_randomness() if known is not None and known.draws else None
-        if known is None:
-            wanted = self._wanted(arrays, entries)
-            functions = self._functions_of(wanted, arrays, device)
-            if not wanted or functions.calls_python:
+        kinds = [(array.cell.shape, array.cell.dtype) for array in arrays]
+        asked = (is_train, is_wide(), chosen_effort(self._effort), _platform_of(device), wrt, *kinds)
+        function = self._waiting.get(asked)
+        if function is None or function.functions.is_due:
+            functions = self._functions_of(wrt, arrays, device)
+            if functions.calls_python:
                 return None
-            draws = functions.draws(is_train)
-            randomness = next_randomness() if draws else None
-            function = _Function(functions, self.symbol, self.names, is_train)
-            structs = [jax.ShapeDtypeStruct(shape, dtype) for _, shape, dtype in kinds]
-            outputs, _ = jax.eval_shape(function.forward, structs, randomness)  # the errors of a graph are raised here
-            known = self._waiting[asked] = _Waiting(function, draws, outputs)
-        origins = self._origins(known.function.functions, entries)
-        call = WaitingCall(known.function, arrays, origins, randomness, device)
-        return call.arrays(known.outputs, context)
+            function = self._waiting[asked] = _Function(functions, self.symbol, self.names, is_train)
+        randomness = next_randomness() if function.functions.draws(is_train) else None
+        if not function.kinds:  # the errors of a graph are raised here
+            structs = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
+            function.kinds, _ = jax.eval_shape(function.forward, structs, randomness)
+        return WaitingCall(function, arrays, entries, randomness, device).arrays(context)
 
-    def _wanted(self, arrays: Sequence[NDArray], entries: Sequence[recording.Entry | None]) -> tuple[str, ...]:
-        """Return the names of inputs that gradients go to. entries: where they came from; none off the tape."""
-        return tuple(
-            name
-            for name, entry, array in zip(self.names, entries, arrays, strict=False)
-            if entry is not None and name not in self._states and _is_number(array.cell.dtype)
-        )
-
-    def _origins(
-        self, functions: ExecutorFunctions, entries: Sequence[recording.Entry | None]
-    ) -> list[recording.Entry | None]:
-        """Return where the inputs came from that gradients are computed of."""
-        return [entry if name in functions.wrt else None for name, entry in zip(self.names, entries, strict=True)]
+    def _entries(self, arrays: Sequence[NDArray]) -> list[recording.Entry | None]:
+        """Return where the inputs came from that gradients may go to."""
+        return [
+            None if is_state or not _is_number(array.cell.dtype) else recording.origin(array)
+            for is_state, array in zip(self._is_state, arrays, strict=True)
+        ]
 
     def _functions_of(self, wrt: tuple[str, ...], arrays: Sequence[NDArray], device: Place) -> ExecutorFunctions:
         """Return the functions of the next call with these arrays."""
@@ -197,35 +181,11 @@ def _tell(hook: OpHook, functions: ExecutorFunctions, seen: Sequence[Any], conte
             callback(call.names[-1], operator.name, like_jax(value, context))
 
 
-class CachedOp:
-    """MXNet's `mx.nd.CachedOp`: a symbol as a function of NDArrays, in the order of `list_inputs()`, which is compiled
-    at its first call and is one call on the tape. flags, thread_safe: MXNet's; nothing to do here."""
-
-    def __init__(self, sym: Symbol, flags: Any = (), thread_safe: bool = False):
-        self._program = CachedProgram(sym, sym.list_inputs())
-
-    def __call__(self, *args: NDArray, out: Any = None, default_ctx: Context | None = None) -> Any:
-        """An array, or a list of several outputs. out: arrays that they are written to, too. Raises CallError."""
-        names = self._program.names
-        if len(args) != len(names) or not all(isinstance(array, NDArray) for array in args):
-            expected, got = f"{len(names)} arrays: {listed(names)}", [type(array).__name__ for array in args]
-            raise CallError("A CachedOp takes an NDArray for each input", expected=expected, got=got)
-        context = args[0].context if args else default_ctx or current_context()
-        for name, array in zip(names, args, strict=True):
-            if array.context != context:
-                problem = "CachedOp requires all inputs to live on the same context."
-                raise MixedContextsError(f"{problem} But {names[0]} is on {context} while {name} is on {array.context}")
-        results = self._program(args, context)
-        if out is not None:
-            write_outputs([out] if isinstance(out, NDArray) else list(out), results, out)
-            return out
-        return results[0] if len(results) == 1 else results
-
-
 class _Function:
-    """Runs a program and its gradient as calls on the tape do, those that wait among them.
+    """What computes calls on the tape, those that wait among them.
 
-    names: of its inputs. monitored: its values are kept, too. tapes: so many different tapes called it.
+    names: of its inputs. monitored: its values are kept, too. kinds: what has the shapes and dtypes of the outputs of
+    calls that wait. tapes: so many different tapes called it.
     """
 
     def __init__(
@@ -238,6 +198,7 @@ class _Function:
     ):
         self.functions, self.symbol, self.names = functions, symbol, names
         self._is_train, self._monitored = is_train, monitored
+        self.kinds: Sequence[jax.ShapeDtypeStruct] = ()
         self.tapes = 0
 
     def forward(self, values: Sequence[jax.Array], drawn: Randomness) -> tuple[Sequence[jax.Array], Any]:
@@ -276,73 +237,3 @@ class _Function:
         gradients, written, _ = run(args, outputs, residuals, drawn, needed, [None] * len(functions.wrt), aux)
         named = dict(zip(functions.wrt, gradients, strict=True))
         return {name: named[name] for name in wrt}, written
-
-
-class _Waiting(NamedTuple):
-    """What calls of one kind that wait have in common. draws: whether they draw random numbers. outputs: what has
-    the outputs' shapes and dtypes."""
-
-    function: _Function
-    draws: bool
-    outputs: Sequence[jax.ShapeDtypeStruct]
-
-
-class _Serving:
-    """Serves a network in inference: by a `Predictor` of its parameters, as long as they do not change.
-
-    The first parameters get one at once. Those that come after a change get one when they have stayed the same for
-    some calls, which are more each time: a network that is validated while it trains does without.
-    """
-
-    def __init__(self, symbol: Symbol, programs: Programs, names: Sequence[str], is_data: Sequence[bool]):
-        self._symbol, self._programs, self._names, self._is_data = symbol, programs, names, is_data
-        self._states = frozenset(symbol.list_auxiliary_states())
-        self._parameters: list[jax.Array] = []
-        self._predictor: Predictor | None = None
-        self._dtypes: set[tuple[Any, ...]] = set()
-        """Of inputs that fit the parameters'."""
-        self._calls = self._patience = 0
-
-    def outputs(self, values: Sequence[jax.Array], context: Context) -> list[jax.Array] | None:
-        """Return the outputs, or None where no Predictor serves."""
-        if context.device is not None or not self.may_serve:
-            return None
-        parameters = [value for value, data in zip(values, self._is_data, strict=True) if not data]
-        if len(parameters) != len(self._parameters) or any(
-            new is not old for new, old in zip(parameters, self._parameters, strict=True)
-        ):
-            self.forget()
-            self._parameters = parameters
-        self._calls += 1
-        predictor = self._predictor
-        if predictor is None:
-            if self._calls <= self._patience:
-                return None
-            named = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if not data}
-            args = {name: value for name, value in named.items() if name not in self._states}
-            aux = {name: value for name, value in named.items() if name in self._states}
-            predictor = self._predictor = Predictor(self._symbol, args, aux, effort="full")
-        inputs = {n: v for n, v, data in zip(self._names, values, self._is_data, strict=True) if data}
-        dtypes = tuple(value.dtype for value in inputs.values())
-        if dtypes not in self._dtypes:
-            network = self._programs.pipeline.graph
-            refuse_mixed(network, {n: v.dtype.name for n, v in zip(self._names, values, strict=True)})
-            self._dtypes.add(dtypes)
-        return predictor(**inputs)
-
-    def forget(self) -> None:
-        """Free the parameters, which change or are about to: what comes next waits."""
-        if self._parameters:
-            self._patience = max(
-                policy.PATIENCE_WITH_PARAMETERS,
-                policy.MORE_PATIENCE * self._patience if self._predictor else self._patience,
-            )
-        self._parameters, self._predictor, self._calls = [], None, 0
-        self._dtypes.clear()
-
-    @cached_property
-    def may_serve(self) -> bool:
-        """Return whether a Predictor computes the same: not of graphs that draw, call Python or read labels."""
-        program = self._programs.forward(Options())
-        labels = label_variables(self._symbol)
-        return any(self._is_data) and not (program.needs_key or program.segments or labels)

@@ -80,8 +80,8 @@ class Expression:
         """(values of the variables in their order, key) → (outputs, new states by name)."""
         return self._staged(self._forward_for)
 
-    def _forward_for(self, platform: str) -> tuple[Any, Program]:
-        """Return `forward` for a platform, and the program that it runs."""
+    def _forward_for(self, platform: str) -> Any:
+        """Return `forward` for a platform."""
         program = self.programs.forward(Options(is_train=self.is_train, platform=platform))
         states = program.aux_names
 
@@ -90,7 +90,7 @@ class Expression:
             args = {name: value for name, value in named.items() if name not in states}
             return program.evaluate(args, {name: named[name] for name in states}, key)
 
-        return forward, program
+        return forward
 
     @cached_property
     def _longer(self) -> tuple[Expression, tuple[int, ...]] | None:
@@ -137,10 +137,7 @@ class Expression:
         those of an operator such as BatchNorm only if one of the gradients passes through it."""
         if not self.is_train:
             return self.states
-        names = self._written.get(wrt)
-        if names is None:
-            names = self._written[wrt] = self._gradient_program(wrt).program.written
-        return names
+        return self._backward(wrt)[1].program.written
 
     @property
     def _program(self) -> Program:
@@ -163,25 +160,31 @@ class Expression:
         the gradients need more of it than its inputs and outputs.
         states: as they are now, by name. onto: what Python may add its gradients to, by name (`summed_by_python`).
         """
-        run = self._backwards.get(wrt)
-        if run is None:
-            run = self._backwards[wrt] = self._staged(lambda platform: self._backward_for(wrt, platform))
+        run, _ = self._backward(wrt)
         return run(list(values), key, list(heads), list(outputs), dict(states), dict(onto))
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
         """The variables whose gradients Python itself can add to what there is."""
-        return self._gradient_program(wrt).summed_by_python.keys() if self.calls_python else ()
-
-    def _gradient_program(self, wrt: tuple[str, ...], platform: str | None = None) -> GradientProgram:
-        return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=platform or self.platform))
+        return self._backward(wrt)[1].summed_by_python.keys() if self.calls_python else ()
 
     def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., Mapping[str, jax.Array]]:
         """(values, key, heads, outputs, residuals) → gradients by name; `gradients` compiles it."""
-        backward, _ = self._backward_for(wrt, self.platform)
+        backward = self._backward_for(wrt, self.platform)
         return lambda values, key, heads, outputs, _: backward(list(values), key, heads, list(outputs), {}, {})[0]
 
-    def _backward_for(self, wrt: tuple[str, ...], platform: str) -> tuple[Any, Program]:
-        """Return it for a platform, and the program that it runs."""
+    def _backward(self, wrt: tuple[str, ...]) -> tuple[Any, GradientProgram]:
+        """Return what `gradients` calls, made once, and the program that it runs."""
+        backward = self._backwards.get(wrt)
+        if backward is None:
+            run = self._staged(lambda platform: self._backward_for(wrt, platform))
+            backward = self._backwards[wrt] = run, self._gradient_program(wrt, self.platform)
+        return backward
+
+    def _gradient_program(self, wrt: tuple[str, ...], platform: str) -> GradientProgram:
+        return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=platform))
+
+    def _backward_for(self, wrt: tuple[str, ...], platform: str) -> Any:
+        """Return it for a platform."""
         program = self._gradient_program(wrt, platform)
         names = program.program.aux_names
 
@@ -201,19 +204,15 @@ class Expression:
             args = {name: value for name, value in named.items() if name not in names}
             return program(args, {name: named[name] for name in names}, key, heads, onto)[1], {}
 
-        return backward, program.program
+        return backward
 
-    def _staged(self, function_for: Callable[[str], tuple[Any, Program]]) -> Any:
-        """Return the function that is made for a platform, compiled when that pays; one in segments is not."""
-        function, program = function_for(self.platform)
-        return function if program.segments is not None else Staged(function_for(ANY)[0], partial(jitted, function))
-
-    @cached_property
-    def _written(self) -> dict[tuple[str, ...], Collection[str]]:
-        return {}
+    def _staged(self, function_for: Callable[[str], Any]) -> Any:
+        """Return the function that is made for a platform, compiled when that pays; what calls Python is not."""
+        function = function_for(self.platform)
+        return function if self.calls_python else Staged(function_for(ANY), partial(jitted, function))
 
     @cached_property
-    def _backwards(self) -> dict[tuple[str, ...], Any]:
+    def _backwards(self) -> dict[tuple[str, ...], tuple[Any, GradientProgram]]:
         return {}
 
     def in_words_of_call(self, error: InferenceError, values: Sequence[jax.Array]) -> InferenceError:

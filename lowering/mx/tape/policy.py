@@ -9,10 +9,7 @@ LONGEST = 32
 time."""
 
 MOST_WAITING = 8
-"""Calls that wait, of a tape that is computed together with its gradients."""
-
-DEEPEST = 8
-"""So many calls wait for each other; a longer chain runs."""
+"""So many calls wait for each other, or are computed together with their gradients; a longer chain runs."""
 
 PATIENCE_WITH_TAPES = 2
 """So many times a tape is differentiated call by call before its program is compiled: one whose calls ran, or whose
@@ -26,12 +23,6 @@ UPDATES = 8
 
 UPDATED_OFTEN = 16
 """So many times any but the first update of a tape's gradients is a program of its own."""
-
-PATIENCE_WITH_PARAMETERS = 64
-"""Calls in inference with unchanged parameters, before a Predictor is made again of parameters that had changed."""
-
-MORE_PATIENCE = 8
-"""So many times as many calls come before the next Predictor, each time that parameters change."""
 
 SIZES_OF_DRAWS = (4096, 65536)
 """So many numbers are drawn for any smaller shape: compiling a draw of a new shape takes as long as a million draws."""

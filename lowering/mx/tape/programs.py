@@ -31,7 +31,7 @@ class _Given(NamedTuple):
     that waits.
     """
 
-    values: list[jax.Array | None]
+    values: Sequence[jax.Array | None]
     drawn: Any
     outputs: Sequence[jax.Array] | None
 
@@ -44,25 +44,18 @@ def short_tape_gradients(
     The outputs of calls that wait are computed, too. given: the gradients of the heads, None for ones. may_wait:
     gradients may be None, and the array of each leaf waits for its own.
     """
-    calls = tape.calls
-    if not any(isinstance(call, WaitingCall) for call in calls):
-        return _gradients_in_one(tape, (), given, False) if _ran(calls) else None
-    if len(calls) > policy.MOST_WAITING:
+    waiting = [call for call in tape.calls if isinstance(call, WaitingCall)]
+    if not waiting:
+        return _gradients_in_one(tape, (), given, False) if _is_short(tape.calls) else None
+    if len(waiting) < len(tape.calls) or len(waiting) > policy.MOST_WAITING:
         return None
     with running:  # nothing else computes one of the calls meanwhile
-        _run_others(calls)
-        waiting = [call for call in calls if isinstance(call, WaitingCall) and call.waits]
-        if not _wait_together(waiting, calls):
+        for call in waiting:
+            call.run_sources(but=tape.numbers)  # which may need some of these calls, which wait no more then
+        together = {(call.waits, call.device, call.wide) for call in waiting}
+        if len(together) > 1 or not waiting[0].waits or waiting[0].wide != is_wide():
             return None
         return _gradients_in_one(tape, waiting, given, may_wait)
-
-
-def _run_others(calls: Sequence[Call]) -> None:
-    """Compute what calls wait for that are not on the tape: it may need some of these, which wait no more then."""
-    for call in calls:
-        for source in call.sources if isinstance(call, WaitingCall) else ():
-            if type(source) is tuple and source[0] not in calls:
-                source[0].run()
 
 
 def _gradients_in_one(
@@ -76,7 +69,7 @@ def _gradients_in_one(
     key: list[Any] = [*heads, *(head is None for head in given)]
     links, arrays = [], []
     for call, row in zip(tape.calls, tape.rows, strict=True):
-        linked, known = _inputs_of(call, tape.numbers)
+        linked, known = _given_by(call, tape.numbers)
         waits = isinstance(call, WaitingCall)  # its function is of one kind
         kinds = () if waits else tuple([(value.shape, value.dtype) for value in call.values])
         key += row, id(call.function), linked, kinds, known.drawn is None
@@ -107,8 +100,8 @@ def _may_wait(leaves: Sequence[Leaf]) -> bool:
     return bool(leaves) and all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in leaves)
 
 
-def _ran(calls: Sequence[Call]) -> bool:
-    """Return whether calls are those of a short tape that one program may differentiate."""
+def _is_short(calls: Sequence[Call]) -> bool:
+    """Return whether calls that ran are those of a short tape that one program may differentiate."""
     if len(calls) > policy.LONGEST or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return False
     return all(
@@ -116,20 +109,12 @@ def _ran(calls: Sequence[Call]) -> bool:
     )
 
 
-def _wait_together(waiting: Sequence[WaitingCall], calls: Sequence[Call]) -> bool:
-    """Return whether calls all wait, on the same device, for numbers of the width of this thread's."""
-    places = {(call.device, call.wide) for call in waiting}
-    return len(waiting) == len(calls) and len(places) == 1 and waiting[0].wide == is_wide()
-
-
-def _inputs_of(call: Call, numbers: Mapping[Any, int]) -> tuple[tuple[Place | None, ...], _Given]:
-    """Return what links a call to those on the tape that wait, and what it gives. numbers: of the calls."""
+def _given_by(call: Call, numbers: Mapping[Call, int]) -> tuple[tuple[Place | None, ...], _Given]:
+    """Return which inputs of a call are outputs of calls that wait, and what it gives. numbers: of the calls."""
     if not isinstance(call, WaitingCall):
-        return (None,) * len(call.values), _Given(list(call.values), call.drawn, call.outputs)
-    linked = [type(source) is tuple and source[0] in numbers for source in call.sources]
-    pairs = list(zip(call.sources, linked, strict=True))
-    links = tuple((numbers[source[0]], source[1]) if is_linked else None for source, is_linked in pairs)
-    values = [None if is_linked else source for source, is_linked in pairs]
+        return (), _Given(call.values, call.drawn, call.outputs)
+    links = tuple([(numbers[source[0]], source[1]) if type(source) is tuple else None for source in call.sources])
+    values = [source if link is None else None for source, link in zip(call.sources, links, strict=True)]
     return links, _Given(values, call.drawn, None)
 
 

@@ -44,6 +44,27 @@ def set_training(train_mode: bool) -> bool:
     return before
 
 
+class Scope:
+    """Records and trains so inside the block; None: as before."""
+
+    __slots__ = ("_before", "_record", "_train")
+
+    def __init__(self, record: bool | None, train: bool | None):
+        self._record, self._train = record, train
+        self._before: list[tuple[bool, bool]] = []  # a block may be entered again
+
+    def __enter__(self) -> None:
+        recorded, trained = is_recording(), is_training()
+        self._before.append((recorded, trained))
+        set_recording(recorded if self._record is None else self._record)
+        set_training(trained if self._train is None else self._train)
+
+    def __exit__(self, *_: object) -> None:
+        recorded, trained = self._before.pop()
+        set_recording(recorded)
+        set_training(trained)
+
+
 @dataclass(eq=False, slots=True)
 class Leaf:
     """An array that gradients are wanted of. cell: of the array that holds the gradient. fresh: it was computed since a

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -31,12 +31,12 @@ Source = Any
 
 
 class WaitingCall(Call):
-    """Records a call that is not computed yet. Its values and outputs are empty until `run`.
+    """A call that is not computed yet: its values and outputs are empty until `run`.
 
-    function: has `forward(values, drawn)` → (outputs, residuals), too, which may be traced. arrays: its inputs, as they
-    are now. device: where its outputs are, None where JAX decides. wide: whether it was called in JAX's 64-bit mode.
-    kinds: what has its outputs' shapes and dtypes. gradients: the backward pass that computes it, where it was
-    differentiated first.
+    function: has `forward(values, drawn)` → (outputs, residuals), which may be traced, and `kinds`, what has the
+    outputs' shapes and dtypes. arrays: its inputs, as they are now. device: where its outputs are, None where JAX
+    decides. wide: whether it was called in JAX's 64-bit mode. gradients: the backward pass that computes it, where it
+    was differentiated first.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class WaitingCall(Call):
         self.device, self.wide = device, is_wide()
         self._dtypes = [array.cell.dtype for array in arrays]
         self.gradients: WaitingGradients | None = None
-        self.kinds: Sequence[Any] = ()
+        self.kinds: Sequence[Any] = function.kinds
         self._cells: list[weakref.ref[LateCell]] = []
         self._after: list[weakref.ref[WaitingCall]] = []
         self.depth = 1
@@ -68,7 +68,7 @@ class WaitingCall(Call):
             for i, cell in enumerate(sources):
                 if type(cell) is LateCell:
                     call = cell.computed_by
-                    if type(call) is not WaitingCall or call.depth >= policy.DEEPEST:
+                    if type(call) is not WaitingCall or call.depth >= policy.MOST_WAITING:
                         sources[i] = cell.value
                     else:
                         sources[i] = call, cell.number
@@ -90,10 +90,9 @@ class WaitingCall(Call):
         """The dtype of an input, which may not be computed yet."""
         return self._dtypes[number]
 
-    def arrays(self, kinds: Sequence[Any], context: Context) -> list[NDArray]:
-        """Return the outputs as arrays on the tape. kinds: what has their shapes and dtypes."""
-        self.kinds = kinds
-        cells = [LateCell(kind.shape, kind.dtype, self.device) for kind in kinds]
+    def arrays(self, context: Context) -> list[NDArray]:
+        """Return the outputs as arrays on the tape."""
+        cells = [LateCell(kind.shape, kind.dtype, self.device) for kind in self.kinds]
         for i, cell in enumerate(cells):
             cell.wait_for(self, i)
         self._cells = [*map(weakref.ref, cells)]
@@ -107,14 +106,18 @@ class WaitingCall(Call):
             if self.gradients is not None:
                 self.gradients.run()
             elif self.waits and not self.forgotten:
-                for source in self.sources:
-                    if type(source) is tuple:
-                        source[0].run()  # and gives its outputs to this call
+                self.run_sources()
                 values = self.sources
-                with nullcontext() if is_wide() == self.wide else jax.enable_x64(self.wide):
+                with _in_width(self.wide):
                     outputs, self.residuals = self.function.forward(values, self.drawn)
                 self.values = values
                 self.take(outputs)
+
+    def run_sources(self, but: Collection[Call] = ()) -> None:
+        """Compute the calls that it waits for: they give it their outputs. but: except these."""
+        for source in self.sources:
+            if type(source) is tuple and source[0] not in but:
+                source[0].run()
 
     def forget(self) -> None:
         """Free what differentiating the call needs. It is computed before, for what waits for it, unless its backward
@@ -164,7 +167,7 @@ class WaitingGradients:
         """Compute the gradients and the outputs of the calls, unless that was done."""
         with running:
             if self._calls:
-                with nullcontext() if is_wide() == self._wide else jax.enable_x64(self._wide):
+                with _in_width(self._wide):
                     self._take(*self._program.run(*self._arguments))
 
     def run_with(self, update: Callable[..., Any], cells: Sequence[Any], donate: bool, arrays: Any) -> Any:
@@ -189,6 +192,11 @@ class WaitingGradients:
             if cell is not None:
                 cell.fill(self, gradient)
         self._arguments = self._calls = ()
+
+
+def _in_width(wide: bool) -> AbstractContextManager[Any]:
+    """Return a block in which JAX has 64 bits, or not."""
+    return nullcontext() if is_wide() == wide else jax.enable_x64(wide)
 
 
 def gradients_of(cells: Sequence[Any]) -> WaitingGradients | None:

@@ -1,0 +1,190 @@
+"""Gradients of a tape: by one program, or call by call, with arrays or with arrays that are on the tape again."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.host.staged import Staged
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, require_arrays, run_symbol
+from lowering.mx.tape.backward import Place, Tape, leaf_gradients
+from lowering.mx.tape.programs import short_tape_gradients
+from lowering.mx.tape.recording import ByPython, Call, Leaf, Scope
+from lowering.mx.tape.waiting import WaitingCall
+from symjax_nnvm.errors import GradientError
+from symjax_nnvm.symbol import Group
+from symjax_nnvm.symbol.symbol import Symbol
+
+_ones_like, _zeros_like = jax.jit(jnp.ones_like), jax.jit(jnp.zeros_like)  # a tenth of the time of `jnp.ones_like`
+_added = Staged(operator.add)
+
+
+def require_array(array: object) -> None:
+    """Raise NotAnArrayError for what is no NDArray."""
+    if not isinstance(array, NDArray):
+        problem = "Gradients are taken only with respect to NDArrays"
+        raise NotAnArrayError(problem, got=type(array).__name__, fix="mx.nd.array(value) makes one.")
+
+
+def listed_arrays(arrays: Any) -> list[NDArray]:
+    """Arrays, of which there may be one. Raises NotAnArrayError for what is none."""
+    if not isinstance(arrays, Iterable):
+        require_array(arrays)
+    return [arrays] if isinstance(arrays, NDArray) else list(arrays)
+
+
+def computed_gradients(
+    heads: Sequence[NDArray],
+    head_grads: Any,
+    request: Callable[[Leaf], str],
+    *,
+    retain: bool,
+    summed: set[Leaf] | None = None,
+    may_wait: bool = False,
+) -> Mapping[Leaf, Any]:
+    """Return the gradient of each leaf that the heads were computed of, unless it is requested as "null".
+
+    retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
+    in the new one: Python has added it. may_wait: gradients may be None, and computed when the leaf's array is read.
+    """
+    given, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
+    gradients = None
+    if not (retain and any(isinstance(call, WaitingCall) for call in tape.calls)):
+        values = [None if gradient is None else gradient.value for gradient in given]
+        gradients = short_tape_gradients(tape, values, may_wait and not retain)
+    if gradients is None:
+        adding = {} if summed is None else _adding(tape)
+
+        def of_call(number: int, wrt: tuple[str, ...], head_grads: Sequence[NDArray]) -> Sequence[NDArray]:
+            call, onto = tape.calls[number], {}
+            if adding and (by_python := call.function.summed_by_python(wrt)):
+                for name, place in zip(wrt, tape.rows[number].places, strict=True):
+                    if place in adding and name in by_python:
+                        onto[name] = adding[place].cell.show()
+                        summed.add(adding[place])  # pyright: ignore[reportOptionalMemberAccess]
+            return _gradients_of_call(call, wrt, head_grads, onto)
+
+        arrays = _by_calls(tape, heads, given, of_call, _sum)
+        gradients = {leaf: gradient.value for leaf, gradient in arrays.items()}
+    if not retain:
+        tape.forget()
+    return gradients
+
+
+def recorded_gradients(
+    heads: Sequence[NDArray], head_grads: Any, request: Callable[[Leaf], str], *, retain: bool
+) -> dict[Leaf, NDArray]:
+    """Return the same as arrays that are on the tape."""
+    given, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
+    with Scope(True, None):
+        gradients = _by_calls(tape, heads, given, partial(_recorded_of_call, tape), operator.add)
+    if not retain:
+        tape.forget()
+    return gradients
+
+
+def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
+    """Return a head gradient, or None, for each head."""
+    given = [None] * len(heads) if head_grads is None else listed_arrays(head_grads)
+    if len(given) != len(heads):
+        problem = "heads and head_grads must be lists of the same length"
+        raise GradientError(problem, expected=len(heads), got=len(given))
+    require_arrays([gradient for gradient in given if gradient is not None], "A head gradient")
+    for head, gradient in zip(heads, given, strict=True):
+        if gradient is not None and gradient.dtype != head.dtype:
+            dtypes = {"expected": np.dtype(head.dtype).name, "got": np.dtype(gradient.dtype).name}
+            raise GradientError("A head gradient must have the dtype of its head", **dtypes)
+    return [*given]
+
+
+def _by_calls(
+    tape: Tape,
+    heads: Sequence[NDArray],
+    given: Sequence[NDArray | None],
+    of_call: Callable[[int, tuple[str, ...], Sequence[NDArray]], Sequence[NDArray]],
+    add: Callable[[NDArray, NDArray], NDArray],
+) -> dict[Leaf, NDArray]:
+    """Return the gradients, call by call.
+
+    of_call: (number of a call, names of inputs, gradients of its outputs) → gradients of these inputs. add: the sum of
+    two.
+    """
+    for call in tape.calls:
+        if isinstance(call, WaitingCall):
+            call.run()
+
+    def differentiate(number: int, head_grads: list[NDArray | None], wrt: tuple[int, ...]) -> Sequence[NDArray]:
+        call = tape.calls[number]
+        context = next(gradient.context for gradient in head_grads if gradient is not None)
+        filled = [
+            like_jax(_zeros_like(output), context) if gradient is None else gradient
+            for output, gradient in zip(call.outputs, head_grads, strict=True)
+        ]
+        if isinstance(call.function, ByPython):
+            return _by_python(call, filled, wrt)
+        return of_call(number, tuple([call.function.names[i] for i in wrt]), filled)
+
+    starts = [
+        like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
+        for head, gradient in zip(heads, given, strict=True)
+    ]
+    gradients = leaf_gradients(tape.rows, [*zip(tape.heads, starts, strict=True)], differentiate, add)
+    return {tape.leaves[number]: gradient for number, gradient in gradients.items()}
+
+
+def _adding(tape: Tape) -> Mapping[Place, Leaf]:
+    """Return the leaves whose gradients are added to old ones, and come from one call alone: it may do so itself."""
+    places = Counter(place for row in tape.rows for place in row.places)
+    leaves = {(-1, i): leaf for i, leaf in enumerate(tape.leaves) if leaf.grad_req == "add"}
+    return {place: leaf for place, leaf in leaves.items() if places[place] == 1 and place not in tape.heads}
+
+
+def _sum(a: NDArray, b: NDArray) -> NDArray:
+    """Return the sum of two gradients of the same array."""
+    return like_jax(_added(a.value, b.value), a.context)
+
+
+def _by_python(call: Call, heads: Sequence[NDArray], wrt: tuple[int, ...]) -> list[NDArray]:
+    """Return the gradients that a call's own `backward` computes, of the inputs with these numbers."""
+    gradients = listed_arrays(call.function.backward(*heads))
+    if len(gradients) != len(call.entries):
+        problem = f"{type(call.function).__name__}.backward must return one gradient for each input"
+        raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(gradients))
+    return [gradients[position] for position in wrt]
+
+
+def _gradients_of_call(
+    call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray], onto: Mapping[str, jax.Array]
+) -> list[NDArray]:
+    """Return the gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
+    states = {name: array.value for name, array in call.states.items()}
+    computed = call.values, call.drawn, [head.value for head in heads], call.outputs, call.residuals
+    gradients, written = call.function.gradients(wrt, *computed, states, onto)
+    for name, value in written.items():
+        call.states[name].cell.assign(value)
+    return [like_jax(gradients[name], heads[0].context) for name in wrt]
+
+
+def _recorded_of_call(tape: Tape, number: int, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
+    """Return the same as a call on the tape: the gradient of a symbol is a symbol."""
+    call = tape.calls[number]
+    if call.drawn is not None:
+        problem = "create_graph=True cannot differentiate a random operator: its random numbers are not kept"
+        raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
+    names: list[str] = call.function.names
+    context = heads[0].context
+    inputs = [like_jax(value, context) for value in call.values]
+    for array, entry in zip(inputs, call.entries, strict=True):
+        array.entry = entry
+    head_variables = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
+    renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
+    symbol = call.function.symbol(**renamed)
+    gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=head_variables)
+    return run_symbol(Group(list(gradient)), [*inputs, *heads], context)
