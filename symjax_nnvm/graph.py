@@ -17,19 +17,33 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Graph(BaseGraph):
-    """Presents a graph as NNVM's Python package does. Made by `create` or `load_json`; passes keep the class."""
+    """A graph with the interface of NNVM's Python package. `create` and `load_json` make it; passes keep the class."""
 
     __slots__ = ()
 
     def apply(self, passes: str | Sequence[str]) -> Self:
-        """Return a new graph: this one after a pass, or several in order. This one is not changed. Raises PassError."""
+        """Return the graph after a pass, or after several in order; this graph is not changed.
+
+        Args:
+            passes: the name of a pass, or names of several.
+
+        Raises:
+            PassError: a pass is unknown, or needs a graph attribute that is missing.
+        """
         return apply_passes(self, [passes] if isinstance(passes, str) else list(passes))
 
     def json_attr(self, key: str) -> Any:
-        """Return a graph attribute as JSON holds it; None when it is not set.
+        """Return a graph attribute in the form that JSON has for it.
 
-        Shapes are lists of integers (`[]` unknown, 0 an unknown dimension), dtypes MXNet's codes. Raises
-        JSONFormatError for an attribute that JSON cannot hold.
+        Args:
+            key: the attribute's name.
+
+        Returns:
+            None when the attribute is not set. Shapes are lists of integers (`[]` for an unknown shape, 0 for an
+            unknown dimension), dtypes are MXNet's codes.
+
+        Raises:
+            JSONFormatError: JSON cannot hold the attribute.
         """
         return attr_to_json(key, self.attrs[key])[1] if key in self.attrs else None
 
@@ -67,18 +81,33 @@ class Graph(BaseGraph):
         return save_json(self)
 
     def ir(self, join_entry_attrs: Sequence[str] | None = None, join_node_attrs: Sequence[str] | None = None) -> str:
-        """Return the graph as text, with the named graph attributes beside each entry or node. Raises PassError."""
+        """Return the graph as text.
+
+        Args:
+            join_entry_attrs: names of graph attributes to print beside each entry.
+            join_node_attrs: names of graph attributes to print beside each node.
+
+        Raises:
+            PassError: the graph has no such attribute.
+        """
         return print_ir(self, join_entry_attrs=join_entry_attrs or (), join_node_attrs=join_node_attrs or ())
 
 
 def create(symbol: Symbol) -> Graph:
-    """Return a graph of the symbol's outputs; it shares their nodes."""
+    """Return a graph of the symbol's outputs; it shares the symbol's nodes."""
     if not isinstance(symbol, Symbol):
         raise SymbolTypeError(f"A graph must be created from a Symbol, got {type(symbol).__name__}")
     return Graph(symbol.outputs)
 
 
 def load_json(text: str) -> Graph:
-    """Return the graph, attributes included, of a text that `Graph.json` wrote. Raises JSONFormatError."""
+    """Return the graph, with its attributes, that `Graph.json` wrote as text.
+
+    Args:
+        text: the JSON text.
+
+    Raises:
+        JSONFormatError: the text is no graph.
+    """
     loaded = read_json(text)
     return Graph(loaded.outputs, loaded.attrs)

@@ -37,12 +37,18 @@ Shapes = Mapping[str, Sequence[int]]
 @tells_new_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it
-    alone.
+    """A network with its arrays: `net, args, aux = model`. Its methods return other models and leave it as it is.
 
-    net: the symbol. args, aux: arrays by name, of arguments and auxiliary states; arrays that the network has no use
-    for are left out, and which of the two dicts has one makes no difference: the graph decides.
-    Raises SymbolTypeError for what is no symbol or no dict.
+    Arrays that the network does not use are left out. An array may be in either dict: the graph decides whether it is
+    an argument or an auxiliary state.
+
+    Args:
+        net: the symbol.
+        args: arguments by name.
+        aux: auxiliary states by name.
+
+    Raises:
+        SymbolTypeError: `net` is no symbol, or `args` or `aux` is no dict.
     """
 
     net: Symbol
@@ -65,13 +71,24 @@ class Model:
         *,
         params: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Return the model of a prefix, a symbol file, a file of arrays of any kind that `load_arrays` knows, or an
-        ONNX file.
+        """Load a model from files.
 
-        epoch: a number or text such as `"0003"`; left out, the highest there is. params: the file of arrays, where it
-        is not beside the symbol's. A symbol without arrays beside it is a model without arrays.
-        Raises ModelNotFoundError, which says what there is; ParamsMismatchError listing everything that is missing or
-        misshaped; JSONFormatError, ParamsFormatError, OnnxError, MissingExtraError, OSError. Warns of arrays of no use.
+        A symbol without arrays beside it gives a model without arrays. A warning names arrays that the network does not
+        use.
+
+        Args:
+            path: a prefix, a symbol's file, a file of arrays in any format that `load_arrays` reads, or an ONNX file.
+            epoch: a number, or text such as `"0003"`; None for the highest there is.
+            params: the file of arrays, where it is not beside the symbol's.
+
+        Raises:
+            ModelNotFoundError: there is no such file; the message lists those there are.
+            ParamsMismatchError: arrays are missing or have the wrong shape; the message lists all.
+            JSONFormatError: the symbol's file is malformed.
+            ParamsFormatError: the file of arrays is malformed.
+            OnnxError: the ONNX file is malformed, or a node of it cannot be read.
+            MissingExtraError: a format needs a package that is not installed.
+            OSError: a file cannot be read.
         """
         number = None if epoch is None else as_epoch(epoch)
         beside = None if params is None else Path(path_text(params, "params"))
@@ -82,13 +99,13 @@ class Model:
 
     @property
     def inputs(self) -> list[str]:
-        """Return names of what calls give: data and labels, in the graph's order."""
+        """Return the names of the data and labels that each call needs, in the graph's order."""
         fed = data_inputs(self.net, (), self.args or None) - set(self.missing)
         return [name for name in self.net.list_arguments() if name in fed]
 
     @property
     def missing(self) -> list[str]:
-        """Return names of parameters and states that have no array: those of a new head, until they are trained."""
+        """Return the names of parameters and auxiliary states without an array, such as an untrained head's."""
         states = self.net.list_auxiliary_states()
         learned = {node.name for node in learned_variables(self.net)} | set(states)
         names = (*self.net.list_arguments(), *states)
@@ -97,17 +114,35 @@ class Model:
     # -- another model of this one ----------------------------------------------------------------------------------
 
     def cut(self, layer: str | Sequence[str]) -> Self:
-        """Return the network up to an internal output, or several, with the arrays that it still needs. Raises as
-        `symjax_nnvm.cut`."""
+        """Return the network up to an internal output, or several, with the arrays that it still needs.
+
+        Raises what `symjax_nnvm.cut` raises.
+
+        Args:
+            layer: the name of an output or a node, or several.
+        """
         return self._with(cut(self.net, layer))
 
     def inference(self, *, labels: Sequence[str] | None = None) -> Self:
-        """Return the network without training heads and labels. Raises as `symjax_nnvm.inference_symbol`."""
+        """Return the network without training heads and labels.
+
+        Raises what `symjax_nnvm.inference_symbol` raises.
+
+        Args:
+            labels: names of the variables that hold labels; None to find them.
+        """
         return self._with(inference_symbol(self.net, labels=labels))
 
     def replace_head(self, output_name: str, fn: Callable[[Symbol], Symbol]) -> Self:
-        """Return the network with the head `fn(features)`. Variables of the new head have no array, also where the old
-        head had one of their name: `missing` lists them. Raises as `symjax_nnvm.replace_head`."""
+        """Return the network with a new head.
+
+        Variables of the new head have no array, even where the old head had a variable of the same name; `missing`
+        lists them. Raises what `symjax_nnvm.replace_head` raises.
+
+        Args:
+            output_name: the internal output that the new head starts from.
+            fn: makes the head: `fn(features)` gets that output as a symbol.
+        """
         fresh: set[str] = set()
 
         def head(features: Symbol) -> Symbol:
@@ -126,16 +161,35 @@ class Model:
     # -- looking at it ----------------------------------------------------------------------------------------------
 
     def check(self, shapes: Shapes | None = None, **options: Any) -> CheckReport:
-        """Report what keeps the model from running, or makes it run differently. options: of `symjax_nnvm.check`;
-        raises as it."""
+        """Report what keeps the model from running, or makes it run differently than in MXNet.
+
+        Raises what `symjax_nnvm.check` raises.
+
+        Args:
+            shapes: shapes of inputs by name.
+            options: further arguments of `symjax_nnvm.check`.
+        """
         return check(self.net, shapes, params=(self.args, self.aux) if self.args or self.aux else None, **options)
 
     def summary(self, shapes: Shapes | None = None) -> Summary:
-        """Return the table of its layers; arrays say the shapes of parameters. Raises as `symjax_nnvm.summarize`."""
+        """Return the table of the model's layers; the shapes of parameters are those of their arrays.
+
+        Raises what `symjax_nnvm.summarize` raises.
+
+        Args:
+            shapes: shapes of inputs by name.
+        """
         return summarize(self.net, self._shapes(shapes), self.args or None)
 
     def plot(self, shapes: Shapes | None = None, **options: Any) -> NetworkPlot:
-        """Draw the model, with shapes where some are given. options: of `symjax_nnvm.plot_network`; raises as it."""
+        """Draw the model.
+
+        Raises what `symjax_nnvm.plot_network` raises.
+
+        Args:
+            shapes: shapes of inputs by name; with them the drawing shows all shapes.
+            options: further arguments of `symjax_nnvm.plot_network`.
+        """
         known = self._shapes(shapes) if shapes else None
         return plot_network(self.net, known, **{"params": self.args or None, **options})
 
@@ -157,27 +211,47 @@ class Model:
     # -- running and saving -----------------------------------------------------------------------------------------
 
     def predictor(self, **options: Any) -> Any:
-        """Return the `lowering.Predictor` of it, `predict(data=x)`. options: its own; raises as it.
+        """Return the `lowering.Predictor` of the model, a function `predict(data=x)`.
 
-        The one place where this package asks for the other, which stands on it: by its name, when a model is to run.
+        Raises what `lowering.Predictor` raises. This is the one place where this package imports the other, which is
+        built on it: by its name, when a model is to run.
+
+        Args:
+            options: arguments of `lowering.Predictor`.
         """
         return importlib.import_module("lowering").Predictor(self.net, self.args, self.aux, **options)
 
     def to_onnx(self, shapes: Mapping[str, Sequence[int | str]], **options: Any) -> Any:
-        """Return the network at inference as an `onnx.ModelProto`; shapes of its inputs, and options, as of `to_onnx`,
-        which it raises as."""
+        """Return the network at inference as an `onnx.ModelProto`.
+
+        Raises what `symjax_nnvm.to_onnx` raises.
+
+        Args:
+            shapes: shapes of inputs by name; a size may be a name such as `"batch"`.
+            options: further arguments of `symjax_nnvm.to_onnx`.
+        """
         return to_onnx(self.net, self.args, self.aux, shapes=shapes, **options)
 
     def save(
         self, path: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, *, format: str | None = None
     ) -> list[Path]:
-        """Write the network and its arrays; returns the files, which are replaced whole, and all of them or none.
+        """Write the network and its arrays to files, all of them or none; existing files are replaced whole.
 
-        path: a name that ends in `.safetensors`, beside which goes `-symbol.json`; any other is the prefix of MXNet's
-        two files, written as `save_checkpoint` does, and may be either file's name. epoch: of those, default the one
-        that path says, else 0. format: "mxnet" or "safetensors", for any name of the path. A model without arrays is
-        its symbol file. Raises ParamsFormatError for arrays that such a file cannot hold and for a kind that is only
-        read, FileError, OSError.
+        A model without arrays writes the symbol's file alone.
+
+        Args:
+            path: a name that ends in `.safetensors`, with `-symbol.json` beside it; any other name is the prefix of
+                MXNet's two files (as in `save_checkpoint`), or the name of either.
+            epoch: the epoch in the name of MXNet's file of arrays; None for the one in `path`, else 0.
+            format: "mxnet" or "safetensors", whatever `path` ends in; None to go by the name.
+
+        Returns:
+            The paths of the files.
+
+        Raises:
+            ParamsFormatError: the format cannot hold an array, or is one that is only read.
+            FileError: the path is no place for a file.
+            OSError: a file cannot be written.
         """
         files, row = _files(path_text(path), epoch, format)
         files = files if self.args or self.aux else files[:1]

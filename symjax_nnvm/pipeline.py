@@ -328,11 +328,21 @@ def stages() -> tuple[Stage, ...]:
 
 
 def register(stage: Stage, *, before: str | None = None, after: str | None = None) -> Callable[[], None]:
-    """Have every network that is made from now on go through a stage. Returns a function that removes it again.
+    """Add a stage to the pipeline of every network that is made from now on.
 
-    before, after: the name of the stage that it is to stand next to; one of them. Raises PassError for a name that is
-    taken, and for a place that is none. A network raises PassError for a stage that returns no graph with as many
-    outputs, and GraphError for one whose graph is broken; its own exceptions pass with a note that names the stage.
+    A network raises PassError for a stage that returns no graph with the same number of outputs, and GraphError for one
+    that returns a broken graph. Exceptions of the stage get a note that names it.
+
+    Args:
+        stage: the stage.
+        before: the name of the stage that follows it; give this or `after`.
+        after: the name of the stage that precedes it.
+
+    Returns:
+        A function that removes the stage again.
+
+    Raises:
+        PassError: the stage's name is taken, or `before` or `after` names no stage.
     """
     global _order
     if not isinstance(stage, Stage):

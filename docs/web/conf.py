@@ -12,7 +12,7 @@ project = "symjax-nnvm"
 version = release = symjax_nnvm.__version__
 author = copyright = "the symjax-nnvm developers"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 myst_heading_anchors = 4
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects in signatures, whose pages would need a network
@@ -20,6 +20,7 @@ highlight_language = "none"
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+napoleon_numpy_docstring = False
 autodoc_default_options = {"members": True}
 maximum_signature_line_length = 90
 
@@ -41,4 +42,4 @@ def _as_rst(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: li
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
-    app.connect("autodoc-process-docstring", _as_rst)
+    app.connect("autodoc-process-docstring", _as_rst, priority=400)  # before Napoleon writes its own signs

@@ -40,18 +40,27 @@ def check(
     params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str] | None = None,
     target: Target = "jax",
 ) -> CheckReport:
-    """Report all that keeps a model from running in this library, or makes it run differently than in MXNet 1.9.1.
+    """Report what keeps a model from running in this library, or makes it run differently than in MXNet 1.9.1.
 
-    symbol: a symbol, the path of a symbol file, or its text. Operators and parameters that are not known are findings,
-    not errors. shapes, dtypes: what is known of inputs, by name (0 is an unknown dimension). params: arrays by name,
-    several dicts such as `(args, aux)`, or the path of an array file; what has no array is told apart into data,
-    labels and missing parameters. Without shapes and params only declared shapes are compared. target: "onnx" looks at
-    what `to_onnx` would have to write instead of at what would run here; sizes may then have names.
+    Unknown operators and parameters are findings, not errors. Nothing is traced, and jax is not imported: operators of
+    users are checked for a lowering rule only when `lowering` has been imported (the library's own all have one).
 
-    Nothing is traced, and jax is not imported: whether an operator has a lowering rule is looked at only when
-    `lowering` has been imported. The library's own operators all have one.
-    Raises JSONFormatError for a malformed file, ModelNotFoundError, ParamsFormatError, OSError; SymbolValueError for a
-    name in shapes or dtypes that no variable has; SymbolTypeError for what is no model, or no shape.
+    Args:
+        symbol: a symbol, the path of a symbol's file, or its text.
+        shapes: shapes of inputs by name; 0 is an unknown dimension.
+        dtypes: dtypes of inputs by name.
+        params: arrays by name, several dicts such as `(args, aux)`, or the path of a file of arrays. Arguments without
+            an array are sorted into data, labels and missing parameters. Without `shapes` and `params` only declared
+            shapes are compared.
+        target: `"jax"` for running here; `"onnx"` for what `to_onnx` would write, where sizes may be names.
+
+    Raises:
+        JSONFormatError: the symbol's file or text is malformed.
+        ModelNotFoundError: there is no such file.
+        ParamsFormatError: the file of arrays is malformed.
+        OSError: a file cannot be read.
+        SymbolValueError: `shapes` or `dtypes` has a name that no variable has.
+        SymbolTypeError: `symbol` is no model, or a value is no shape.
     """
     model = read_model(symbol)
     findings = Findings()

@@ -48,10 +48,13 @@ _NOT_CHECKED = "Shapes were not checked: give some, as in shapes={'data': (1, 3,
 
 @dataclass(frozen=True)
 class Problem:
-    """Describes one finding, for all nodes that it concerns.
+    """One finding, for all nodes that it concerns.
 
-    nodes: names of nodes or variables, `outer/inner` inside subgraphs; empty when it concerns the file. op: the
-    operator's name. reason: the fault in words. fix: the remedy, None where there is none.
+    Attributes:
+        nodes: names of nodes or variables, `outer/inner` inside subgraphs; empty when it concerns the file.
+        op: the operator's name.
+        reason: what is wrong.
+        fix: what to do about it; None where nothing helps.
     """
 
     kind: Kind
@@ -71,11 +74,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The findings of `check`, errors first. Printing it shows them all.
+    """The findings of `check`, errors first; printing it shows them all.
 
-    num_nodes: nodes looked at, subgraphs included. shapes_checked: whether shapes or parameters were given, without
-    which only contradictions among declared shapes are found. peak_bytes, flops: of one forward pass, as
-    `symjax_nnvm.estimate` counts them; None while shapes are unknown.
+    Attributes:
+        num_nodes: the number of nodes that were checked, subgraphs included.
+        shapes_checked: whether `check` had shapes or parameters; without them it finds only contradictions among
+            declared shapes.
+        peak_bytes: the memory of one forward pass, in bytes, as `symjax_nnvm.estimate` counts it; None while shapes are
+            unknown.
+        flops: its floating-point operations, counted likewise.
     """
 
     problems: tuple[Problem, ...]

@@ -91,8 +91,18 @@ class ParamsDifference:
 
 
 def compare_symbols(a: Symbol, b: Symbol) -> SymbolDifference:
-    """Return the differences of network b from a: structure, operators, parameters (by value: `(3,3)` equals `(3, 3)`,
-    and a default that is written equals one that is not) and attributes of nodes. Subgraphs are compared as text."""
+    """Compare two networks: structure, operators, parameters and attributes of nodes.
+
+    Parameters are compared by value: `(3,3)` equals `(3, 3)`, and a written default equals a missing one. Subgraphs are
+    compared as text.
+
+    Args:
+        a: the first network.
+        b: the second network.
+
+    Returns:
+        The differences of `b` from `a`.
+    """
     for symbol in (a, b):
         expect_symbol(symbol, "compare_symbols")
     first, second = IndexedGraph(a.outputs), IndexedGraph(b.outputs)
@@ -127,10 +137,17 @@ def compare_params(
     atol: float = 0.0,
     watch: Callable[[list[str]], Iterable[str]] = iter,
 ) -> ParamsDifference:
-    """Return the differences of two dicts of arrays. Elements x of a and y of b are equal when |x - y| ≤ atol +
-    rtol·|x|.
+    """Compare two dicts of arrays; elements x of `a` and y of `b` are equal when |x - y| ≤ atol + rtol·|x|.
 
-    watch: is given the common names and yields them one after the other, to show progress.
+    Args:
+        a: the first arrays, by name.
+        b: the second arrays, by name.
+        rtol: the relative tolerance.
+        atol: the absolute tolerance.
+        watch: gets the list of common names and yields them one after the other; it can show progress.
+
+    Returns:
+        The differences of `b` from `a`.
     """
     differences = (_compare(name, a[name], b[name], rtol, atol) for name in watch([name for name in a if name in b]))
     return ParamsDifference(

@@ -50,14 +50,20 @@ _ITEM_SIZES = {"bfloat16": 2}
 
 @dataclass(frozen=True)
 class Footprint:
-    """The estimated cost of one run; prints as two lines.
+    """The estimated cost of one run; it prints as two lines.
 
-    peak_bytes: the most memory held at one moment. node, op: the node whose arrays are the largest part of that; None
-    when variables are all there is. input_bytes: arguments and states, part of the peak. flops: floating-point
-    operations, 2 for each MAC. longest, longest_flops: the node with most of them. uncounted: operators without
-    `FFlops`, counted as one operation for each element that they read or write. undecided: nodes with an output of
-    unknown shape, which are not in the sums. wasteful: nodes whose parameters, and not the sizes of their arrays, make
-    them run long, with their operations: more than `WASTE` for each element that they read or write.
+    Attributes:
+        peak_bytes: the most memory in use at one moment, in bytes.
+        node: the node with the largest arrays at that moment; None where there are only variables.
+        op: that node's operator.
+        input_bytes: the bytes of arguments and auxiliary states, which are part of the peak.
+        flops: floating-point operations; a multiply-add counts as 2.
+        longest: the node with the most operations.
+        longest_flops: its operations.
+        uncounted: operators without `FFlops`, counted as one operation for each element that they read or write.
+        undecided: nodes with an output of unknown shape, which the sums leave out.
+        wasteful: nodes that need more than `WASTE` operations for each element that they read or write, because of
+            their parameters, with their operations.
     """
 
     peak_bytes: int
@@ -73,7 +79,7 @@ class Footprint:
 
     @property
     def place(self) -> str:
-        """Return `node 'conv1' (Convolution)`, or what stands in its place."""
+        """Return `node 'conv1' (Convolution)`, or words for a peak that no node causes."""
         return "the arguments" if self.node is None else f"node {self.node!r} ({self.op})"
 
     def __str__(self) -> str:
@@ -109,12 +115,20 @@ def estimate(
     training: bool = False,
     in_float64: bool = False,
 ) -> Footprint:
-    """Return the estimated cost of one run of a symbol. shapes, dtypes: of inputs, by name, from which the others
-    follow.
+    """Return the estimated cost of one run of a symbol.
 
-    training: forward and backward. Then the result is a bound: every intermediate is kept to the end, and the largest
-    node's arrays are there twice. in_float64: floating-point numbers take 8 bytes each, as in a proof of gradients.
-    Raises InferenceError; SymbolTypeError, SymbolValueError for what is no shape, or no dtype.
+    Args:
+        symbol: the network.
+        shapes: shapes of inputs by name, from which all others follow.
+        dtypes: dtypes of inputs by name.
+        training: count forward and backward. The result is then an upper bound: every intermediate result is kept to
+            the end, and the largest node's arrays count twice.
+        in_float64: floating-point numbers take 8 bytes each, as in a check of gradients.
+
+    Raises:
+        InferenceError: shapes or dtypes contradict each other.
+        SymbolTypeError: a value is no shape or no dtype.
+        SymbolValueError: a name is not one of the network's, or a value is out of range.
     """
     graph = infer_shape(Graph(symbol.outputs), shapes=known_shapes(shapes or {}))
     graph = infer_type(graph, dtypes=known_dtypes(dtypes or {}))

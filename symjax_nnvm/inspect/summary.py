@@ -121,11 +121,16 @@ class Summary:
 def summarize(
     symbol: Symbol, shapes: Mapping[str, Sequence[int]] | None = None, params: Iterable[str] | None = None
 ) -> Summary:
-    """Return the layers of a network.
+    """Return the table of a network's layers.
 
-    shapes: of inputs, and of parameters where they are known, by name; 0 and -1 are unknown dimensions. params: names
-    of the arguments that are parameters; left out, all but those that look like data (`data_inputs`).
-    Raises InferenceError for shapes that contradict the graph, SymbolTypeError for what is no shape.
+    Args:
+        symbol: the network.
+        shapes: shapes of inputs, and of parameters where they are known, by name; 0 and -1 are unknown dimensions.
+        params: names of the arguments that are parameters; None for all that do not look like data (`data_inputs`).
+
+    Raises:
+        InferenceError: shapes contradict the graph.
+        SymbolTypeError: a value is no shape.
     """
     expect_symbol(symbol, "summarize")
     given_shapes = known_shapes(shapes or {})
@@ -189,7 +194,15 @@ def _total(layers: Sequence[Layer]) -> Flops | None:
 
 
 def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None) -> None:
-    """Print `summarize(symbol, shape)`, as MXNet's `mx.viz.print_summary` does. Raises InferenceError."""
+    """Print `summarize(symbol, shape)`, as MXNet's `mx.viz.print_summary` does.
+
+    Args:
+        symbol: the network.
+        shape: shapes of inputs by name.
+
+    Raises:
+        InferenceError: shapes contradict the graph.
+    """
     print(summarize(symbol, shape))
 
 

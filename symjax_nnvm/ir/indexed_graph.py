@@ -45,15 +45,19 @@ class IndexedNode(NamedTuple):
 
 
 class IndexedGraph:
-    """The tables of a graph; immutable once built.
+    """The tables of a graph; they never change.
 
-    nodes[nid]: the node of a number, in post-order. entry_rptr: CSR row pointers, `len(nodes) + 1` numbers; node
-    nid's outputs are entries `entry_rptr[nid]` to `entry_rptr[nid + 1]`, hidden outputs included. input_nodes: numbers
-    of the variables, ascending. mutated_inputs: node → which of its inputs it mutates, for those that do;
-    mutable_input_nodes: numbers of the nodes that are mutated. outputs: the heads. input_entries with inputs_rptr, and
-    control_deps with control_rptr: the edges of all nodes, flat, CSR.
+    Attributes:
+        nodes: the nodes in post-order; a node's number is its place here.
+        entry_rptr: CSR row pointers, `len(nodes) + 1` numbers. The outputs of node n, hidden ones included, are the
+            entries `entry_rptr[n]` to `entry_rptr[n + 1]`.
+        input_nodes: numbers of the variables, ascending.
+        mutated_inputs: the inputs that a node writes, by the node's number; nodes that write none are left out.
+        mutable_input_nodes: numbers of the nodes whose outputs are written.
+        outputs: the heads.
 
-    Raises GraphError when an input is missing from the graph, as it is in post-order if there is a cycle.
+    Raises:
+        GraphError: an input is missing from the graph, as happens where it has a cycle.
     """
 
     __slots__ = (
@@ -109,34 +113,34 @@ class IndexedGraph:
 
     @cached_property
     def input_entries(self) -> list[IndexedEntry]:
-        """Return the inputs of all nodes, node by node."""
+        """Return the inputs of all nodes in one list, node by node."""
         return [entry for node in self.nodes for entry in node.inputs]
 
     @cached_property
     def inputs_rptr(self) -> list[int]:
-        """Return the place at which each node's inputs begin in `input_entries`, and the end of the last one's."""
+        """Return CSR row pointers into `input_entries`: where each node's inputs begin, and the end of the last."""
         return list(accumulate((len(node.inputs) for node in self.nodes), initial=0))
 
     @cached_property
     def control_deps(self) -> list[int]:
-        """Return the control dependencies of all nodes, node by node."""
+        """Return the control dependencies of all nodes in one list, node by node."""
         return [dep for node in self.nodes for dep in node.control_deps]
 
     @cached_property
     def control_rptr(self) -> list[int]:
-        """Return the place at which each node's begin in `control_deps`, and the end of the last one's."""
+        """Return CSR row pointers into `control_deps`: where each node's begin, and the end of the last."""
         return list(accumulate((len(node.control_deps) for node in self.nodes), initial=0))
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
     @property
     def num_nodes(self) -> int:
-        """Return number of nodes."""
+        """Return the number of nodes."""
         return len(self.nodes)
 
     @property
     def num_node_entries(self) -> int:
-        """Return number of entries: outputs of all nodes."""
+        """Return the number of entries: the outputs of all nodes."""
         return self.entry_rptr[-1]
 
     def __len__(self) -> int:
@@ -149,7 +153,14 @@ class IndexedGraph:
         return node in self._node2index
 
     def node_id(self, key: Node | str) -> int:
-        """Return the number of a node, given itself or its name (of equal names the last). Raises GraphError."""
+        """Return the number of a node.
+
+        Args:
+            key: the node, or its name; of several nodes with one name, the last counts.
+
+        Raises:
+            GraphError: the graph has no such node.
+        """
         if isinstance(key, str):
             last_first = range(len(self.nodes) - 1, -1, -1)
             number = next((nid for nid in last_first if self.nodes[nid].source.name == key), None)

@@ -50,11 +50,16 @@ class VariableParam:
 class NodeAttrs:
     """A node's operator, name, parameters and attributes.
 
-    op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
-    parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
-    operators of NNVM's 2016 form. subgraphs: symbols that control-flow operators run. draw_place: which of the drawing
-    nodes of its network it is, in topological order; None until a program is made of the network. source: file and line
-    where the node was made, if that is remembered (`source_info`).
+    Attributes:
+        op: the operator; None for a variable.
+        name: the node's name; may be empty.
+        dict: parameters and user attributes, as text.
+        parsed: what the operator's parser made of `dict`; a variable's `VariableParam`.
+        scalars: numbers of operators in NNVM's 2016 form.
+        subgraphs: symbols that a control-flow operator runs.
+        draw_place: the node's place among those of its network that draw random numbers, in topological order; None
+            until a program is made of the network.
+        source: the file and line where the node was made, if `source_info` remembers them.
     """
 
     __slots__ = ("dict", "draw_place", "name", "op", "parsed", "scalars", "source", "subgraphs")
@@ -98,11 +103,14 @@ class NodeAttrs:
 
 
 class Node:
-    """An operation, or a variable. Compared and hashed by identity.
+    """An operation or a variable. Nodes are compared and hashed by identity.
 
-    inputs: one entry per input. control_deps: nodes that must run before this one; assign a new
-    sequence to change them, since most nodes share the empty one. info: anything a pass wants to
-    attach; never copied.
+    Attributes:
+        attrs: the operator, name, parameters and attributes.
+        inputs: one entry for each input.
+        control_deps: nodes that must run before this one. Assign a new sequence to change them: most nodes share the
+            empty one.
+        info: whatever a pass attaches; never copied.
     """
 
     __slots__ = ("__weakref__", "attrs", "control_deps", "info", "inputs")
@@ -134,17 +142,17 @@ class Node:
         return self.attrs.op is None
 
     def num_inputs(self) -> int | None:
-        """Return how many inputs the operator takes with these attributes (1 for a variable, None for any number)."""
+        """Return the number of inputs with these attributes: 1 for a variable, None for any number."""
         op = self.attrs.op
         return 1 if op is None else op.num_inputs(self.attrs)
 
     def num_outputs(self) -> int:
-        """Return how many outputs the node has, hidden ones included (1 for a variable)."""
+        """Return the number of outputs, hidden ones included; 1 for a variable."""
         op = self.attrs.op
         return 1 if op is None else op.num_outputs(self.attrs)
 
     def num_visible_outputs(self) -> int:
-        """Return how many outputs a user sees: `FNumVisibleOutputs`, else all of them."""
+        """Return the number of outputs that a user sees: `FNumVisibleOutputs`, else all of them."""
         op = self.attrs.op
         if op is None:
             return 1
@@ -174,10 +182,12 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
 
 
 class NodeEntry(NamedTuple):
-    """One output of a node: (node, index, version). Equal when the node is the same object and the numbers
-    agree.
+    """One output of a node: (node, index, version). Entries are equal when node, index and version are.
 
-    version: only meaningful for a variable — the value after that many mutations.
+    Attributes:
+        node: the node.
+        index: the number of the output.
+        version: for a variable, the value after this number of mutations; else without meaning.
     """
 
     node: Node
@@ -240,10 +250,18 @@ def apply(
 ) -> NodeEntry:
     """Apply an operator to entries and return its first output; gradient rules build graphs with it.
 
-    `params` are parameter values in Python form; they are stored as text and parsed like a user's. Entry i of a node
-    with several outputs is `entry._replace(index=i)`. No variables are created: `inputs` must be complete.
+    Entry i of a node with several outputs is `entry._replace(index=i)`.
 
-    Raises OpNotRegisteredError, ParamError.
+    Args:
+        op: the operator or its name.
+        inputs: all inputs of the operator; no variables are created for missing ones.
+        name: the name of the node.
+        control_deps: nodes that must run before it.
+        params: parameters as Python values; they are stored as text and parsed like a user's.
+
+    Raises:
+        OpNotRegisteredError: no operator has the name.
+        ParamError: a parameter is unknown, or its value is wrong.
     """
     operator = op if isinstance(op, Op) else Op.get(op)
     for key, value in params.items():

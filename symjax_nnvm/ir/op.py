@@ -73,9 +73,12 @@ class Deviation:
 
 
 class OpMap(dict["Op | None", T]):
-    """One attribute of all operators: a live table, op → value. `Op.set_attr` fills it; None has no value.
+    """One attribute of all operators: a live table, operator → value, which `Op.set_attr` fills.
 
-    levels: the priority that each value was set at.
+    The key None, which stands for a variable, has no value.
+
+    Attributes:
+        levels: the priority with which each value was set.
     """
 
     __slots__ = ("key", "levels")
@@ -109,12 +112,14 @@ def _kind(value: object) -> str:
 
 
 class Op:
-    """An operator. Made by `register`; setters return the operator, so that calls chain as in NNVM.
+    """An operator, which `register` makes. Setters return the operator, so that calls chain as in NNVM.
 
-    index: registration number. aliases: other names it answers to; they never appear in graphs or files.
-    params: schema of the typed parameters, when it was declared with one. inputs: declared tensor input names, all of
-    them, whether or not the parameters use each. key_var_num_args: parameter that carries the number of positional
-    inputs of a variadic operator.
+    Attributes:
+        index: the registration number.
+        aliases: other names of the operator; they never appear in graphs or files.
+        params: the schema of its typed parameters, if it was declared with one.
+        inputs: names of all declared tensor inputs, whether or not the parameters use each.
+        key_var_num_args: the parameter that holds the number of positional inputs of a variadic operator.
     """
 
     __slots__ = (
@@ -153,26 +158,29 @@ class Op:
     # -- arity ---------------------------------------------------------------------------------------------------
 
     def num_inputs(self, attrs: NodeAttrs) -> int | None:
-        """Return number of inputs with these attributes; None means any number (NNVM's kVarg)."""
+        """Return the number of inputs with these attributes; None for any number (NNVM's kVarg)."""
         return self._num_inputs if self._num_inputs_of is None else self._num_inputs_of(attrs)
 
     def num_outputs(self, attrs: NodeAttrs) -> int:
-        """Return number of outputs with these attributes, hidden ones included."""
+        """Return the number of outputs with these attributes, hidden ones included."""
         return self._num_outputs if self._num_outputs_of is None else self._num_outputs_of(attrs)
 
     @property
     def fixed_num_inputs(self) -> int | None:
-        """Return the number of inputs when no function of the attributes decides it; None otherwise."""
+        """Return the number of inputs; None where a function of the attributes decides it."""
         return self._num_inputs if self._num_inputs_of is None else None
 
     @property
     def fixed_num_outputs(self) -> int | None:
-        """Return the number of outputs when no function of the attributes decides it; None otherwise."""
+        """Return the number of outputs; None where a function of the attributes decides it."""
         return self._num_outputs if self._num_outputs_of is None else None
 
     def set_num_inputs(self, n: int | Callable[[NodeAttrs], int | None] | None) -> Op:
-        """Set the number of inputs: a number, None for any number, or a function of the attributes, which wins over any
-        number."""
+        """Set the number of inputs.
+
+        Args:
+            n: a number, None for any number, or a function of the attributes; a function wins over a number.
+        """
         if callable(n):
             self._num_inputs_of = n
         else:
@@ -180,7 +188,11 @@ class Op:
         return self
 
     def set_num_outputs(self, n: int | Callable[[NodeAttrs], int]) -> Op:
-        """Set the number of outputs: a number, or a function of the attributes, which wins over any number."""
+        """Set the number of outputs.
+
+        Args:
+            n: a number, or a function of the attributes; a function wins over a number.
+        """
         if callable(n):
             self._num_outputs_of = n
         else:
@@ -195,22 +207,32 @@ class Op:
         return self
 
     def add_argument(self, name: str, type: str, description: str = "") -> Op:
-        """Append one documented argument."""
+        """Append the documentation of one argument.
+
+        Args:
+            name: the argument's name.
+            type: its type, as text.
+            description: what it is for.
+        """
         self.arguments.append(ArgumentInfo(name, type, description))
         return self
 
     def add_arguments(self, arguments: Iterable[ArgumentInfo]) -> Op:
-        """Append documented arguments."""
+        """Append the documentation of several arguments."""
         self.arguments.extend(arguments)
         return self
 
     def set_support_level(self, level: int) -> Op:
-        """Set how well the operator is supported; documentation only."""
+        """Set how well the operator is supported; only documentation uses the number."""
         self.support_level = level
         return self
 
     def add_alias(self, alias: str) -> Op:
-        """Let the operator be found under another name. AttributeConflictError when another operator has it."""
+        """Give the operator another name.
+
+        Raises:
+            AttributeConflictError: another operator has the name.
+        """
         with _lock:
             holder = _by_name.setdefault(alias, self)
             if holder is not self:
@@ -224,16 +246,23 @@ class Op:
     # -- parameters ----------------------------------------------------------------------------------------------
 
     def set_attr_parser(self, parser: Callable[[NodeAttrs], None]) -> Op:
-        """Set the function that reads `attrs.dict` and writes `attrs.parsed`; replaces an earlier one."""
+        """Set the function that reads `attrs.dict` and writes `attrs.parsed`; it replaces an earlier one."""
         self.attr_parser = parser
         return self
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def set_attr(self, key: str, value: Any, plevel: int = DEFAULT_PLEVEL) -> Op:
-        """Set an attribute; a higher `plevel` replaces a lower one, a lower one is ignored.
+        """Set an attribute of the operator.
 
-        Raises AttributeConflictError for a plevel ≤ 0, a value of another type than the key holds, or an equal plevel.
+        Args:
+            key: the attribute's name.
+            value: its value.
+            plevel: the priority, above 0; a value of a lower priority than the present one's is ignored.
+
+        Raises:
+            AttributeConflictError: `plevel` is not above 0 or equals that of the present value, or the attribute's
+                values have another type.
         """
         if plevel <= 0:
             raise AttributeConflictError("plevel in set_attr must be greater than 0")
@@ -256,7 +285,7 @@ class Op:
 
     @staticmethod
     def get_attr(key: str) -> OpMap[Any]:
-        """The live table of an attribute; created empty the first time a key is asked for."""
+        """Return the live table of an attribute, which is empty at first."""
         attribute = _maps.get(key)
         if attribute is None:
             with _lock:
@@ -264,7 +293,7 @@ class Op:
         return attribute
 
     def include(self, group: str) -> Op:
-        """Join a group: all attributes set on it so far, and later, are set on this operator."""
+        """Add the operator to a group, which gives it all attributes that are set on the group, earlier or later."""
         OpGroup.get(group)._add(self)
         return self
 
@@ -272,12 +301,19 @@ class Op:
 
     @property
     def is_registered(self) -> bool:
-        """Return whether the operator is in the registry; those that `unregistered` makes are not."""
+        """Return whether the operator is in the registry; one that `unregistered` makes is not."""
         return self.index >= 0
 
     @staticmethod
     def get(name: str) -> Op:
-        """Return the operator of a canonical name or alias. Raises OpNotRegisteredError."""
+        """Return the operator with a name.
+
+        Args:
+            name: the canonical name or an alias.
+
+        Raises:
+            OpNotRegisteredError: no operator has the name.
+        """
         op = _by_name.get(name)
         if op is None:
             close = closest_ops(name)
@@ -288,7 +324,7 @@ class Op:
 
     @staticmethod
     def exists(name: str) -> bool:
-        """Return whether a canonical name or alias is registered."""
+        """Return whether an operator has this canonical name or alias."""
         return name in _by_name
 
     def __repr__(self) -> str:
@@ -299,7 +335,7 @@ class Op:
 
 
 class OpGroup:
-    """Names a set of attributes that operators share by `op.include(name)`."""
+    """A set of attributes that operators share; an operator joins with `op.include(name)`."""
 
     __slots__ = ("_members", "_triggers", "name")
 
@@ -310,12 +346,18 @@ class OpGroup:
 
     @staticmethod
     def get(name: str) -> OpGroup:
-        """Return the group of a name, made on first use."""
+        """Return the group with a name; it is made when it is first asked for."""
         with _lock:
             return _groups.setdefault(name, OpGroup(name))
 
     def set_attr(self, key: str, value: Any, plevel: int = GROUP_PLEVEL) -> OpGroup:
-        """Set an attribute on every operator that has joined or will join."""
+        """Set an attribute on every operator that has joined the group or will join it.
+
+        Args:
+            key: the attribute's name.
+            value: its value.
+            plevel: the priority; see `Op.set_attr`.
+        """
         with _lock:
             self._triggers.append((key, value, plevel))
             for op in self._members:

@@ -72,10 +72,18 @@ def param(
     lt: float | None = None,
     alias: str | None = None,
 ) -> Any:
-    """Declare a parameter: its default (none: required), its bounds, its line of documentation.
+    """Declare a parameter of an operator.
 
-    Bounds apply to the number, or to every element of a tuple. `alias` is a second spelling of the name that callers
-    may use; nodes always store the first.
+    The bounds hold for a number, or for every element of a tuple.
+
+    Args:
+        default: the default; the parameter is required without one.
+        doc: one line of documentation.
+        ge: the lowest value.
+        gt: the bound that values lie above.
+        le: the highest value.
+        lt: the bound that values lie below.
+        alias: a second name that callers may use; nodes store the first.
     """
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     return dataclasses.field(

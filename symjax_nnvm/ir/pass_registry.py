@@ -43,9 +43,14 @@ def register_pass(
     op_attrs: Sequence[str] = (),
     change_graph: bool = False,
 ) -> Callable[[Callable[[Graph], Graph]], Callable[[Graph], Graph]]:
-    """Register the decorated function as the pass `name`; a name registered before is replaced.
+    """Register the decorated function as a pass; it replaces a pass of the same name.
 
-    requires: graph attributes that must be present. provides: graph attributes the result has.
+    Args:
+        name: the name of the pass.
+        requires: graph attributes that the pass needs.
+        provides: graph attributes that its result has.
+        op_attrs: attributes of operators that it reads.
+        change_graph: whether its result has another structure than its argument.
     """
 
     def register(body: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
@@ -71,9 +76,14 @@ def list_passes() -> list[str]:
 
 
 def apply_passes(graph: G, names: Sequence[str]) -> G:
-    """Apply passes in order. All names are resolved before the first pass runs; the given graph is not changed.
+    """Apply passes in order; the argument is not changed.
 
-    Raises PassError for an unknown pass or a required graph attribute that is missing.
+    Args:
+        graph: the graph.
+        names: names of the passes; all are looked up before the first one runs.
+
+    Raises:
+        PassError: a pass is unknown, or a graph attribute that it requires is missing.
     """
     infos = [get_pass(name) for name in names]
     result = graph.derive()
@@ -110,5 +120,5 @@ def _check_result(info: PassInfo, result: Graph) -> None:
 
 
 def apply_pass(graph: G, name: str) -> G:
-    """Apply one pass, as `apply_passes` does."""
+    """Apply one pass, as `apply_passes` does several."""
     return apply_passes(graph, [name])

@@ -146,30 +146,59 @@ def register_op(
     twin_of: str | None = None,
     **attributes: Any,
 ) -> Op:
-    """Declare an operator with all that is known about it. Over `Op.set_attr`.
+    """Declare an operator with everything that is known about it, in one call instead of many of `Op.set_attr`.
 
-    params: frozen dataclass of typed parameters. inputs: names of all tensor inputs; default `data`, one input which
-    MXNet's operator does not list. unlisted_inputs: TUnlistedInputs, when names are given all the same. inputs_used:
-    parameters → the names in use, when parameters switch inputs off. variadic: parameter with the number of inputs,
-    which are then named `arg0`, `arg1`, …, or as list_inputs says. outputs: names of all outputs, when they are not
-    `output`. num_outputs, visible_outputs: numbers or functions of the parameters. mutates: inputs the operator writes.
-    infer_shape, infer_type: rules of the form (parameters, ins, outs) → proposed (ins, outs); None where a rule needs
-    more of the node and is given as FInferShape or FInferType. gradient: FGradient. loss: FLossEquivalent, for heads
-    that define their own gradient. inplace: FInplaceOption pairs. attributes: any further attribute by its key.
+    Rules with a name such as FGradient or TOwn are described in `ir/attributes.py`; an argument sets the attribute.
 
-    What it costs: flops: a rule (parameters, input shapes, output shapes) → `Flops`; a number of operations for each
-    element of the first output; or a text that says why they are not counted. workspace: a rule of the same form →
-    elements held beyond inputs and outputs; default none. precision: TPrecision, default "float32".
-    What users are told: draws: "always", "training" or a rule parameters → one of these or None, of operators that draw
-    random numbers, which are then never merged, and whose lowering rule gets a key. deviation: how it differs from
-    MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
-    of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
-    What passes do with it: layout: FCorrectLayout, "agnostic" or a rule of `ir/rules/layout.py`. samples: FSamples,
-    "each" or a rule of `ir/rules/samples.py`, of operators that do not mix samples; those of any layout do not.
-    recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts,
-    TStopsGradient and TOutGradsRead of `ir/attributes.py`.
-    What MXNet has: own: TOwn, of operators that it lacks. storage: FInferStorageType, a rule of `ir/rules/storage.py`.
-    twin_of: the operator whose TTwin this one is; a lowering rule and an ONNX form, registered for that, are of both.
+    Args:
+        name: the operator's name.
+        params: a frozen dataclass of the typed parameters.
+        inputs: names of all tensor inputs; None for one input `data` that MXNet's operator does not list.
+        unlisted_inputs: TUnlistedInputs, for an operator that gives names in `inputs` all the same.
+        inputs_used: a function of the parameters that returns the names in use, where parameters switch inputs off.
+        variadic: the parameter with the number of inputs, whose names are `arg0`, `arg1`, … or come from `list_inputs`.
+        list_inputs: a function of the node's attributes that returns the names of a variadic operator's inputs.
+        outputs: names of all outputs, where they are not `output`.
+        num_outputs: the number of outputs, or a function of the parameters.
+        visible_outputs: the number of outputs that a user sees, or a function of the parameters.
+        mutates: numbers of the inputs that the operator writes.
+        infer_shape: a rule (parameters, ins, outs) → proposed (ins, outs); None where `FInferShape` replaces it.
+        infer_type: a rule of the same form; None where `FInferType` replaces it.
+        gradient: FGradient.
+        loss: FLossEquivalent, for a head that defines its own gradient.
+        aliases: other names of the operator.
+        doc: the description, for its page.
+        inplace: pairs of FInplaceOption.
+        flops: a rule (parameters, input shapes, output shapes) → `Flops`; the number of operations for each element of
+            the first output; or a text that says why they are not counted.
+        workspace: a rule of the same form that returns the number of elements in memory beyond inputs and outputs; None
+            for no elements.
+        precision: TPrecision; None for `"float32"`.
+        draws: `"always"`, `"training"`, or a rule parameters → one of these or None, for an operator that draws random
+            numbers. Such nodes are never merged, and the lowering rule gets a key.
+        deviation: how the operator differs from MXNet 1.9.1: a text, a `Deviation`, or several.
+        not_derivative: why the gradient is intentionally not the derivative of the outputs: a text, or a rule
+            parameters → text or None.
+        layout: FCorrectLayout: `"agnostic"` or a rule of `ir/rules/layout.py`.
+        samples: FSamples: `"each"` or a rule of `ir/rules/samples.py`, for an operator that does not mix samples; an
+            operator with layout `"agnostic"` does not mix them.
+        storage: FInferStorageType, a rule of `ir/rules/storage.py`.
+        drawing: TDrawing; None for the folder of the operator's file.
+        recompute: TRecompute.
+        shape_parameters: TShapeParameters.
+        prediction: FPrediction.
+        numbers: TNumbers.
+        same_values: TSameValues.
+        own: TOwn, for an operator that MXNet does not have.
+        broadcasts: TBroadcasts.
+        stops_gradient: TStopsGradient.
+        out_grads_read: TOutGradsRead.
+        twin_of: the operator whose TTwin this one is; a lowering rule and an ONNX form registered for that operator are
+            those of both.
+        attributes: further attributes by their keys.
+
+    Raises:
+        AttributeConflictError: an alias is another operator's name, or an attribute is set twice.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None

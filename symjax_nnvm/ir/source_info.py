@@ -18,9 +18,10 @@ _remembered: ContextVar[bool] = ContextVar("remembered", default=False)
 
 @contextmanager
 def source_info() -> Iterator[None]:
-    """Have nodes that are made in this context (thread) remember file and line, which errors that name a node then say.
+    """Remember where nodes are made: errors about a node then name the file and line.
 
-    What passes make of such a node, with its attributes, remembers the same line. Files do not keep it.
+    Only nodes that this thread makes inside the context have this. Nodes that passes derive from such a node, with its
+    attributes, remember the same line. Files do not keep it.
     """
     token = _remembered.set(True)
     try:

@@ -22,14 +22,23 @@ Params = dict[str, Any]
 
 
 def load_checkpoint(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> tuple[Symbol, Params, Params]:
-    """Return (symbol, arguments, auxiliary states) from `prefix-symbol.json` and `prefix-0000.params` of any MXNet
-    version.
+    """Load a model from `prefix-symbol.json` and `prefix-0000.params`, written by any version of MXNet.
 
-    prefix: the name of either file will do, too. epoch: a number, or text such as `"0003"`.
+    The graph decides which arrays are auxiliary states, whatever prefix they have in the file. Arrays that the graph
+    does not have are sorted by their prefix. Arrays are views of the mapped file; sparse ones are made dense.
 
-    The graph decides which arrays are auxiliary states, with any prefix in the file; arrays that the graph does
-    not know go by their prefix. Arrays are views of the mapped file, sparse ones are made dense.
-    Raises ModelNotFoundError, which lists the epochs and models there are; JSONFormatError, ParamsFormatError, OSError.
+    Args:
+        prefix: the part of the path before `-symbol.json`; the path of either file will do, too.
+        epoch: a number, or text such as `"0003"`.
+
+    Returns:
+        The symbol, its arguments by name, its auxiliary states by name.
+
+    Raises:
+        ModelNotFoundError: a file is missing; the message lists the epochs and models there are.
+        JSONFormatError: the symbol's file is malformed.
+        ParamsFormatError: the arrays' file is malformed, or `epoch` is no epoch.
+        OSError: a file cannot be read.
     """
     symbol = load(symbol_path(prefix_of(prefix)[0]))
     args, aux = load_params(prefix, epoch)
@@ -63,10 +72,21 @@ def save_checkpoint(
     args: Mapping[str, Any],
     aux: Mapping[str, Any],
 ) -> None:
-    """Write `prefix-symbol.json` (unless symbol is None) and `prefix-0000.params`, as MXNet 1.9.1 would, byte for byte.
+    """Write `prefix-symbol.json` and `prefix-0000.params`, byte for byte as MXNet 1.9.1 does.
 
-    Files of these names are replaced whole, and only when both are on the disk; also while arrays are views of them.
-    Raises ParamsFormatError for dtypes that MXNet cannot load and for what is no epoch, FileError, OSError.
+    Existing files are replaced whole, after both new ones are on the disk. This is safe while arrays are views of them.
+
+    Args:
+        prefix: the part of the path before `-symbol.json`.
+        epoch: a number, or text such as `"0003"`.
+        symbol: the symbol; None to write the arrays alone.
+        args: arguments by name.
+        aux: auxiliary states by name.
+
+    Raises:
+        ParamsFormatError: MXNet cannot load an array's dtype, or `epoch` is no epoch.
+        FileError: the path is no place for a file.
+        OSError: a file cannot be written.
     """
     if symbol is None:
         save_params(prefix, epoch, args, aux)

@@ -65,10 +65,16 @@ class Ambiguous:
 class ParamsMatch:
     """The result of `match_params`.
 
-    args, aux: arrays of the symbol's arguments and auxiliary states by name. sources: name → the file's name. inputs:
-    arguments that are no parameters: data and labels. missing: parameters and states without an array. surplus: the
-    file's arrays that no variable of the symbol takes. misshaped, ambiguous: see `Misshaped`, `Ambiguous`. conflict:
-    the message of inference when the arrays' shapes contradict each other, else empty.
+    Attributes:
+        args: arrays of the symbol's arguments, by name.
+        aux: arrays of its auxiliary states, by name.
+        sources: the name of each array in the file, by the variable's name.
+        inputs: arguments that are no parameters: data and labels.
+        missing: parameters and auxiliary states without an array.
+        surplus: arrays of the file that the symbol does not use.
+        misshaped: arrays of the wrong shape.
+        ambiguous: blocks of arrays that fit several layers.
+        conflict: the message of shape inference when the arrays' shapes contradict each other, else empty.
     """
 
     args: dict[str, Any]
@@ -83,11 +89,11 @@ class ParamsMatch:
 
     @property
     def ok(self) -> bool:
-        """Return whether every parameter and state has its array; arrays too many do no harm."""
+        """Return whether every parameter and auxiliary state has its array; surplus arrays do no harm."""
         return not (self.missing or self.misshaped or self.ambiguous or self.conflict)
 
     def raise_if_incomplete(self) -> None:
-        """Raise ParamsMismatchError, with all that is wrong, unless every parameter and state has its array."""
+        """Raise ParamsMismatchError, which lists all faults, unless `ok`."""
         if not self.ok:
             raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}\n{self._way_out()}")
 
@@ -122,15 +128,21 @@ class ParamsMatch:
 def match_params(
     symbol: Symbol, params: Mapping[str, Any], shapes: Mapping[str, Sequence[int]] | None = None
 ) -> ParamsMatch:
-    """Match arrays to a symbol's arguments and auxiliary states. The graph decides which are which.
+    """Match arrays to a symbol's arguments and auxiliary states; the graph decides which are which.
 
-    params: arrays by name, as `load_arrays` gives them: `arg:conv_weight`, `conv_weight`, without a Gluon block's
-    prefix (`save_params`), or structural (`0.weight`, `save_parameters`). shapes: shapes of the model's inputs,
-    `{"data": (1, 3, 224, 224)}`: with them every shape can be checked, and what is not in them and no label is a
-    parameter. Without them, parameters are what looks like it (`roles.py`). Sparse arrays are made
-    dense. Nothing is raised for arrays that do not fit: see `ParamsMatch.raise_if_incomplete`.
+    Arrays that do not fit raise nothing: see `ParamsMatch.raise_if_incomplete`. Sparse arrays are made dense.
 
-    Raises InferenceError when the given shapes contradict the graph, SymbolValueError for unknown inputs in them.
+    Args:
+        symbol: the network.
+        params: arrays by name, as `load_arrays` returns them. Names may be `arg:conv_weight`, `conv_weight`, without a
+            Gluon block's prefix (`save_params`), or structural (`0.weight`, `save_parameters`).
+        shapes: shapes of the model's inputs, such as `{"data": (1, 3, 224, 224)}`. With them every array's shape is
+            checked, and any other argument that is no label is a parameter. Without them, `roles.py` decides by name
+            and use which arguments are parameters.
+
+    Raises:
+        InferenceError: the shapes contradict the graph.
+        SymbolValueError: `shapes` names an input that the graph does not have.
     """
     expect_symbol(symbol, "match_params")
     expect_arrays(params, "The parameters")

@@ -21,15 +21,25 @@ def load_model(
     params_path: str | os.PathLike[str],
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[Symbol, Params, Params]:
-    """Return (symbol, arguments, auxiliary states) from two files.
+    """Load a model from a symbol's file and a file of arrays.
 
-    The array file may be a checkpoint's or a Gluon export's `.params`, what Gluon's `save_parameters` wrote (structural
-    names, matched by roles, shapes and order), MXNet 2.0's, `.npz`, or `.safetensors`. shapes: shapes of the model's
-    inputs, which let `match_params` check every array's. Arrays are views of the mapped file where it is not
-    compressed. Warns of arrays that the symbol has no use for.
+    Arrays are views of the mapped file where it is not compressed. A warning names arrays that the symbol does not use.
 
-    Raises ParamsMismatchError listing everything that is missing, wrongly shaped or ambiguous; JSONFormatError,
-    ParamsFormatError, MissingExtraError, OSError.
+    Args:
+        symbol_path: the symbol's JSON file.
+        params_path: the arrays: `.params` of a checkpoint or a Gluon export; what Gluon's `save_parameters` wrote,
+            whose structural names are matched by role, shape and order; a file of MXNet 2.0; `.npz`; or `.safetensors`.
+        shapes: shapes of the model's inputs by name; with them the shape of every array is checked.
+
+    Returns:
+        The symbol, its arguments by name, its auxiliary states by name.
+
+    Raises:
+        ParamsMismatchError: arrays are missing, have the wrong shape or fit several variables; the message lists all.
+        JSONFormatError: the symbol's file is malformed.
+        ParamsFormatError: the arrays' file is malformed.
+        MissingExtraError: the file's format needs a package that is not installed.
+        OSError: a file cannot be read.
     """
     symbol = load(path_text(symbol_path, "symbol_path"))
     match = match_params(symbol, named_arrays(path_text(params_path, "params_path")), shapes)

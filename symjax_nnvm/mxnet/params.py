@@ -18,14 +18,24 @@ from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
-    """Return the arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or
-    `.npy`: a dict by name, or a list. The bytes decide the format, not the name.
+    """Load the arrays of a file that MXNet's `nd.save` or `npx.savez` wrote, or of safetensors, `.npz` or `.npy`.
 
-    Dense arrays are views of the mapped file: nothing is copied or read before it is used. While they live the file may
-    be replaced or removed, as saving under its name does, but not changed in its place. Sparse ones are
-    `RowSparseArray` or `CSRArray`. An array that was never initialised is left out. Raises ParamsFormatError for
-    anything malformed, and says what other kinds of files are; MissingExtraError, ModelNotFoundError, FileError for no
-    regular file, OSError.
+    The file's bytes decide the format, not its name. Dense arrays are views of the mapped file: nothing is copied, or
+    read before it is used. While they are in use the file may be replaced or removed, but not changed in place. An
+    array that was never initialised is left out.
+
+    Args:
+        fname: the file's path.
+
+    Returns:
+        A dict by name, or a list. Sparse arrays are `RowSparseArray` or `CSRArray`.
+
+    Raises:
+        ParamsFormatError: the file is malformed or of another kind, which the message names.
+        MissingExtraError: the format needs a package that is not installed.
+        ModelNotFoundError: there is no such file.
+        FileError: the path is no regular file.
+        OSError: the file cannot be read.
     """
     path = Path(path_text(fname, "fname"))
     require_file(path)
@@ -53,12 +63,19 @@ def named_arrays(path: str | os.PathLike[str], whose: str = "a model") -> dict[s
 
 
 def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write arrays, a dict by name or a list, into a file of the kind that its name's end says: `.safetensors`; any
-    other name is of an MXNet file, byte for byte as MXNet 1.9.1's `nd.save` writes it.
+    """Write arrays to a file: safetensors where its name ends in `.safetensors`, else MXNet's format.
 
-    A file of that name is replaced whole, also while arrays are views of it: loading and saving under one name is safe.
-    Raises ParamsFormatError for dtypes and names that such a file cannot hold and for a kind that is only read,
-    FileError, OSError.
+    An MXNet file has the bytes that MXNet 1.9.1's `nd.save` writes. An existing file is replaced whole, also while
+    arrays are views of it: loading and saving under one name is safe.
+
+    Args:
+        fname: the file's path.
+        arrays: a dict by name, or a list.
+
+    Raises:
+        ParamsFormatError: the format cannot hold a dtype or a name, or is one that is only read.
+        FileError: the path is no place for a file.
+        OSError: the file cannot be written.
     """
     if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
         raise ParamsFormatError(
@@ -79,10 +96,20 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
 
 
 def load_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(arguments, auxiliary states) of a safetensors file; all are arguments where its metadata names no states.
+    """Load the arrays of a safetensors file.
 
-    Arrays are views of the mapped file, as `load_arrays` gives them.
-    Raises MissingExtraError without safetensors, ParamsFormatError for a malformed file, FileError, OSError.
+    Args:
+        path: the file's path.
+
+    Returns:
+        Arguments and auxiliary states, by name; arrays are views of the mapped file, as in `load_arrays`. All are
+        arguments where the file's metadata names no states.
+
+    Raises:
+        MissingExtraError: the package safetensors is not installed.
+        ParamsFormatError: the file is malformed.
+        FileError: the path is no regular file.
+        OSError: the file cannot be read.
     """
     with open_regular(path) as file:
         return split_kinds(_read(SAFETENSORS, file))
@@ -90,10 +117,20 @@ def load_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
 
 @tells_new_names
 def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
-    """Write arguments and auxiliary states by their names, dtypes kept, bfloat16 too; sparse arrays are made dense.
+    """Write arguments and auxiliary states to a safetensors file.
 
-    A file of that name is replaced whole, also while arrays are views of it. Raises ParamsFormatError for a name in
-    both and dtypes and names it does not hold, FileError, OSError.
+    Dtypes are kept, bfloat16 as well; sparse arrays are made dense. An existing file is replaced whole, also while
+    arrays are views of it.
+
+    Args:
+        path: the file's path.
+        args: arguments by name.
+        aux: auxiliary states by name.
+
+    Raises:
+        ParamsFormatError: a name is in both dicts, or the format cannot hold a dtype or a name.
+        FileError: the path is no place for a file.
+        OSError: the file cannot be written.
     """
     with atomic_write(path) as file:
         write_safetensors(file, with_kinds(args, aux))

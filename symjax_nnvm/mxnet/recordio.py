@@ -40,9 +40,17 @@ class _Fields(NamedTuple):
 
 
 class IRHeader(_Fields):
-    """The header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
-    label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of.
-    Raises CallError for more and for fewer fields."""
+    """The header before an image's bytes in a record.
+
+    Args:
+        flag: the number of labels that follow the header; 0 for one label in it.
+        label: the label, or an array (flag,) float32 of several.
+        id: the image's number in the list that the file was made from.
+        id2: the high part of the number; MXNet always writes 0.
+
+    Raises:
+        CallError: there are more fields, or fewer.
+    """
 
     __slots__ = ()
 
@@ -180,9 +188,17 @@ def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> Recor
 
 
 def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: bytes) -> bytes:
-    """Return a record of a header and an image's bytes, as MXNet's `recordio.pack` makes it: several labels follow the
-    header as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit, CallError for
-    no header and for no bytes."""
+    """Make a record of a header and an image's bytes, as MXNet's `recordio.pack` does.
+
+    Args:
+        header: the header, or its four fields as a tuple. Several labels are written after it as float32, and the flag
+            is their number.
+        data: the image's bytes.
+
+    Raises:
+        RecordFormatError: a number does not fit into its field.
+        CallError: `header` is no header, or `data` is no bytes.
+    """
     try:
         flag, label, number, number2 = header
     except (TypeError, ValueError):
@@ -205,10 +221,18 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: byte
 
 
 def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
-    """Return the header and the image's bytes of a record, as MXNet's `recordio.unpack`; many labels as an array
-    (flag,).
+    """Split a record into its header and the image's bytes, as MXNet's `recordio.unpack` does.
 
-    where: the record's name in errors. Raises RecordFormatError; CallError for what has no bytes.
+    Args:
+        record: the record's bytes.
+        where: the record's name in messages.
+
+    Returns:
+        The header, its label an array (flag,) where there are several; the bytes after it.
+
+    Raises:
+        RecordFormatError: the record is shorter than its header says.
+        CallError: `record` is no bytes.
     """
     try:
         memoryview(record)

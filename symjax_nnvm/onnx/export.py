@@ -57,16 +57,26 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """Return the network as an ONNX model: what it computes from its data, without training heads and labels.
 
-    args, aux: parameters and states by name, which become the model's weights; variables that are in neither are its
-    inputs. shapes: of the inputs, with names for sizes that run time decides: `{"data": ("batch", 3, 224, 224)}`.
-    dtypes: of inputs that are not float32. opset: the version of ONNX' operators, from 18 on; default 18, or the first
-    that has what the network needs. fold_batch_norm: batch normalisation becomes part of the weights before or after
-    it. float16: half precision throughout, weights and inputs as well. inference: False keeps training heads and
-    labels.
+    Inputs, nodes and outputs keep the network's names.
 
-    Inputs, nodes and outputs have the network's names. Raises OnnxError for a node that ONNX cannot express, and for a
-    size that is written in the graph and has a name; ParamsMismatchError for missing parameters; InferenceError;
-    SymbolValueError for a name that the network has not; MissingExtraError without the package onnx.
+    Args:
+        symbol: the network.
+        args: parameters by name, which become the model's weights.
+        aux: auxiliary states by name. Variables that are in neither dict are the model's inputs.
+        shapes: shapes of inputs by name; a size that is known only at run time is a name: `{"data": ("batch", 3, 224,
+            224)}`.
+        dtypes: dtypes of the inputs that are not float32.
+        opset: the version of ONNX' operators, 18 or higher; None for 18, or the first that has what the network needs.
+        fold_batch_norm: make batch norms part of the weights before or after them.
+        float16: use half precision for all weights, inputs and computations.
+        inference: False keeps training heads and labels.
+
+    Raises:
+        OnnxError: ONNX cannot express a node, or a size with a name is written as a number in the graph.
+        ParamsMismatchError: parameters are missing.
+        InferenceError: shapes or dtypes contradict each other.
+        SymbolValueError: a name is not one of the network's.
+        MissingExtraError: the package onnx is not installed.
     """
     expect_symbol(symbol, "to_onnx")
     arrays: dict[str, Any] = {}

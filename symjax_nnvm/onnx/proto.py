@@ -81,10 +81,19 @@ def weight_bytes(model: onnx.ModelProto) -> int:
 
 
 def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external: bool | None = None) -> list[Path]:
-    """Write a model into a file; weights of 2 GB and more into one beside it, `<name>.data`, as the format wants.
+    """Write an ONNX model to a file; weights of 2 GB and more go to a second file, `<name>.data`.
 
-    external: whether the weights are beside it, at any size. Returns the files. Raises MissingExtraError,
-    OSError.
+    Args:
+        path: the file's path.
+        model: the model.
+        external: True writes the weights to the second file at any size, False never; None decides by size.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        MissingExtraError: the package onnx is not installed.
+        OSError: a file cannot be written.
     """
     path = Path(path_text(path))
     if external or (external is None and weight_bytes(model) >= LARGEST):

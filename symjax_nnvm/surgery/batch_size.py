@@ -28,10 +28,15 @@ _HINT = "__shape__"
 
 @dataclass(frozen=True)
 class HardCodedBatch:
-    """Names one place of a graph where a batch size is written.
+    """One place of a graph where a batch size is written.
 
-    node: its name, `outer/inner` inside a subgraph. op: its operator, None for a variable. param: the parameter or
-    attribute. text: its value. axis: the batch axis. size: the number written there.
+    Attributes:
+        node: the node's name, `outer/inner` inside a subgraph.
+        op: its operator; None for a variable.
+        param: the parameter or attribute.
+        text: the parameter's value.
+        axis: the batch axis.
+        size: the number written there.
     """
 
     node: str
@@ -46,23 +51,29 @@ class HardCodedBatch:
 
 
 def hard_coded_batch(symbol: Symbol) -> list[HardCodedBatch]:
-    """Return the places where a batch size may be written into the graph, which `set_batch_size` looks at."""
+    """Return the places where a batch size may be written in the graph; `set_batch_size` changes these."""
     expect_symbol(symbol, "hard_coded_batch")
     return list(_places(symbol).values())
 
 
 def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bool | None = None) -> Symbol:
-    """Return the symbol for batches of n samples, where another batch size is written into its graph.
+    """Return the symbol for another batch size, where one is written in its graph.
 
-    Parameters `shape` of Reshape, broadcast_to, zeros and other constants, and the variables' declared shapes, get n
-    in their batch axis where `old` stands there, in subgraphs, too. Shapes of parameters are left alone.
-    `hard_coded_batch(symbol)`, of this symbol and of the result, says what was changed.
+    The batch axis is changed in the parameter `shape` of Reshape, broadcast_to, zeros and other constants, and in
+    declared shapes of variables, in subgraphs as well. Shapes of parameters stay. Compare `hard_coded_batch` of this
+    symbol and of the result to see the changes.
 
-    old: the batch size written in the graph; left out, it is the one that all places agree on. merged: what becomes of
-    Reshapes whose first size is a multiple of `old`, as where steps and samples are one axis: True scales them with
-    the batch, False leaves them.
-    Raises SymbolValueError for sizes < 1 and for an `old` that stands nowhere; GraphError when places disagree, when
-    merged sizes are found and `merged` is not given, or when shapes contradict each other after the change.
+    Args:
+        symbol: the network.
+        n: the new batch size.
+        old: the batch size in the graph; None for the one that all places agree on.
+        merged: what happens to a Reshape whose first size is a multiple of `old`, such as one that merges steps and
+            samples: True scales it with the batch, False leaves it, None raises.
+
+    Raises:
+        SymbolValueError: a size is below 1, or `old` is written nowhere.
+        GraphError: places disagree, a merged size is found and `merged` is None, or shapes contradict each other after
+            the change.
     """
     expect_symbol(symbol, "set_batch_size")
     if not all(isinstance(size, Integral) and size >= 1 for size in (n, 1 if old is None else old)):

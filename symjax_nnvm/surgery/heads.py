@@ -15,10 +15,14 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
-    """Return the network up to an internal output: everything after it falls away, names stay, so parameters still fit.
+    """Return the network up to an internal output; names stay the same, so its parameters still fit.
 
-    output_name: the name of an output (`fc7_output`), of a node (`fc7`: all its visible outputs), or several of them.
-    Raises SymbolValueError when a name does not exist, with close matches, or when it is not unique.
+    Args:
+        symbol: the network.
+        output_name: the name of an output (`fc7_output`), of a node (`fc7`, for all its visible outputs), or several.
+
+    Raises:
+        SymbolValueError: a name does not exist, or is not unique; the message lists close names.
     """
     expect_symbol(symbol, "cut")
     several = isinstance(output_name, Iterable) and not isinstance(output_name, str)
@@ -29,13 +33,21 @@ def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
 
 
 def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol]) -> Symbol:
-    """The network with a new head: `fn(features)` takes the place of every output that depends on `output_name`.
+    """Return the network with a new head in place of every output that depends on an internal output.
 
-    fn: receives the internal output as a symbol and returns the new head; more of the network is in
-    `features.get_internals()`. Outputs that do not depend on `output_name`
-    stay, in their order; the new head stands where the first that did stood.
-    Raises SymbolValueError for a name that does not exist, SymbolTypeError when fn gives no symbol, ComposeError when
-    the new head does not use the features, or names a variable as the network already does.
+    Outputs that do not depend on it stay, in their order. The new head stands where the first replaced output stood.
+
+    Args:
+        symbol: the network.
+        output_name: the name of the internal output.
+        fn: makes the head: `fn(features)` gets the internal output as a symbol; `features.get_internals()` has the
+            network before it.
+
+    Raises:
+        SymbolValueError: the name does not exist.
+        SymbolTypeError: `fn` returns no symbol.
+        ComposeError: the new head does not use the features, or gives a variable the name of another one in the
+            network.
     """
     expect_symbol(symbol, "replace_head")
     if isinstance(fn, Symbol) or not callable(fn):

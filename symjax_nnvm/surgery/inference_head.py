@@ -25,14 +25,18 @@ from symjax_nnvm.symbol.symbol import Symbol
 def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
     """Return the network without training heads and labels: what it computes from its data alone.
 
-    SoftmaxOutput becomes the softmax over its classes; LogisticRegressionOutput a sigmoid; LinearRegressionOutput,
-    MAERegressionOutput, SVMOutput, MakeLoss, make_loss and BlockGrad their data. Nodes keep their names, and so do
-    outputs (`softmax_output`), except that `make_loss0_loss` becomes `make_loss0_output`. Outputs that need a label,
-    losses above all, are dropped, with all that only they needed.
+    SoftmaxOutput becomes a softmax over its classes, LogisticRegressionOutput a sigmoid. LinearRegressionOutput,
+    MAERegressionOutput, SVMOutput, MakeLoss, make_loss and BlockGrad are replaced by their data. Nodes and outputs keep
+    their names (`softmax_output`), except that `make_loss0_loss` becomes `make_loss0_output`. Outputs that need a
+    label, such as losses, are dropped, with everything that only they used.
 
-    labels: names of the variables that hold labels; left out, those that are read as an input `label` alone, of
-    losses and of MultiBoxTarget, and those whose names end in `label`.
-    Raises GraphError when every output needs a label, naming the outputs where the network can be cut instead.
+    Args:
+        symbol: the network.
+        labels: names of the variables that hold labels. None: variables that are used only as the input `label` of
+            losses and of MultiBoxTarget, and variables whose names end in `label`.
+
+    Raises:
+        GraphError: every output needs a label; the message names outputs where the network can be cut instead.
     """
     expect_symbol(symbol, "inference_symbol")
     heads = {entry.node for entry in symbol.outputs}

@@ -28,14 +28,19 @@ _DATA = re.compile(r"data\d*")  # what Module and Gluon's exports call inputs
 
 
 def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> Symbol:
-    """Return the symbol with other names of nodes, variables and operators alike: a dict old → new, or a function of
-    the name.
+    """Return the symbol with other names of nodes, of variables and operators alike.
 
-    A function is not asked for nodes without a name; names inside subgraphs stay. Parameters are renamed by the same
-    dict: `{names.get(n, n): a for n, a in args.items()}`. Random operators draw by their names, so a renamed Dropout
-    draws other numbers.
-    Raises SymbolValueError for a name that does not exist, with close matches; SymbolTypeError for a new name that is
-    no text; ComposeError when two variables, or two operators, would come to share a name.
+    Names inside subgraphs stay. The same dict renames parameters: `{names.get(n, n): a for n, a in args.items()}`.
+    Random operators draw by their name, so a renamed Dropout draws other numbers.
+
+    Args:
+        symbol: the network.
+        names: a dict, old name → new name, or a function of the name, which is not called for nodes without one.
+
+    Raises:
+        SymbolValueError: a name does not exist; the message lists close ones.
+        SymbolTypeError: a new name is no text.
+        ComposeError: two variables, or two operators, would have the same name.
     """
     expect_symbol(symbol, "rename")
     if not isinstance(names, Mapping) and not callable(names):
@@ -86,13 +91,22 @@ def freeze(
     data_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
 ) -> list[str]:
-    """Return the arguments that are still trained: the `wrt` of `lowering.grad_fn`, in the order of `list_arguments()`.
+    """Return the names of the arguments that are still trained: the `wrt` of `lowering.grad_fn`.
 
-    pattern: names to freeze; shell patterns such as `conv1_*` or `stage[12]_*`, compiled regular expressions (which
-    must match the whole name), or several of either. Arguments whose attribute `__lr_mult__` is 0 are frozen in any
-    case. data_names (default: `data`, `data0`, `data1`, …) and label_names (default: the labels `inference_symbol`
-    finds) are no parameters and never listed.
-    Raises SymbolValueError for a pattern that matches no argument, with close matches.
+    Arguments whose attribute `__lr_mult__` is 0 are frozen in any case.
+
+    Args:
+        symbol: the network.
+        pattern: the arguments to freeze: shell patterns such as `conv1_*` or `stage[12]_*`, compiled regular
+            expressions (which must match the whole name), or several of either.
+        data_names: arguments that are data; None for `data`, `data0`, `data1`, ….
+        label_names: arguments that are labels; None for those that `inference_symbol` finds.
+
+    Returns:
+        The names in the order of `list_arguments()`, without data and labels.
+
+    Raises:
+        SymbolValueError: a pattern matches no argument; the message lists close names.
     """
     expect_symbol(symbol, "freeze")
     several = isinstance(pattern, Iterable) and not isinstance(pattern, str)

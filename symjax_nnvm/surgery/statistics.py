@@ -16,13 +16,17 @@ _PARAM = "use_global_stats"
 
 
 def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Symbol:
-    """Return the symbol with batch norms that normalise with their moving averages in training, too, and leave them
-    alone.
+    """Return the symbol with batch norms that use their moving averages in training, too, and do not update them.
 
-    What MXNet's users write as `use_global_stats=True`, for a network that exists already. pattern: names of the
-    nodes, or of their gamma; shell patterns such as `stage[12]_*`, or several. Gradients then flow through the
-    batch norms as through any other scale and shift.
-    Raises SymbolValueError for a pattern that matches no batch norm, with close matches.
+    MXNet's users write `use_global_stats=True`; this function does it for a network that exists. Gradients then pass
+    the batch norms as they pass any other scale and shift.
+
+    Args:
+        symbol: the network.
+        pattern: names of the nodes or of their gamma: shell patterns such as `stage[12]_*`, or several.
+
+    Raises:
+        SymbolValueError: a pattern matches no batch norm; the message lists close names.
     """
     patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern)
     norms = _batch_norms(symbol)

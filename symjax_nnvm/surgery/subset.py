@@ -21,14 +21,22 @@ def subset(
     *,
     new: str | Sequence[str] = (),
 ) -> tuple[Arrays, Arrays]:
-    """Return (args, aux) of the symbol, out of arrays that may be more: those of the network it was cut from.
+    """Select the arrays that a symbol needs, such as those of the network it was cut from.
 
-    args, aux: arrays by name, such as `load_checkpoint` gives them; which of the two dicts holds an array makes no
-    difference, so merged or swapped dicts are told apart. Arrays that the symbol does not need are left out; data and
-    labels are taken along where they are given. new: names of parameters that have no array yet, those of a new head;
-    shell patterns such as `new_fc_*`.
-    Raises ParamsMismatchError for a parameter or a state that has no array and is not new, with close names among the
-    arrays left out; SymbolTypeError for what is no dict.
+    Arrays of data and labels are kept where the dicts have them.
+
+    Args:
+        symbol: the network.
+        args: arrays by name, as `load_checkpoint` returns them; an array may be in either dict.
+        aux: more arrays by name.
+        new: names of parameters that have no array yet, such as a new head's, or shell patterns such as `new_fc_*`.
+
+    Returns:
+        Arguments and auxiliary states of the symbol, by name.
+
+    Raises:
+        ParamsMismatchError: a parameter or auxiliary state has no array and is not new; the message lists close names.
+        SymbolTypeError: `args` or `aux` is no dict.
     """
     for what, given in (("args", args), ("aux", {} if aux is None else aux)):
         if not isinstance(given, Mapping):

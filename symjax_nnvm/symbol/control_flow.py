@@ -31,11 +31,20 @@ def foreach(
 ) -> tuple[Nested, Nested]:
     """Run `body(slice, states) -> (outputs, new states)` over axis 0 of the data.
 
-    data (t, …): a symbol or nested lists of symbols; the body gets slice t of each, in the same nesting (a slice of a
-    vector has shape (1,)). init_states: nested likewise. Returns the stacked outputs (t, …) and the final states, in
-    the body's nesting. name: word for the scope of the body's nodes; the node itself is named automatically.
+    Args:
+        body: the function of one step. It gets slice t of each array, in the nesting of `data`; a slice of a vector has
+            shape (1,).
+        data: a symbol (t, …), or nested lists of symbols.
+        init_states: the states before the first step: a symbol, or nested lists of symbols.
+        name: the beginning of the names in the body; the loop's own node gets an automatic name.
 
-    Raises ComposeError for data or states that the body does not use, SymbolTypeError for anything but symbols.
+    Returns:
+        The outputs of all steps, stacked to (t, …), and the states after the last step, both in the nesting of the
+        body's results.
+
+    Raises:
+        ComposeError: the body does not use some data or state.
+        SymbolTypeError: an element of `data`, of the states or of the body's results is no symbol.
     """
     flat_data, data_nesting = _flatten(data, "data of foreach")
     flat_states, state_nesting = _flatten(init_states, "states of foreach")
@@ -73,12 +82,23 @@ def while_loop(
     max_iterations: int | None = None,
     name: str = "while_loop",
 ) -> tuple[Nested, Nested]:
-    """Run `func(*loop_vars) -> (outputs, new loop_vars)` while `cond(*loop_vars)` is not zero, at most
-    `max_iterations` times.
+    """Run `func(*loop_vars) -> (outputs, new loop_vars)` as long as `cond(*loop_vars)` is not zero.
 
-    Returns the outputs of all steps, stacked to (max_iterations, …) with zeros after the last step, and the final
-    loop_vars. Raises SymbolValueError without max_iterations or loop_vars, ComposeError for a loop variable that the
-    step does not use, SymbolTypeError for anything but symbols.
+    Args:
+        cond: the function that decides whether another step follows; it returns a symbol of one element.
+        func: the function of one step.
+        loop_vars: the variables before the first step: a symbol, or nested lists of symbols.
+        max_iterations: the highest number of steps; required.
+        name: the beginning of the names in the body; the loop's own node gets an automatic name.
+
+    Returns:
+        The outputs of all steps, stacked to (max_iterations, …) with zeros after the last step, and the loop variables
+        after the last step.
+
+    Raises:
+        SymbolValueError: `max_iterations` or `loop_vars` is missing, or a step returns another number of variables.
+        ComposeError: the step does not use some loop variable.
+        SymbolTypeError: an element of `loop_vars` or of the functions' results is no symbol.
     """
     if max_iterations is None:
         raise SymbolValueError("max_iterations should be specified")
@@ -120,10 +140,17 @@ def while_loop(
 
 
 def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], Nested], name: str = "cond") -> Nested:
-    """Run `then_func()` if `pred` is not zero, else `else_func()`; both must return outputs of the same shapes.
+    """Run `then_func()` if `pred` is not zero, else `else_func()`.
 
-    pred: a symbol of one element. The functions take no arguments and use outer symbols. Raises SymbolValueError when
-    the branches differ in their number of outputs, SymbolTypeError for anything but symbols.
+    Args:
+        pred: a symbol of one element.
+        then_func: makes the outputs of the first branch, from symbols outside; takes no arguments.
+        else_func: makes those of the second branch; its outputs must have the shapes of the first branch's.
+        name: the beginning of the names in the branches.
+
+    Raises:
+        SymbolValueError: `pred` is no single output, or the branches have different numbers of outputs.
+        SymbolTypeError: a branch returns something that is no symbol.
     """
     if not isinstance(pred, Symbol) or len(pred.outputs) != 1:
         raise SymbolValueError("pred should always be a single output")

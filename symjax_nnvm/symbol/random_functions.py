@@ -36,24 +36,70 @@ def _draw(distribution: str, params: dict[str, Number], shape: Any, dtype: Any, 
 
 
 def uniform(low: Number = 0, high: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw numbers in [low, high)."""
+    """Draw uniform numbers in [low, high).
+
+    Args:
+        low: the lower bound: a number, or a symbol of bounds.
+        high: the upper bound, of the same kind as `low`.
+        shape: the shape of the draw; of the draw for each element where the bounds are symbols.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolTypeError: one bound is a number and the other a symbol.
+        SymbolValueError: a bound is neither.
+    """
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def normal(loc: Number = 0, scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw normal numbers of mean `loc` and standard deviation `scale`."""
+    """Draw normal numbers.
+
+    Args:
+        loc: the mean: a number, or a symbol of means.
+        scale: the standard deviation, of the same kind as `loc`.
+        shape: the shape of the draw; of the draw for each element where `loc` is a symbol.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolTypeError: one parameter is a number and the other a symbol.
+        SymbolValueError: a parameter is neither.
+    """
     if isinstance(loc, Symbol) or isinstance(scale, Symbol):
         return _draw("normal", {"mu": loc, "sigma": scale}, shape, dtype, kwargs)
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
 
 
 def randn(*shape: int, loc: Number = 0, scale: Number = 1, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw normal numbers, as many as the positional sizes say."""
+    """Draw normal numbers, with the sizes of the result as positional arguments.
+
+    Args:
+        shape: the sizes of the result.
+        loc: the mean: a number, or a symbol of means.
+        scale: the standard deviation, of the same kind as `loc`.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolTypeError: one parameter is a number and the other a symbol.
+        SymbolValueError: a parameter is neither.
+    """
     return normal(loc, scale, shape=kwargs.pop("shape", shape or None), dtype=dtype, **kwargs)
 
 
 def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw exponential numbers of mean `scale`. Raises SymbolValueError for a mean of 0."""
+    """Draw exponential numbers.
+
+    Args:
+        scale: the mean: a number above 0, or a symbol of means.
+        shape: the shape of the draw; of the draw for each element where `scale` is a symbol.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolValueError: the mean is 0, or neither a number nor a symbol.
+    """
     if is_scalar(scale) and scale == 0:
         raise SymbolValueError("Exponential numbers have a mean above 0", param="scale", got=scale)
     rate = 1.0 / scale
@@ -61,34 +107,96 @@ def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, **kwarg
 
 
 def gamma(alpha: Number = 1, beta: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw gamma numbers of shape `alpha` and scale `beta`."""
+    """Draw numbers of a gamma distribution.
+
+    Args:
+        alpha: the distribution's shape parameter: a number, or a symbol of several.
+        beta: the distribution's scale, of the same kind as `alpha`.
+        shape: the shape of the draw; of the draw for each element where `alpha` is a symbol.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolTypeError: one parameter is a number and the other a symbol.
+        SymbolValueError: a parameter is neither.
+    """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
 
 
 def poisson(lam: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw Poisson numbers of rate `lam`."""
+    """Draw numbers of a Poisson distribution.
+
+    Args:
+        lam: the rate: a number, or a symbol of rates.
+        shape: the shape of the draw; of the draw for each element where `lam` is a symbol.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolValueError: the rate is neither a number nor a symbol.
+    """
     return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
 
 
 def negative_binomial(k: Number = 1, p: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw failures before the k-th success, each try a success with probability p."""
+    """Draw how many tries fail before the k-th success.
+
+    Args:
+        k: the number of successes: a number, or a symbol of several.
+        p: the probability of success in each try, of the same kind as `k`.
+        shape: the shape of the draw; of the draw for each element where `k` is a symbol.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolTypeError: one parameter is a number and the other a symbol.
+        SymbolValueError: a parameter is neither.
+    """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
 
 
 def generalized_negative_binomial(
     mu: Number = 1, alpha: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
-    """Draw Poisson numbers whose rate is gamma distributed, of mean `mu` and dispersion `alpha`."""
+    """Draw Poisson numbers with a gamma-distributed rate.
+
+    Args:
+        mu: the mean of the rate: a number, or a symbol of several.
+        alpha: the dispersion of the rate, of the same kind as `mu`.
+        shape: the shape of the draw; of the draw for each element where `mu` is a symbol.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+
+    Raises:
+        SymbolTypeError: one parameter is a number and the other a symbol.
+        SymbolValueError: a parameter is neither.
+    """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
 
 
 def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Draw whole numbers in [low, high)."""
+    """Draw whole numbers in [low, high).
+
+    Args:
+        low: the lowest number.
+        high: the number after the highest.
+        shape: the shape of the draw.
+        dtype: the dtype of the numbers.
+        kwargs: `name` and `attr` of the node.
+    """
     return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
 
 
 def multinomial(data: Symbol, shape: Any = None, get_prob: bool = True, dtype: str = "int32", **kwargs: Any) -> Symbol:
-    """Draw classes with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
+    """Draw classes by their probabilities.
+
+    Args:
+        data: the probabilities (…, classes).
+        shape: the shape of the draw for each row of probabilities.
+        get_prob: return the log-likelihoods of the drawn classes as a second output.
+        dtype: the dtype of the classes.
+        kwargs: `name` and `attr` of the node.
+    """
     return _call("_sample_multinomial", data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
 
 

@@ -54,9 +54,10 @@ def next_number(counter: dict[str, int], hint: str) -> int:
 
 
 class NameManager:
-    """Gives names to operators that have none: the hint and a counter, from 0 in each manager.
+    """A counter that names operators which were made without a name: `fullyconnected0`, `fullyconnected1`, ….
 
-    `NameManager.current` is this thread's. Entering a manager in a `with` block makes it current.
+    `NameManager.current` is the manager of this thread. Entering a manager in a `with` block makes it the current one;
+    it counts from 0.
     """
 
     current = _names
@@ -65,7 +66,12 @@ class NameManager:
         self._counter: dict[str, int] = {}
 
     def get(self, name: str | None, hint: str) -> str:
-        """Return `name` if it is given, else `hint` and the next number."""
+        """Return the name of a node.
+
+        Args:
+            name: the name that the user gave, which is returned; None for an automatic one.
+            hint: the word before the number of an automatic name.
+        """
         if name:
             return name
         return f"{hint}{next_number(self._counter, hint)}"
@@ -79,9 +85,12 @@ class NameManager:
 
 
 class Prefix(NameManager):
-    """Puts a prefix before every operator name, given or automatic.
+    """A name manager that puts a prefix before every operator's name, whether the user gave it or not.
 
-    Variables made with `Variable(name)` keep their names; automatic ones (`fc1_weight`) inherit the operator's.
+    Variables made with `Variable(name)` keep their names; automatic ones (`fc1_weight`) begin with the operator's name.
+
+    Args:
+        prefix: the text before each name.
     """
 
     def __init__(self, prefix: str):
@@ -89,7 +98,7 @@ class Prefix(NameManager):
         self._prefix = prefix
 
     def get(self, name: str | None, hint: str) -> str:
-        """Return the prefix before the name that `NameManager.get` gives."""
+        """Return the name that `NameManager.get` returns, with the prefix before it."""
         return self._prefix + super().get(name, hint)
 
 
@@ -100,10 +109,15 @@ def subgraph_name(hint: str) -> str:
 
 
 class AttrScope:
-    """Gives attributes to every symbol made inside a `with` block; an inner scope's values win over an outer's.
+    """Attributes for every symbol that is made inside a `with` block; an inner scope's values win over an outer's.
 
-    Values must be strings (SymbolValueError). A scope object never changes, so that it may be entered again, and in
-    several threads: `with` gives a scope of the outer attributes and its own.
+    A scope never changes. It may be entered again, and in several threads.
+
+    Args:
+        attrs: the attributes, as text.
+
+    Raises:
+        SymbolValueError: a value is no string.
     """
 
     current = _attrs
@@ -115,7 +129,7 @@ class AttrScope:
         self._attrs = attrs
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
-        """Return the scope's attributes updated with `attr`; explicit ones win."""
+        """Return the scope's attributes together with those in `attr`, which win."""
         return {**self._attrs, **attr} if attr else dict(self._attrs)
 
     @property

@@ -71,8 +71,16 @@ class Symbol(Arithmetic, Fluent):
 
     @staticmethod
     def create_functor(op: Op | NodeAttrs | str, attrs: Mapping[str, str] | None = None) -> Symbol:
-        """Make an operator without inputs yet. From an operator and its attributes, whose parser runs; or from prepared
-        `NodeAttrs`, whose parser does not. Raises ParamError."""
+        """Make an operator that has no inputs yet.
+
+        Args:
+            op: the operator or its name, whose parser reads `attrs`; or prepared `NodeAttrs`, which are taken as they
+                are.
+            attrs: the operator's parameters and attributes, as text.
+
+        Raises:
+            ParamError: an attribute is no parameter of the operator, or its text cannot be read.
+        """
         if isinstance(op, NodeAttrs):
             node = Node(op.copy())
         else:
@@ -110,9 +118,15 @@ class Symbol(Arithmetic, Fluent):
     # -- composing -------------------------------------------------------------------------------------------------
 
     def compose(self, *args: Symbol, name: str = "", **kwargs: Symbol) -> None:
-        """Give inputs to an operator that has none yet, or replace variables by name, in place.
+        """Give inputs to an operator that has none yet, or replace variables by name; the symbol itself changes.
 
-        Raises ComposeError; then nothing is changed.
+        Args:
+            args: the inputs in the operator's order.
+            name: the name of the operator's node.
+            kwargs: the inputs by name.
+
+        Raises:
+            ComposeError: the inputs do not fit; the symbol is unchanged.
         """
         self.outputs = compose(self.outputs, _heads(args), _named_heads(kwargs), name)
 
@@ -130,8 +144,14 @@ class Symbol(Arithmetic, Fluent):
         return result
 
     def add_control_deps(self, source: Symbol | Sequence[Symbol]) -> None:
-        """Make this symbol's node run after the nodes of another symbol, or of several. Raises ComposeError for a
-        group."""
+        """Make this symbol's node run after the nodes of other symbols.
+
+        Args:
+            source: the symbol, or several, whose nodes run first.
+
+        Raises:
+            ComposeError: this symbol is a group.
+        """
         if len(self.outputs) != 1:
             raise ComposeError("AddControlDeps only works for nongrouped symbol", got=f"{len(self.outputs)} outputs")
         node = self.outputs[0].node
@@ -143,17 +163,25 @@ class Symbol(Arithmetic, Fluent):
     # -- listing ---------------------------------------------------------------------------------------------------
 
     def list_input_nodes(self, option: InputOption = "all") -> list[Node]:
-        """Return the variable nodes of the graph in post-order (NNVM's ListInputs). Raises SymbolValueError."""
+        """Return the variable nodes of the graph in post-order (NNVM's ListInputs).
+
+        Args:
+            option: `"all"`, `"read_only"` (variables that no operator writes) or `"aux_state"` (those that an operator
+                writes).
+
+        Raises:
+            SymbolValueError: `option` is another text.
+        """
         if option not in ("all", "read_only", "aux_state"):
             raise SymbolValueError(f"option must be 'all', 'read_only' or 'aux_state', got {option!r}")
         return input_nodes(self.outputs, option)
 
     def list_input_names(self, option: InputOption = "all") -> list[str]:
-        """Return names of the variables in post-order."""
+        """Return the names of the variables in post-order; `option` is that of `list_input_nodes`."""
         return [node.name for node in self.list_input_nodes(option)]
 
     def list_input_variables(self, option: InputOption = "all") -> list[Symbol]:
-        """Return the variables in post-order, as symbols."""
+        """Return the variables in post-order, as symbols; `option` is that of `list_input_nodes`."""
         return [type(self)([NodeEntry(node, 0, 0)]) for node in self.list_input_nodes(option)]
 
     def list_arguments(self) -> list[str]:
@@ -203,8 +231,15 @@ class Symbol(Arithmetic, Fluent):
         return None if node is None else node.name
 
     def get_attr(self, key: str) -> str | None:
-        """Return an attribute by its exact key, or one of the computed ones `name`, `op_name` (`"null"` for a variable)
-        and `_value_index`. None when absent or when the symbol groups several nodes (NNVM's GetAttr)."""
+        """Return an attribute of the symbol's node (NNVM's GetAttr).
+
+        Args:
+            key: the exact key, or one of the computed ones: `name`, `op_name` (`"null"` for a variable),
+                `_value_index`.
+
+        Returns:
+            The attribute's text; None when the node has no such attribute or the symbol groups several nodes.
+        """
         node = self._single_node()
         if node is None:
             return None
@@ -218,17 +253,23 @@ class Symbol(Arithmetic, Fluent):
         return node.attrs.dict.get(key)
 
     def attr(self, key: str) -> str | None:
-        """Return an attribute's value, as of `get_attr`; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
+        """Return an attribute's value as `get_attr` does; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
         value = self.get_attr(key)
         if value is None and key in HIDDEN_KEYS:
             value = self.get_attr(f"__{key}__")
         return value
 
     def set_attrs(self, attrs: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
-        """Set attributes of the symbol's node, which other symbols share; the key `name` renames it.
+        """Set attributes of the symbol's node, which other symbols share.
 
-        The operator's parser runs on the result. Raises ComposeError for a group, ParamError for bad parameters; then
-        nothing is changed.
+        The operator's parser then reads all attributes again.
+
+        Args:
+            attrs: the attributes to set; the key `name` renames the node.
+
+        Raises:
+            ComposeError: the symbol groups several nodes.
+            ParamError: a parameter is wrong; the node is unchanged.
         """
         node = self._single_node()
         if node is None:
@@ -250,7 +291,11 @@ class Symbol(Arithmetic, Fluent):
         self.set_attrs({hidden_key(key, exact=True): value for key, value in attrs.items()})
 
     def list_attrs(self, option: Literal["recursive", "shallow"] = "shallow") -> dict[str, str]:
-        """Return attributes of the first output's node, or of all nodes as `{node}${key}` (NNVM's ListAttrs)."""
+        """Return attributes as a dict (NNVM's ListAttrs).
+
+        Args:
+            option: `"shallow"` for the first output's node; `"recursive"` for all nodes, with keys `{node}${key}`.
+        """
         if option == "shallow":
             return dict(self.outputs[0].node.attrs.dict) if self.outputs else {}
         return {f"{node}${key}": value for node, key, value in self.list_attrs_recursive()}
@@ -260,7 +305,11 @@ class Symbol(Arithmetic, Fluent):
         return [(n.name, key, value) for n in post_order(self.outputs) for key, value in n.attrs.dict.items()]
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """Return the attributes, as `list_attrs` gives them; hidden keys appear both as `__key__` and as `key`."""
+        """Return the attributes of the first output's node, its hidden keys both as `__key__` and as `key`.
+
+        Args:
+            recursive: return those of all nodes instead, as `list_attrs("recursive")` does.
+        """
         if recursive:
             return self.list_attrs("recursive")
         return with_hidden(self.list_attrs("shallow"))
@@ -354,12 +403,20 @@ class Symbol(Arithmetic, Fluent):
     # -- inference -------------------------------------------------------------------------------------------------
 
     def infer_shape(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
-        """Return shapes of (arguments, outputs, auxiliary states) from some of them, as three lists of tuples.
+        """Infer the shapes of all arguments, outputs and auxiliary states from some of them.
 
-        Positional shapes follow `list_arguments()` (None: unknown); keywords name arguments or auxiliary states; 0 and
-        -1 stand for unknown dimensions. Shapes that variables declare (`shape=`) count as given. When something stays
-        unknown the result is `(None, None, None)`, with a warning that names it.
-        Raises InferenceError when shapes contradict each other.
+        Shapes that variables declare (`Variable(shape=…)`) count as well.
+
+        Args:
+            args: shapes in the order of `list_arguments()`; None where one is unknown.
+            kwargs: shapes by the name of an argument or auxiliary state; 0 and -1 are unknown dimensions.
+
+        Returns:
+            Three lists of tuples: shapes of arguments, outputs and auxiliary states. When a shape stays unknown,
+            `(None, None, None)`, with a warning that names it.
+
+        Raises:
+            InferenceError: shapes contradict each other.
         """
         entries, arguments, outputs, aux = infer_shapes(self.outputs, args, kwargs, self.numpy_shapes)
         if all(is_known(shape) for shape in entries):
@@ -368,16 +425,36 @@ class Symbol(Arithmetic, Fluent):
         return None, None, None
 
     def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
-        """Infer as `infer_shape` does, but report what is known: unknown shapes are `()`, unknown dimensions 0."""
+        """Infer shapes as `infer_shape` does and return what could be inferred.
+
+        Args:
+            args: shapes in the order of `list_arguments()`; None where one is unknown.
+            kwargs: shapes by name.
+
+        Returns:
+            The three lists of `infer_shape`, with `()` for an unknown shape and 0 for an unknown dimension.
+
+        Raises:
+            InferenceError: shapes contradict each other.
+        """
         _, *lists = infer_shapes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([shape_to_legacy(shape) for shape in shapes] for shapes in lists)
         return arguments, outputs, aux
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Lists:
-        """Return dtypes of (arguments, outputs, auxiliary states) from some of them, as three lists of NumPy types.
+        """Infer the dtypes of all arguments, outputs and auxiliary states from some of them.
 
-        `(None, None, None)` with a warning when something stays unknown. Raises InferenceError for a contradiction,
-        SymbolTypeError for something that is no dtype.
+        Args:
+            args: dtypes in the order of `list_arguments()`; None where one is unknown.
+            kwargs: dtypes by the name of an argument or auxiliary state.
+
+        Returns:
+            Three lists of NumPy types: of arguments, outputs and auxiliary states. When a dtype stays unknown, `(None,
+            None, None)`, with a warning.
+
+        Raises:
+            InferenceError: dtypes contradict each other.
+            SymbolTypeError: a value is no dtype.
         """
         entries, *lists = infer_dtypes(self.outputs, args, kwargs)
         if None in entries:
@@ -387,7 +464,19 @@ class Symbol(Arithmetic, Fluent):
         return arguments, outputs, aux
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Lists:
-        """Infer dtypes as `infer_type` does, but report what is known; unknown dtypes are None."""
+        """Infer dtypes as `infer_type` does and return what could be inferred.
+
+        Args:
+            args: dtypes in the order of `list_arguments()`; None where one is unknown.
+            kwargs: dtypes by name.
+
+        Returns:
+            The three lists of `infer_type`, with None for an unknown dtype.
+
+        Raises:
+            InferenceError: dtypes contradict each other.
+            SymbolTypeError: a value is no dtype.
+        """
         _, *lists = infer_dtypes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
         return arguments, outputs, aux
@@ -400,9 +489,14 @@ class Symbol(Arithmetic, Fluent):
         return apply_pass(Graph(self.outputs, {**mode, "mxnet_version": MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:
-        """Write `tojson()` to a file, by convention named `*-symbol.json`; a file of that name is replaced whole.
+        """Write `tojson()` to a file, which by convention is named `*-symbol.json`.
 
-        Raises FileError, OSError.
+        Args:
+            fname: the file's path; an existing file is replaced whole, or left as it was when writing fails.
+
+        Raises:
+            FileError: the path is no place for a file.
+            OSError: the file cannot be written.
         """
         write_file(path_text(fname, "fname"), self.tojson())
 
@@ -415,14 +509,23 @@ class Symbol(Arithmetic, Fluent):
         *,
         zeros_if_unreachable: bool = False,
     ) -> Symbol:
-        """Return the gradients of the outputs with respect to variables, as a symbol with one output per element of
-        `wrt`.
+        """Return the gradients of the outputs with respect to variables, as a symbol.
 
-        The backward graph is built by MXGradient from the operators' own gradient rules; it is a symbol like any
-        other and can be differentiated again. wrt: argument names or symbols; None means every argument.
-        head_grads: one symbol per output; left out, ones of each output's shape. Loss heads ignore theirs.
-        zeros_if_unreachable: zeros where the outputs do not depend on an element of `wrt`, as the second derivative of
-        a linear function; an unknown name becomes a variable, whose shape they have. Raises GradientError.
+        MXGradient builds the backward graph from the operators' own gradient rules. The result is a symbol like any
+        other and can be differentiated again.
+
+        Args:
+            wrt: argument names or symbols; None for every argument.
+            head_grads: one symbol for each output, of the output's shape; None for ones. Loss heads ignore theirs.
+            zeros_if_unreachable: return zeros where the outputs do not depend on an element of `wrt`, such as the
+                second derivative of a linear function. A name that the graph does not have becomes a variable, and the
+                zeros have its shape.
+
+        Returns:
+            A symbol with one output for each element of `wrt`.
+
+        Raises:
+            GradientError: an operator has no gradient rule, or the outputs do not depend on an element of `wrt`.
         """
         wrt = self.list_arguments() if wrt is None else wrt
         asked = [wrt] if isinstance(wrt, (str, Symbol)) else wrt
@@ -483,8 +586,15 @@ def create_operator(
 
 
 def load_json(text: str) -> Symbol:
-    """Return a symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError,
-    SymbolTypeError."""
+    """Return the symbol in a JSON text.
+
+    Args:
+        text: the JSON text of any version of MXNet, or of `Symbol.tojson()`.
+
+    Raises:
+        JSONFormatError: the text is no graph.
+        SymbolTypeError: `text` is no string.
+    """
     if not isinstance(text, str):
         fix = (
             "A file's symbol is symbol.load(path)."
@@ -496,9 +606,16 @@ def load_json(text: str) -> Symbol:
 
 
 def load(fname: str | Path) -> Symbol:
-    """Return a symbol from a file that `Symbol.save` or MXNet wrote.
+    """Return the symbol in a file that `Symbol.save` or MXNet wrote.
 
-    Raises JSONFormatError, ModelNotFoundError, FileError, OSError.
+    Args:
+        fname: the path of the JSON file.
+
+    Raises:
+        JSONFormatError: the file's text is no graph.
+        ModelNotFoundError: there is no such file.
+        FileError: the path is no regular file.
+        OSError: the file cannot be read.
     """
     if path_text(fname, "fname").lstrip().startswith("{"):
         raise SymbolTypeError("load needs the path of a symbol file, and got JSON text. Give that to symbol.load_json.")

@@ -25,11 +25,23 @@ def Variable(
     stype: str | int | None = None,
     **kwargs: str,
 ) -> Symbol:
-    """Make a variable: an input, a parameter, or an auxiliary state, depending on what uses it.
+    """Make a variable: an input, a parameter or an auxiliary state, depending on the operator that uses it.
 
-    shape: declared shape, or the size of the one axis; 0 or -1 for unknown dimensions. dtype: declared dtype. lr_mult,
-    wd_mult: multipliers that optimisers read. init: an initialiser, as text or an object with `dumps()`. stype: storage
-    type. Further attributes must be spelled `__key__`. Raises SymbolTypeError, SymbolValueError.
+    Args:
+        name: the variable's name.
+        attr: attributes, as text.
+        shape: the declared shape, or the size of the only axis; 0 and -1 are unknown dimensions.
+        lr_mult: multiplier of the learning rate, which optimisers read.
+        wd_mult: multiplier of the weight decay, which optimisers read.
+        dtype: the declared dtype.
+        init: the initialiser: its text, or an object with a method `dumps()`.
+        stype: the storage type.
+        kwargs: further attributes, whose names must have the form `__key__`.
+
+    Raises:
+        SymbolTypeError: `name` is no string, `shape` no shape, or `dtype` no dtype.
+        SymbolValueError: a value in `attr` is no string, or a further attribute's name does not have the form
+            `__key__`.
     """
     if not isinstance(name, str):
         raise SymbolTypeError(f"Expect a string for variable `name`, got {type(name).__name__}")
@@ -87,7 +99,15 @@ def _variable_dtype(dtype: Any) -> str:
 
 
 def Group(symbols: Iterable[Symbol]) -> Symbol:
-    """Make a symbol of all outputs of the given symbols, in order. Raises SymbolTypeError for anything else."""
+    """Make one symbol of all outputs of several symbols.
+
+    Args:
+        symbols: the symbols, in the order of the outputs.
+
+    Raises:
+        SymbolTypeError: the list is empty, or an element is no symbol.
+        NotImplementedForSymbol: `symbols` is one symbol.
+    """
     if isinstance(symbols, Symbol):
         raise NotImplementedForSymbol("Group takes a list of symbols, not a symbol.")
     members = list(symbols) if isinstance(symbols, Iterable) else []

@@ -12,10 +12,20 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None, **kwargs: Any) -> Symbol:
-    """Return (counts, edges) of a's elements. bins: how many of equal width there are in `range`, or a symbol of their
-    edges.
+    """Count the elements of an array in bins.
 
-    Raises SymbolValueError for a number of bins without `range`: a symbol cannot look at values to find it.
+    Args:
+        a: the array, of any shape.
+        bins: the number of bins, all of the same width; or a symbol of the bins' edges.
+        range: the lowest and the highest edge; required where `bins` is a number, since a symbol has no values to find
+            them.
+        kwargs: `name` and `attr` of the node.
+
+    Returns:
+        A symbol with two outputs: counts (bins,) and edges (bins + 1,).
+
+    Raises:
+        SymbolValueError: `bins` is a number and `range` is missing, or `bins` is neither a whole number nor a symbol.
     """
     if isinstance(bins, Symbol):
         return function_named("_histogram")(data=a, bins=bins, **kwargs)
@@ -29,9 +39,19 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
 def split_v2(
     ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int = 0, squeeze_axis: bool = False
 ) -> Symbol:
-    """Return parts of an array along an axis: a number of equal ones, or those between the given positions.
+    """Split an array along an axis.
 
-    squeeze_axis: drop the axis where parts are of length 1. Raises SymbolValueError.
+    Args:
+        ary: the array.
+        indices_or_sections: the number of equal parts, or a tuple of the indices where parts begin.
+        axis: the axis to split.
+        squeeze_axis: remove the axis from the parts, which must have length 1 along it.
+
+    Returns:
+        A symbol with one output for each part.
+
+    Raises:
+        SymbolValueError: `indices_or_sections` is neither a whole number nor a tuple.
     """
     match indices_or_sections:
         case Integral():
@@ -46,7 +66,7 @@ def split_v2(
 
 
 def adamw_update(weight: Symbol, grad: Symbol, mean: Symbol, var: Symbol, rescale_grad: Any, **params: Any) -> Symbol:
-    """Call `_adamw_update`, whose rescale_grad may be a number."""
+    """Call the operator `_adamw_update`; `rescale_grad` may be a number as well as a symbol."""
     states = {"weight": weight, "grad": grad, "mean": mean, "var": var}
     return function_named("_adamw_update")(**states, rescale_grad=_scale(rescale_grad), **params)
 
@@ -54,7 +74,7 @@ def adamw_update(weight: Symbol, grad: Symbol, mean: Symbol, var: Symbol, rescal
 def mp_adamw_update(
     weight: Symbol, grad: Symbol, mean: Symbol, var: Symbol, weight32: Symbol, rescale_grad: Any, **params: Any
 ) -> Symbol:
-    """Call `_mp_adamw_update`, whose rescale_grad may be a number."""
+    """Call the operator `_mp_adamw_update`; `rescale_grad` may be a number as well as a symbol."""
     states = {"weight": weight, "grad": grad, "mean": mean, "var": var, "weight32": weight32}
     return function_named("_mp_adamw_update")(**states, rescale_grad=_scale(rescale_grad), **params)
 
@@ -66,10 +86,19 @@ def _scale(rescale_grad: Any) -> Symbol:
 
 
 def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tuple[Symbol, Symbol, Symbol]:
-    """Return classes drawn, with replacement, with probability log((c + 2) / (c + 1)) / log(range_max + 1).
+    """Draw classes with replacement; class c has probability log((c + 2) / (c + 1)) / log(range_max + 1).
 
-    true_classes (n,). Returns the drawn classes (num_sampled,) int64, and how often each true class (n,) and each drawn
-    one (num_sampled,) is expected among num_sampled draws, float64. Raises SymbolTypeError.
+    Args:
+        true_classes: the true classes (n,).
+        num_sampled: the number of classes to draw.
+        range_max: the number of classes there are.
+
+    Returns:
+        The drawn classes (num_sampled,) int64; how often each true class (n,) float64, and each drawn class
+        (num_sampled,) float64, is expected among `num_sampled` draws.
+
+    Raises:
+        SymbolTypeError: `true_classes` is no symbol.
     """
     if not isinstance(true_classes, Symbol):
         raise SymbolTypeError(f"true_classes must be a symbol, got {type(true_classes).__name__}")

@@ -115,11 +115,18 @@ def plot_network(
     fold: bool = True,
     params: Iterable[str] | None = None,
 ) -> NetworkPlot:
-    """Draw a network, from its inputs down to its heads, which have a double border.
+    """Draw a network from its inputs down to its heads, which have a double border.
 
-    shape: shapes of inputs by name; with them, edges carry shapes. hide_weights: leave parameters out, else name them
-    (with shapes) under their operator. fold: draw a block that follows itself once, with how often. params: names of
-    the parameters; left out, all arguments but those that look like data. Raises InferenceError.
+    Args:
+        symbol: the network.
+        shape: shapes of inputs by name; with them the edges show shapes.
+        title: the name of the drawing.
+        hide_weights: leave out parameters; False names them, with shapes, below their operator.
+        fold: draw a repeated block once, with the number of its repetitions.
+        params: names of the parameters; None for all arguments that do not look like data.
+
+    Raises:
+        InferenceError: shapes contradict the graph.
     """
     expect_symbol(symbol, "plot_network")
     graph = Graph(symbol.outputs)

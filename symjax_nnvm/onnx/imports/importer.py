@@ -27,18 +27,30 @@ _MOST = 40
 def from_onnx(
     model: onnx.ModelProto | str | os.PathLike[str], *, shapes: Shapes | None = None
 ) -> tuple[Symbol, Params, Params]:
-    """Return (symbol, arguments, auxiliary states) of an ONNX model: for inference, to be trained further, to be saved.
+    """Return the network of an ONNX model, for inference, further training or saving.
 
-    model: a message or the path of a file; weights beside it are read from its own folder alone. shapes: of the inputs,
-    where the file leaves dimensions open and a node needs their number: `{"data": (1, 3, 224, 224)}`; what stays open
-    has a name, as in the file. Opsets 7 and later.
+    Nodes, weights and inputs keep the file's names. Convolutions, normalisations, products, poolings and recurrences
+    become MXNet's own operators; moving statistics become auxiliary states. Constants in the graph's nodes have
+    `__lr_mult__` 0, so that training leaves them alone.
 
-    Nodes, weights and inputs have the file's names; convolutions, normalisations, products, poolings and recurrences
-    are MXNet's own operators, and moving statistics auxiliary states. Constants in the graph's nodes get no gradient
-    steps (`__lr_mult__`).
-    Raises OnnxError for a malformed file, and one that lists every node that cannot be read, with the reason and the
-    way out, before anything is made; ModelNotFoundError, FileError, OSError, SymbolValueError, SymbolTypeError,
-    MissingExtraError without the package onnx.
+    Args:
+        model: the model or the path of its file, opset 7 or later; external weights are read from the file's folder
+            alone.
+        shapes: shapes of inputs by name, such as `{"data": (1, 3, 224, 224)}`, where the file leaves dimensions open
+            and a node needs the number. A dimension that stays open has a name, as in the file.
+
+    Returns:
+        The symbol, its arguments by name, its auxiliary states by name.
+
+    Raises:
+        OnnxError: the file is malformed, or nodes cannot be read; the message lists every such node with a reason and a
+            way out.
+        ModelNotFoundError: there is no such file.
+        FileError: the path is no regular file.
+        OSError: the file cannot be read.
+        SymbolValueError: a shape has a wrong value, or a name that the model does not have.
+        SymbolTypeError: an argument has the wrong type.
+        MissingExtraError: the package onnx is not installed.
     """
     message, weights = read_model(model)
     opset = opset_of(message)

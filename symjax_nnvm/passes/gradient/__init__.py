@@ -70,16 +70,27 @@ def mx_gradient(
     copy_op: str = "",
     mirror_plan: MirrorPlan | None = None,
 ) -> G:
-    """Return the graph of the gradients of `ys` with respect to `xs`, given the gradients of `ys`.
+    """Return the graph of the gradients of `ys` with respect to `xs`.
 
-    aggregate_fun: sums gradients; default `zeros` / the gradient itself / `elemwise_sum`. mirror_fun: nodes to
-    recompute in the backward part. attr_hint_fun: gives shape and dtype to gradients that have none of their own.
-    zero_ops: operators that produce zeros, `zeros_like` first: what is only reached by zeros needs no gradient rule.
-    copy_op: operator that copies a gradient which is the gradient of several xs. mirror_plan: says more than mirror_fun
-    can, and takes its place: groups of copies, and who else reads them (`passes/mirror`).
+    Args:
+        graph: the graph that has `ys` and `xs`.
+        ys: the entries to differentiate.
+        xs: the entries to differentiate with respect to.
+        ys_out_grad: the gradient of each element of `ys`.
+        aggregate_fun: sums the gradients of an entry; None for zeros, the gradient itself, or `elemwise_sum`.
+        mirror_fun: decides which nodes the backward part computes again.
+        attr_hint_fun: gives a shape and dtype to gradients that have none of their own.
+        zero_ops: operators that make zeros, `zeros_like` first; a node that only zeros reach needs no gradient rule.
+        copy_op: the operator that copies a gradient which several elements of `xs` share.
+        mirror_plan: replaces `mirror_fun` and can express more: groups of copies and who else reads them
+            (`passes/mirror`).
 
-    Returns a graph with one output per x; where states stay, its attribute `unreached` has the nodes that `unreached`
-    gives. Raises GradientError.
+    Returns:
+        A graph with one output for each element of `xs`. Where states remain, its attribute `unreached` has the nodes
+        that the function `unreached` returns.
+
+    Raises:
+        GradientError: an operator has no gradient rule, or its rule fails.
     """
     attrs: dict[str, object] = {
         "grad_ys": list(ys),
