@@ -21,6 +21,7 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 autodoc_default_options = {"members": True}
 maximum_signature_line_length = 90
 

@@ -50,14 +50,27 @@ def compile(
 ) -> CompiledFunction:
     """Return the symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
-    Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
-    donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
-    consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
-    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. effort: how programs
-    come to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says in which a call is made.
-    `lower`, `hlo` and the like speak of what is compiled fully. platform,
-    compute_dtype, mesh, data_axis: as in `to_jax`; arrays that are on several devices stay there, and `hlo` shows what
-    each of them does. Raises what `to_jax` raises; SymbolValueError for text that is no size.
+    Weights are arguments, never constants of the program. Each combination of shapes and dtypes is compiled once.
+    Arrays on several devices stay there; `hlo` then shows what each device does.
+
+    Raises what `to_jax` raises.
+
+    Args:
+        symbol: the network.
+        is_train: as in `to_jax`.
+        platform: as in `to_jax`.
+        compute_dtype: as in `to_jax`.
+        mesh: as in `to_jax`.
+        data_axis: as in `to_jax`.
+        donate_aux: let XLA write new auxiliary states into the memory of the old ones, which can then not be used
+            again.
+        max_memory: bytes, or text such as "4G". The first call with shapes that are estimated to need more
+            (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced.
+        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
+            around a call says. `lower`, `hlo` and the like describe what is compiled fully.
+
+    Raises:
+        SymbolValueError: `max_memory` is text that is no size.
     """
     limit = None if max_memory is None else parse_size(max_memory)
     function = partial(
@@ -81,10 +94,10 @@ def compile(
 
 
 class CompiledFunction:
-    """What `compile` returns: call it, or look at the executable.
+    """What `compile` returns: a function that can show its executable.
 
-    `hlo`, `memory`, `cost` and `export` speak of one combination of shapes: that of the arrays (or
-    `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
+    `hlo`, `memory`, `cost` and `export` describe one combination of shapes: that of the arrays (or
+    `jax.ShapeDtypeStruct`s) they get, else that of the latest call.
     """
 
     def __init__(
@@ -117,7 +130,7 @@ class CompiledFunction:
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
 
     def ways(self) -> list[str]:
-        """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
+        """Return lines of text: the signatures of past calls, how each runs, and when it will be compiled further."""
         return self._run.ways() if isinstance(self._run, Staged) else ["all calls: compiled"]
 
     @says_how_to_call(FUNCTION)
@@ -138,14 +151,26 @@ class CompiledFunction:
     def lower(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Lowered:
-        """Return the traced function, as `jax.jit(...).lower` gives it."""
+        """Return the traced function, as `jax.jit(...).lower` does.
+
+        Args:
+            args: arguments by name; None for the shapes of the latest call.
+            aux: auxiliary states by name.
+            key: the PRNG key, where the graph draws random numbers.
+        """
         return self._jitted.lower(*self._signature(args, aux, key))
 
     @tells_new_names
     def compiled(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Compiled:
-        """The executable for one combination of shapes, compiled ahead of time; the 64 asked for last are kept."""
+        """Return the executable for one combination of shapes, compiled ahead of time; the latest 64 are cached.
+
+        Args:
+            args: arguments by name; None for the shapes of the latest call.
+            aux: auxiliary states by name.
+            key: the PRNG key, where the graph draws random numbers.
+        """
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
         known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
@@ -156,19 +181,21 @@ class CompiledFunction:
 
     @tells_new_names
     def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
-        """Return the optimised HLO as text."""
+        """Return the optimised HLO as text; the arguments are those of `lower`."""
         return self.compiled(args, aux, key).as_text() or ""
 
     @tells_new_names
     def memory(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> Any:
-        """Return XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
+        """Return XLA's memory analysis: bytes of arguments, outputs, temporaries and code. The arguments are those of
+        `lower`."""
         return self.compiled(args, aux, key).memory_analysis()
 
     @tells_new_names
     def cost(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> dict[str, float]:
-        """Return XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
+        """Return XLA's cost analysis: floating-point operations, bytes accessed, and so on. The arguments are those of
+        `lower`."""
         return dict(self.compiled(args, aux, key).cost_analysis() or {})
 
     @with_migration_hints("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")
@@ -180,12 +207,25 @@ class CompiledFunction:
         key: jax.Array | None = None,
         platforms: Sequence[str] | None = None,
     ) -> jax.export.Exported:
-        """Write the function as serialized StableHLO; `jax.export.deserialize` reads it.
+        """Write the function to a file as serialized StableHLO, which `jax.export.deserialize` reads.
 
-        platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them,
-        for several kinds of them without what one kind alone gains by. Raises SymbolValueError for other platforms,
-        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers;
-        LoweringError for a network with Python in it; OSError.
+        Args:
+            path: the file's path.
+            args: arguments by name; None for the shapes of the latest call.
+            aux: auxiliary states by name.
+            key: the PRNG key, where the graph draws random numbers.
+            platforms: "cpu", "cuda", "rocm" or "tpu"; None for the function's own, else that of this process. A program
+                for several platforms does without the optimisations of each single one.
+
+        Returns:
+            The exported function.
+
+        Raises:
+            SymbolValueError: there is no such platform, or the function is for "gpu" and does not run on this
+                machine's.
+            MissingExtraError: the package flatbuffers is not installed.
+            LoweringError: the network runs Python code.
+            OSError: the file cannot be written.
         """
         refuse_export(self.symbol)
         function = self._jitted.plain

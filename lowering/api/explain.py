@@ -35,10 +35,14 @@ _CALL = "lowering.explain(net, data=(1, 3, 224, 224))"
 
 @dataclass(frozen=True)
 class Explanation:
-    """Tells what becomes of a network before XLA compiles it; prints as a table.
+    """What the pipeline makes of a network before XLA compiles it; it prints as a table.
 
-    plan: the graph and what each stage changed. forward, backward: operators that run. footprint: of the shapes given;
-    None without. ways: how the calls of what was given run, and when they move up; none of a symbol.
+    Attributes:
+        plan: the graph and the changes of each stage.
+        forward: the number of operators in the forward part.
+        backward: the number of operators in the backward part.
+        footprint: the estimated cost for the given shapes; None without shapes.
+        ways: how the calls of a compiled object run, and when they will be compiled further; empty for a symbol.
     """
 
     plan: Plan
@@ -54,10 +58,10 @@ class Explanation:
 
     @property
     def algorithms(self) -> dict[str, str]:
-        """Return what computes each convolution and each gradient of one, by the name of its node; empty without
+        """Return the algorithm of each convolution and each gradient of one, by the name of its node; empty without
         shapes.
 
-        A node without a name has its operator's; further ones of a name are numbered, "conv (2)".
+        A node without a name is listed by its operator; repeated names are numbered, "conv (2)".
         """
         names: dict[str, str] = {}
         times: Counter[str] = Counter()
@@ -69,8 +73,10 @@ class Explanation:
 
     @property
     def undecided(self) -> list[str]:
-        """Return the names of convolutions, and of gradients of such, whose shapes do not follow from those that were
-        given; empty without any. Their algorithms are chosen when the network is called."""
+        """Return the names of convolutions, and gradients of convolutions, whose shapes the given ones do not decide.
+
+        Their algorithms are chosen when the network is called. The list is empty without shapes.
+        """
         options = self.plan.options
         if options.shapes is None:
             return []
@@ -135,17 +141,31 @@ def explain(
     without: Collection[str] = (),
     **shapes: Sequence[int],
 ) -> Explanation:
-    """Return the stages of the pipeline for a network, in the order in which they run, and what each of them changed.
+    """Return the stages of the pipeline in the order in which they run, with the changes that each made to a network.
 
-    By default what `compile` makes; with is_train what a Trainer makes, with gradients of `wrt` or of all parameters.
-    `grad_fn` makes the same, but where its convolutions may not be a library's calls (JAX's compilation cache is on, or
-    SYMJAX_NNVM_ONEDNN=xla) another algorithm computes them. platform, mirror, compute_dtype, mesh, data_axis: as there.
-    constants: names of arguments and states that do not change between calls. without: names of stages that do not run,
-    as in `symjax_nnvm.pipeline.without`. shapes: of data, `data=(1, 3, 224, 224)`; with them memory and arithmetic of
-    the network are estimated, too; what does not follow from shapes of a part of the data is listed.
-    symbol: or what `compile`, `Predictor`, `Trainer` or `bind` made of one, whose calls are told of, too: which are
-    evaluated, or compiled quickly, and until when.
-    Raises what these functions raise, SymbolValueError for constants that the network does not have.
+    By default this is the pipeline of `compile`; with `is_train` it is a Trainer's. `grad_fn` runs the same one, but
+    computes some convolutions by another algorithm where they cannot be a library's calls: when JAX's compilation cache
+    is on, or with SYMJAX_NNVM_ONEDNN=xla.
+
+    Raises what these functions raise.
+
+    Args:
+        symbol: the network; or what `compile`, `Predictor`, `Trainer` or `bind` made of one. The explanation then also
+            says how its calls run: evaluated or compiled quickly, and until when.
+        is_train: explain the training step, with gradients.
+        wrt: the arguments to differentiate with respect to; None for all parameters.
+        platform: as in `to_jax`.
+        mirror: as in `grad_fn`.
+        compute_dtype: as in `to_jax`.
+        mesh: as in `to_jax`.
+        data_axis: as in `to_jax`.
+        constants: names of arguments and states that do not change between calls.
+        without: names of stages to leave out, as in `symjax_nnvm.pipeline.without`.
+        shapes: shapes of inputs, `data=(1, 3, 224, 224)`. With them memory and arithmetic are estimated; if shapes of
+            some inputs are missing, `undecided` lists what they leave open.
+
+    Raises:
+        SymbolValueError: `constants` has a name that the network does not have.
     """
     ways: Sequence[str] = ()
     if not isinstance(symbol, Symbol) and hasattr(symbol, "ways"):

@@ -33,24 +33,37 @@ def to_jax(
 ) -> ForwardFunction:
     """Return the symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
 
-    args, aux: dicts of arrays by name, exactly `list_arguments()` and `list_auxiliary_states()`. key: a PRNG key,
-    needed when the graph draws random numbers. outputs: list, in the order of `list_outputs()`. new_aux: the auxiliary
-    states after the call. The function composes with jit, vmap, grad and sharding; nothing is hidden or global.
+    The function takes dicts of arrays by name, exactly those of `list_arguments()` and `list_auxiliary_states()`, and a
+    PRNG key where the graph draws random numbers. It returns the outputs as a list in the order of `list_outputs()`,
+    and the auxiliary states after the call. It composes with jit, vmap, grad and sharding, and keeps no state.
 
-    is_train: whether Dropout drops, BatchNorm uses batch statistics, and so on. platform: "cpu", "gpu" or "tpu" to
-    lower for, "any" for all of them; default that of the mesh, or of the device on which JAX runs where the function is
-    traced. What runs elsewhere than where it is traced, as `jax.export`'s programs do, has to say it. compute_dtype:
-    "bfloat16" or "float16", by name, or of NumPy or JAX, for matrix products and convolutions of a network in float32;
-    its arguments, states and outputs stay float32 (`passes.reduce_precision` lists which operator runs in which dtype).
-    mesh: a `jax.sharding.Mesh`, to whose axes the graph's `__sharding__` refers; default the one that `jax.set_mesh`
-    has set when the function is traced; without any the attribute means nothing. data_axis: the axis, or axes, of the
-    mesh that samples are split over, so that rules that compute sample by sample do so on each device's own. Arrays
-    stay where they are, on one device or many. Of arguments on explicit axes outputs are on such, too, split along the
-    first axis like the first argument of as many samples, unless `__sharding__` says otherwise. effort: "quick": as
-    platform="any", which is traced and compiled sooner, and is slower; None, "auto" and "full": as for its platform.
-    Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
-    CallError (arguments that are no dicts of arrays of numbers), SymbolValueError (no such platform), PassError (no
-    such half precision), TrainingError (axes that the mesh lacks).
+    Arrays stay where they are, on one device or many. If arguments lie on explicit mesh axes, so do outputs: they are
+    split along the first axis like the first argument with the same number of samples, unless `__sharding__` says
+    otherwise.
+
+    Args:
+        symbol: the network.
+        is_train: run in training mode: Dropout drops, BatchNorm uses batch statistics, and so on.
+        platform: the platform to lower for: "cpu", "gpu", "tpu", or "any" for all of them; None for that of the mesh,
+            or of the device on which JAX runs when the function is traced. Name it for a function that runs elsewhere
+            than it is traced, such as a program of `jax.export`.
+        compute_dtype: "bfloat16" or "float16", as text or a dtype, for matrix products and convolutions of a float32
+            network; arguments, states and outputs stay float32. `passes.reduce_precision` lists the dtype of each
+            operator.
+        mesh: the `jax.sharding.Mesh` to whose axes the graph's `__sharding__` refers; None for the one that
+            `jax.set_mesh` has set when the function is traced. Without a mesh the attribute has no effect.
+        data_axis: the mesh axis, or axes, along which samples are split. Rules that go sample by sample use it to work
+            on each device's own samples.
+        effort: "quick" for the program of platform "any", which is traced and compiled sooner and runs slower; None,
+            "auto" or "full" for that of its platform.
+
+    Raises:
+        LoweringError: an operator has no rule, or arguments of a call are missing or unknown.
+        InferenceError: shapes contradict the graph.
+        CallError: the arguments of a call are no dicts of arrays of numbers.
+        SymbolValueError: there is no such platform.
+        PassError: there is no such half precision.
+        TrainingError: the mesh does not have one of the axes.
     """
     symbol = require_symbol(symbol, "to_jax")
     programs = Programs(symbol)

@@ -97,25 +97,37 @@ def grad_fn(
     zeros_if_unreachable: bool = False,
     effort: str | None = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
-    """Return a pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by
-    MXGradient.
+    """Return a pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`.
 
-    wrt: argument names; None means every argument that is a float array. head_grads: list aligned with the outputs;
-    left out (or None in a place), loss heads need none, a head of one element gets 1, and any other head is an error.
-    grads: dict by name, of the arguments' shapes. new_aux: the states; those of a BatchNorm through which no gradient
-    passes are as they were. The function composes with `jax.jit`; differentiating *it* with JAX
-    is possible but is JAX's gradient, not ours: use `symbol.gradient(...).gradient(...)` for higher orders.
+    MXGradient builds the gradients. The function's arguments are those of the function that `to_jax` returns, and
+    `head_grads`: a list with an array for each output. Where it is missing, or None at a place, a loss head needs none,
+    an output of one element gets 1, and any other output raises GradientError. `grads` is a dict by name, of the
+    arguments' shapes. `new_aux` has the new states; a BatchNorm that no gradient passes leaves its states.
 
-    mirror: what the backward part computes again instead of keeping it, memory for time. None and "attributes": nodes
-    that carry `__force_mirroring__`, as in MXNet; "do_mirror": MXNet's rule of MXNET_BACKWARD_DO_MIRROR=1; "blocks":
-    all but what crosses between about √n blocks; "off": nothing; or a function of a node. See docs/guide/mirroring.md.
+    The function composes with `jax.jit`. Differentiating it with JAX gives JAX's gradient, not MXNet's: use
+    `symbol.gradient(...).gradient(...)` for higher orders.
 
-    zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
+    Raises what `to_jax` raises.
 
-    platform, compute_dtype, mesh, data_axis, effort: as in `to_jax`; gradients are float32 where arguments are. What
-    carries `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes are split as these are.
+    Args:
+        symbol: the network.
+        wrt: names of arguments; None for every argument that is a float array.
+        is_train: run in training mode.
+        platform: as in `to_jax`.
+        mirror: what the backward part computes again instead of keeping it, which takes time and saves memory. None or
+            "attributes": nodes that carry `__force_mirroring__`, as in MXNet; "do_mirror": MXNet's rule of
+            MXNET_BACKWARD_DO_MIRROR=1; "blocks": everything except what crosses between about √n blocks; "off":
+            nothing; or a function of a node. See docs/guide/mirroring.md.
+        compute_dtype: as in `to_jax`; gradients are float32 where arguments are.
+        mesh: as in `to_jax`. The gradient of an argument with `__sharding__`, or on explicit axes, is split like the
+            argument.
+        data_axis: as in `to_jax`.
+        zeros_if_unreachable: accept arguments, and names in `wrt`, that the symbol does not have; their gradients are
+            zeros.
+        effort: as in `to_jax`.
 
-    Raises GradientError, and what `to_jax` raises.
+    Raises:
+        GradientError: an operator has no gradient rule, or a head gradient is missing or does not fit its output.
     """
     options = Options(is_train=is_train, platform=platform_by(effort, platform), mirror=mirror)
     options = chosen_options(options, compute_dtype, mesh, data_axis)
@@ -157,12 +169,14 @@ def differentiable(
     zeros_if_unreachable: bool = False,
     effort: str | None = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
-    """Return a JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is*
+    """Return a JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` and `jax.vjp` are
     MXGradient.
 
-    Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
-    the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
-    function itself is not differentiable again by JAX in a meaningful way for loss heads. Options are `grad_fn`'s.
+    Every float argument has a gradient; auxiliary states, integer arguments and the key have none. Loss heads ignore
+    the cotangent of their output, as in MXNet. The function works under jit and inside any other JAX code. For loss
+    heads, JAX cannot meaningfully differentiate the backward function again.
+
+    The arguments are those of `grad_fn`.
     """
     options = Options(is_train=is_train, platform=platform_by(effort, platform), mirror=mirror)
     options = chosen_options(options, compute_dtype, mesh, data_axis)

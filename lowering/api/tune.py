@@ -71,13 +71,26 @@ def tune(
     seconds: float = 0.4,
     progress: bool = True,
 ) -> Table:
-    """Measure the algorithms that can compute the network's convolutions, with these shapes of data, on this machine;
-    write the user's own table (`symjax-nnvm env` says where), which is used from then on, and return it.
+    """Measure on this machine which algorithm is the fastest for each convolution of a network.
 
-    is_train: both gradients of each convolution, too. compute_dtype: as in `to_jax`. seconds: for the rounds of one;
-    compiling comes before. What the table held of the same geometries is replaced. Where no algorithm is chosen, on
-    other platforms than a CPU, nothing is measured. Raises InferenceError for shapes that do not fit, FileError for a
-    table of the user's that is none.
+    The result is written to the user's own table (`symjax-nnvm env` shows its path), which is used from then on; it
+    replaces what the table had for the same geometries. On platforms other than a CPU no algorithm is chosen, and
+    nothing is measured.
+
+    Args:
+        symbol: the network.
+        shapes: shapes of the data by name.
+        is_train: measure both gradients of each convolution as well.
+        compute_dtype: as in `to_jax`.
+        seconds: the time for the rounds of one convolution, in seconds, without compiling.
+        progress: show what is measured.
+
+    Returns:
+        The table.
+
+    Raises:
+        InferenceError: shapes do not fit the network.
+        FileError: the user's file is no table.
     """
     known = shapes_by_name(shapes, "shapes", _CALL)
     platform = current_platform()

@@ -114,7 +114,23 @@ def lowers(
     changing: Sequence[str] = (),
     one_by_one: bool = False,
 ) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the rule of the named operators, and of their twins."""
+    """Register the decorated function as the lowering rule of operators and of their twins.
+
+    Args:
+        names: the operators' names.
+        needs: what the rule gets as keyword arguments besides parameters and inputs: see `Need`.
+        by_part: says that the rule goes through a batch sample by sample on a CPU; a mesh can then split the batch.
+        python: the rule is Python on arrays that have values, and returns a `PythonCall`.
+        numbers: the sizes that an exported program cannot leave open, and why.
+        changing: parameters that may be arrays of one element, or tuples of such, since callers change them with each
+            call.
+        one_by_one: each random number depends on its place alone: the first numbers of a large draw are those of a
+            small one.
+
+    Raises:
+        TypeError: `needs` has a word that is not in `Need`.
+        OpNotRegisteredError: no operator has one of the names.
+    """
     unknown = set(needs) - set(get_args(Need))
     if unknown:
         raise TypeError(f"a rule cannot need {sorted(unknown)}; it can need {get_args(Need)}")
@@ -142,7 +158,12 @@ def _draws(op: Op) -> Callable[[Any, bool], bool]:
 
 
 def lowers_custom(op_type: str, needs: Sequence[Need] = ()) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the rule of the operator that `Custom(op_type=…)` stands for."""
+    """Register the decorated function as the lowering rule of the operator that `Custom(op_type=…)` runs.
+
+    Args:
+        op_type: the type's name, as in `register_custom`.
+        needs: as in `lowers`.
+    """
     return lowers(custom_name(op_type), needs=needs)
 
 

@@ -119,20 +119,30 @@ def simple_bind(
     effort: str | None = None,
     **shapes: Sequence[int],
 ) -> Executor:
-    """Return an executor with new arrays, all zeros, of the shapes that follow from those given by name.
+    """Return an executor with new arrays, all zeros, whose shapes follow from the given ones.
 
-    ctx: a `jax.Device` or "cpu", "gpu", "tpu"; default where JAX puts arrays. grad_req: "write", "add" or "null": for
-    all arguments, as a list in their order, or as a dict by name, in which a missing name means null; None means null
-    for all. type_dict: dtypes by name, from which the others follow; left out, every argument that declares no dtype is
-    float32. group2ctx: see `bind`. shared_exec: its auxiliary states, and of the arguments those in shared_arg_names,
-    with their gradients, are shared: both executors see every write. seed: of random operators, a number or a PRNG
-    key; every forward pass draws new numbers. mirror: what the backward part computes again instead of keeping it, as
-    in `grad_fn`. compute_dtype, mesh, data_axis: as in `to_jax`; default mesh that of the arrays. effort: how programs
-    come to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says in which a pass is run.
-    shapes: of arguments or auxiliary states.
+    Args:
+        symbol: the network.
+        ctx: a `jax.Device`, or "cpu", "gpu" or "tpu"; None for where JAX puts arrays.
+        grad_req: "write", "add" or "null": one for all arguments, a list in their order, or a dict by name, where a
+            missing name means "null". None means "null" for all.
+        type_dict: dtypes by name, from which the others follow; every other argument that declares no dtype is float32.
+        group2ctx: as in `bind`.
+        shared_exec: an executor whose auxiliary states are shared, and its arguments named in `shared_arg_names` with
+            their gradients: both executors see every write.
+        shared_arg_names: names of the arguments to share.
+        seed: a number or a PRNG key for random operators; every forward pass draws new numbers.
+        mirror: what the backward part computes again instead of keeping it, as in `grad_fn`.
+        compute_dtype: as in `to_jax`.
+        mesh: as in `to_jax`; None for that of the arrays.
+        data_axis: as in `to_jax`.
+        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
+            around a pass says.
+        shapes: shapes of arguments or auxiliary states by name.
 
-    Raises BindError listing the shapes given when they contradict each other or do not decide all others, and for a
-    name the graph does not have; ExecutorValueError for a bad grad_req.
+    Raises:
+        BindError: the shapes contradict each other or do not decide all others, or the graph does not have a name.
+        ExecutorValueError: `grad_req` is wrong.
     """
     device = _device(ctx)
     network = _Network(require_symbol(symbol, "simple_bind"))
@@ -183,18 +193,32 @@ def bind(
     data_axis: str | Sequence[str] = DATA_AXIS,
     effort: str | None = None,
 ) -> Executor:
-    """Return an executor over arrays that the caller has, moved to ctx if one is given.
+    """Return an executor over the caller's arrays.
 
-    args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
-    args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
-    gradient is not computed, whatever grad_req says. aux: every auxiliary state likewise. ctx, grad_req, seed, mirror,
-    compute_dtype, mesh, data_axis, effort: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of
-    which must be there, a `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where
-    the others are whole on every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that
-    are spread over several devices stay so, and a value written to one by name is spread like the array before.
+    Arrays that are spread over several devices stay so; a value that is written to one by name is spread like it.
 
-    Raises ExecutorValueError and ExecutorTypeError for arrays that are missing or none, BindError listing the shapes or
-    dtypes when they contradict the graph.
+    Args:
+        symbol: the network.
+        ctx: the device to move the arrays to, as in `simple_bind`; None leaves them where they are.
+        args: every argument: a list in the order of `symbol.list_arguments()`, or a dict by name, which may hold more.
+        args_grad: arrays that gradients are written or added to, likewise. A gradient whose name is missing, or whose
+            array is None, is not computed, whatever `grad_req` says.
+        grad_req: as in `simple_bind`.
+        aux: every auxiliary state, likewise.
+        group2ctx: for each `ctx_group` in the graph (all must be there) a `jax.sharding.NamedSharding`, which says how
+            a mesh splits the arrays of its variables; all other arrays are whole on every device. Or, as in MXNet, a
+            device: then all nodes still run on one.
+        seed: as in `simple_bind`.
+        mirror: as in `grad_fn`.
+        compute_dtype: as in `to_jax`.
+        mesh: as in `to_jax`; None for that of the arrays.
+        data_axis: as in `to_jax`.
+        effort: as in `simple_bind`.
+
+    Raises:
+        ExecutorValueError: an array is missing or unknown.
+        ExecutorTypeError: a value is no array.
+        BindError: shapes or dtypes contradict the graph; the message lists them.
     """
     device = _device(ctx)
     network = _Network(require_symbol(symbol, "bind"))

@@ -47,10 +47,10 @@ _SURPLUS = (
 
 
 class Executor:
-    """A graph with its arrays: arguments, gradients, auxiliary states.
+    """A graph with its arrays: arguments, gradients and auxiliary states.
 
-    `forward` runs the graph, `backward` computes the gradients that were asked for, `forward_backward` does both as one
-    program. Arrays returned stay as they are: a later run makes new ones and does not overwrite them.
+    `forward` runs the graph, `backward` computes the gradients, and `forward_backward` does both as one program. A
+    later run does not overwrite the arrays that an earlier one returned.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Executor:
 
     @cached_property
     def grad_arrays(self) -> ArrayList | None:
-        """Return the gradients, in the order of the arguments; None for one that is not computed, or for all."""
+        """Return the gradients in the order of the arguments: None for one that is not computed, and where none is."""
         return None if self._grads is None else ArrayList("gradient", self._grads)
 
     @cached_property
@@ -123,7 +123,7 @@ class Executor:
 
     @cached_property
     def arg_dict(self) -> ArrayDict:
-        """Return the arguments by name. Raises ExecutorValueError for an assignment of the wrong shape or dtype."""
+        """Return the arguments by name; assigning a wrong shape or dtype raises ExecutorValueError."""
         return ArrayDict("argument", self._functions.arg_names, self._args)
 
     @cached_property
@@ -148,15 +148,15 @@ class Executor:
 
     @property
     def output_dict(self) -> dict[str, jax.Array]:
-        """Return the outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
+        """Return the outputs of the latest forward pass by name; it raises ExecutorValueError when names repeat."""
         names = self.symbol.list_outputs()
         if len(set(names)) < len(names):
             raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be named by number")
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
-        """Return the cells of the arguments, of the gradients that are computed, and of the states, by name: for
-        sharing."""
+        """Return the cells of arguments, computed gradients and auxiliary states, by name, so that executors can share
+        them."""
         grads = {cell.name: cell for cell in self._grads or () if cell is not None}
         return self._cell_of_argument, grads, {cell.name: cell for cell in self._aux}
 
@@ -168,8 +168,15 @@ class Executor:
     ) -> None:
         """Copy arrays into arguments and auxiliary states of the same names, cast to their dtypes.
 
-        What is not named stays as it is. Raises ExecutorValueError for a name the graph does not have, unless
-        allow_extra_params, and for a wrong shape; names are checked before anything is copied.
+        Arguments and states that are not named stay as they are. Names are checked before anything is copied.
+
+        Args:
+            arg_params: arguments by name.
+            aux_params: auxiliary states by name.
+            allow_extra_params: ignore names that the graph does not have.
+
+        Raises:
+            ExecutorValueError: the graph does not have a name, or a shape is wrong.
         """
         pairs: list[tuple[ArrayCell, Any]] = []
         for params, names, cells, quoted, what in (
@@ -197,11 +204,18 @@ class Executor:
 
     @says_how_to_call(FORWARD)
     def forward(self, is_train: bool = False, **data: Any) -> list[jax.Array]:
-        """Copy arrays into arguments by name, run the graph, return the outputs.
+        """Copy arrays into arguments, run the graph and return the outputs.
 
-        In training, what `backward` reads is kept until the next run. States such as BatchNorm's moving averages
-        change in `backward`, as on MXNet's CPU; states that update operators write change here.
-        Raises ExecutorTypeError for an unknown argument, ExecutorValueError for a wrong shape or dtype.
+        In training, the values that `backward` reads are kept until the next run. States such as BatchNorm's moving
+        averages change in `backward`, as on MXNet's CPU; states that update operators write change here.
+
+        Args:
+            is_train: run in training mode.
+            data: values of arguments by name.
+
+        Raises:
+            ExecutorTypeError: the graph does not have an argument.
+            ExecutorValueError: a shape or dtype is wrong.
         """
         if not isinstance(is_train, bool | int | np.bool_):
             raise ExecutorTypeError(
@@ -230,15 +244,19 @@ class Executor:
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Compute the gradients of the latest forward pass and write or add them to the gradient arrays.
+        """Compute the gradients of the latest forward pass, and write or add them to the gradient arrays.
 
-        out_grads: the head gradients: an array, a list by output number or a dict by output name. Needed for every
-        output that is not a loss head; those of loss heads are ignored. is_train: whether states such as moving
-        averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
-        in MXNet.
-        May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
-        Before the first forward pass it runs that one, `forward(is_train)`, where MXNet reads outputs that were never
-        written. Raises GradientError for a missing head gradient or one of the wrong shape.
+        It may be called several times; a random operator's gradient always uses the numbers of the forward pass. Before
+        the first forward pass it runs `forward(is_train)`, where MXNet reads outputs that were never written.
+
+        Args:
+            out_grads: the head gradients: an array, a list by output number or a dict by output name. Every output that
+                is no loss head needs one; those of loss heads are ignored.
+            is_train: let states such as moving averages follow. After a pass in inference mode it also decides whether
+                BatchNorm's gradient passes through its statistics, as in MXNet.
+
+        Raises:
+            GradientError: a head gradient is missing or has a wrong shape.
         """
         functions = self._functions
         if not functions.wrt:
@@ -265,9 +283,13 @@ class Executor:
             self._report(seen, forward=False)
 
     def forward_backward(self, out_grads: Any = None, **data: Any) -> list[jax.Array]:
-        """Run `forward(is_train=True, **data)` and `backward(out_grads)` as one program; returns the outputs.
+        """Run `forward(is_train=True, **data)` and `backward(out_grads)` as one program, and return the outputs.
 
-        XLA then sees the whole and keeps no more than it needs: faster, and smaller, than the two calls.
+        XLA sees both passes and keeps only what it needs, so this is faster and takes less memory than the two calls.
+
+        Args:
+            out_grads: the head gradients, as in `backward`.
+            data: values of arguments by name, as in `forward`.
         """
         functions = self._functions
         if self._monitor is not None or not functions.wrt:
@@ -346,8 +368,11 @@ class Executor:
         return (self._drawn or (self._key, self._forwards)) if self._functions.draws(is_train) else None
 
     def draw_from(self, source: Callable[[], Randomness]) -> None:
-        """Take the randomness of each forward pass from a function without arguments, which returns (a PRNG key, a
-        number), in place of the key that the executor was bound with."""
+        """Take the randomness of each forward pass from a function instead of the executor's own key.
+
+        Args:
+            source: a function without arguments that returns a PRNG key and a number.
+        """
         self._source = source
 
     def _heads(self, out_grads: Any) -> list[Any]:
@@ -385,11 +410,18 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Sequence[int]
     ) -> Executor:
-        """Return a new executor for other input shapes. Arrays that keep their shape are shared: both see every write.
+        """Return a new executor for other input shapes; it shares the arrays that keep their shape.
 
-        shapes: argument shapes by name; what they do not decide stays. An array that gets smaller starts with the
-        leading elements of the old one, a bigger one with zeros. partial_shaping: let shapes change that were not
-        given. allow_up_sizing: let arrays grow. The monitor is told of the new executor's runs, too. Raises BindError.
+        A smaller array starts with the leading elements of the old one, a larger one with zeros. A monitor also gets
+        the new executor's runs.
+
+        Args:
+            partial_shaping: let the shapes of arguments change that are not given.
+            allow_up_sizing: let arrays grow.
+            shapes: shapes of arguments by name; shapes that do not follow from them stay.
+
+        Raises:
+            BindError: a shape changes, or grows, that may not.
         """
         args, grads, aux = reshaped_arrays(
             self.symbol, (self._args, self._grads, self._aux), shapes, partial_shaping, allow_up_sizing
@@ -401,16 +433,20 @@ class Executor:
     # -- looking inside --------------------------------------------------------------------------------------------
 
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
-        """Have `callback(name, array)` called for every output of every operator, forward and backward.
+        """Call `callback(name, array)` for every output of every operator, forward and backward.
 
-        Calls come in the order of execution, after the forward or the backward part has run; of the gradient of a node
-        together. monitor_all: before its outputs, each operator's inputs. None ends it. Monitored runs keep every value
-        in memory; what mirroring computes again is not told, nor what MXNet does within one operator.
+        Calls come in the order of execution, after the forward or the backward part has run; those for one node's
+        gradient come together. Monitored runs keep every value in memory. Values that mirroring computes again, or that
+        stay inside one operator of MXNet's, are not reported.
 
-        The gradient of input i of a node is called `{node}_backward_output{i}`; one that nothing asks for is told as
-        zeros. The inputs of a gradient, `{node}_backward_input{i}`, are what is read here: gradients, then the node's
+        The gradient of input i of a node is called `{node}_backward_output{i}`; a gradient that nothing asks for is
+        zeros. The inputs of a gradient, `{node}_backward_input{i}`, are those read here: gradients, then the node's
         inputs, then its outputs. MXNet's operators may read others, in another order: SoftmaxOutput's reads its output
         before the label, and those of oneDNN have workspaces.
+
+        Args:
+            callback: the function; None to stop.
+            monitor_all: also report each operator's inputs, before its outputs.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
         self._residuals = None  # a monitored run keeps others
@@ -431,22 +467,25 @@ class Executor:
                     callback(name, value)
 
     def ways(self) -> list[str]:
-        """Return a line of text: how passes run, and when they move up."""
+        """Return a line of text: how passes run, and when they will be compiled further."""
         functions = self._functions
         if functions.account is not None:
             return [f"evaluated by NumPy; {functions.account}"]
         return ["compiled quickly" if functions.quick else "compiled"]
 
     def debug_str(self) -> str:
-        """Return the graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of what is
-        between its arrays, outputs too, as NNVM plans it. XLA plans its own, `lowering.compile(symbol).memory()`, and
-        no operator asks for space of its own: MXNet's last line, which scripts count from, says 0."""
+        """Return the graph that runs, with its forward outputs and then its gradients, as text in NNVM's layout.
+
+        The text also has the memory between the executor's arrays, outputs included, as NNVM plans it. XLA plans its
+        own: `lowering.compile(symbol).memory()`. No operator asks for workspace, so MXNet's last line, which scripts
+        read, says 0.
+        """
         graph = Symbol(self._ways.full.program(True).program.graph.outputs)
         planned = f"Total {self._ways.full.planned_bytes(self._kinds) >> 20} MB allocated\n"
         return f"{graph.debug_str()}{planned}Total 0 TempSpace resource requested\n"
 
     def get_optimized_symbol(self) -> Symbol:
-        """Return a copy of the forward part as it runs: equal nodes merged."""
+        """Return a copy of the forward part as it runs: equal nodes are merged."""
         return self._ways.full.program(True).symbol.copy()
 
     if not TYPE_CHECKING:  # so that checkers still know which attributes there are

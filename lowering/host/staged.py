@@ -60,12 +60,17 @@ profiled = threading.Event()
 
 @contextmanager
 def effort(word: str) -> Iterator[None]:
-    """Let programs of this thread come to be so inside a block: `with lowering.effort("full"):`.
+    """Choose how this thread makes programs inside a block: `with lowering.effort("full"):`.
 
-    word: "auto", the default: the first calls of a program are evaluated by NumPy, which compiles nothing, and it is
-    compiled when that pays; results may then differ in their last bits. "quick": every program is compiled with little
-    effort: it is there sooner, and slower. "full": every program is compiled at its first call. By "quick" and "full"
-    equal calls have equal bits. Raises CallError for another word.
+    With "quick" and "full", equal calls return equal bits.
+
+    Args:
+        word: "auto" (the default): NumPy evaluates the first calls of a program, without compiling, until compiling
+            pays; the last bits of results may then differ. "quick": every program is compiled with little effort, so it
+            is ready sooner and runs slower. "full": every program is compiled fully at its first call.
+
+    Raises:
+        CallError: there is no such word.
     """
     token = _effort.set(chosen_effort(word))
     try:

@@ -95,10 +95,12 @@ LEGACY_RULES = (
 
 
 class Initializer:
-    """Base class: a subclass returns the first values of a weight in `_init_weight(desc, shape, key)`.
+    """The base class: a subclass returns the first values of a weight in `_init_weight(desc, shape, key)`.
 
-    Keyword arguments given to this constructor are what `dumps` writes. Register a subclass with `@register` to use it
-    by its name in lower case.
+    Register a subclass with `@register` to use it by its name in lower case.
+
+    Args:
+        kwargs: the parameters, which `dumps` writes.
     """
 
     def __init__(self, **kwargs: Any):
@@ -136,7 +138,7 @@ class Initializer:
             ) from None
 
     def dumps(self) -> str:
-        """Return the initialiser as MXNet writes it into a variable's `__init__`: JSON of [name, parameters]."""
+        """Return the text that MXNet writes into a variable's `__init__`: JSON of [name, parameters]."""
         self._kwargs = {name: _plain(value) for name, value in self._kwargs.items()}  # arrays become lists, as there
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
@@ -249,13 +251,13 @@ Class = TypeVar("Class", bound=type[Initializer])
 
 
 def register(cls: Class) -> Class:
-    """Make an initialiser known by its class name, in any case; a decorator."""
+    """Make an initialiser available by its class name, in any case; a decorator."""
     _CLASSES[cls.__name__.lower()] = cls
     return cls
 
 
 def alias(*names: str) -> Callable[[Class], Class]:
-    """Make an initialiser known by further names; a decorator."""
+    """Make an initialiser available by further names; a decorator."""
 
     def register_under(cls: Class) -> Class:
         _CLASSES.update((name.lower(), cls) for name in names)
@@ -265,10 +267,17 @@ def alias(*names: str) -> Callable[[Class], Class]:
 
 
 def create(initializer: Any, *args: Any, **kwargs: Any) -> Initializer:
-    """Return an initialiser from what MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or its
-    text. Further arguments are the parameters of a name.
+    """Return an initialiser.
 
-    Raises InitializerError for unknown parameters; UnknownInitializerError, an AssertionError, for an unknown name.
+    Args:
+        initializer: whatever MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or the JSON of
+            these.
+        args: parameters for a name.
+        kwargs: parameters for a name.
+
+    Raises:
+        InitializerError: a parameter is unknown or wrong.
+        UnknownInitializerError: the name is unknown; the error is an AssertionError as well.
     """
     if isinstance(initializer, Initializer):
         return initializer

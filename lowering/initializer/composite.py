@@ -28,10 +28,19 @@ def _nested(initializer: Any) -> Any:
 
 
 class Load:
-    """Takes values from a dict of arrays or an array file (`.params`), by name; other parameters from `default_init`.
+    """Takes the values of parameters from arrays, by name.
 
-    The prefixes `arg:` and `aux:` are dropped. verbose: log where each value comes from. Raises InitializerError,
-    ParamsFormatError, OSError.
+    The prefixes `arg:` and `aux:` are dropped.
+
+    Args:
+        param: a dict of arrays, or the path of a file of arrays (`.params`).
+        default_init: the initialiser of parameters that the arrays do not have.
+        verbose: log where each value comes from.
+
+    Raises:
+        InitializerError: the arrays have no names, or a parameter has neither an array nor an initialiser.
+        ParamsFormatError: the file is malformed.
+        OSError: the file cannot be read.
     """
 
     def __init__(
@@ -73,7 +82,15 @@ class Load:
 
 
 class Mixed:
-    """Chooses the initialiser of the first regular expression that matches the beginning of a parameter's name."""
+    """Chooses an initialiser by regular expressions: the first one that matches the beginning of a parameter's name.
+
+    Args:
+        patterns: the regular expressions.
+        initializers: an initialiser for each of them.
+
+    Raises:
+        InitializerError: the lists have different lengths, or an expression is malformed.
+    """
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]):
         if len(patterns) != len(initializers):

@@ -68,7 +68,11 @@ def _by_numpy(sampler: Callable[..., jax.Array], size: int, args: tuple[Any, ...
 
 @register
 class Uniform(Initializer):
-    """Draws uniform numbers in [-scale, scale)."""
+    """Draws uniform numbers in [-scale, scale).
+
+    Args:
+        scale: the bound, 0 or more.
+    """
 
     def __init__(self, scale: float = 0.07):
         super().__init__(scale=scale)
@@ -80,7 +84,11 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Draws normal numbers of mean 0 and standard deviation sigma."""
+    """Draws normal numbers of mean 0.
+
+    Args:
+        sigma: the standard deviation, 0 or more.
+    """
 
     def __init__(self, sigma: float = 0.01):
         super().__init__(sigma=sigma)
@@ -96,9 +104,13 @@ _XAVIER_SAMPLERS = {"uniform": _uniform, "gaussian": _normal}
 
 @register
 class Orthogonal(Initializer):
-    """`scale` times a matrix (first axis, all others) with orthonormal rows or columns, whichever are fewer.
+    """Sets weights to a multiple of a matrix with orthonormal rows or columns, whichever are fewer (Saxe et al., 2013).
 
-    The singular vectors of a random matrix (Saxe et al., 2013); rand_type: "uniform" or "normal" numbers in it.
+    The matrix is (first axis, all other axes); it has the singular vectors of a random matrix.
+
+    Args:
+        scale: the factor.
+        rand_type: "uniform" or "normal" numbers in the random matrix.
     """
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
@@ -129,8 +141,12 @@ class Xavier(Initializer):
     """Draws numbers of scale √(magnitude / f), which keeps the scale of gradients from layer to layer (Glorot &
     Bengio).
 
-    For a weight (out, in, *kernel): fan in = in · Π kernel, fan out = out · Π kernel; f is one of them or their mean
-    (factor_type "in", "out", "avg"). rnd_type "uniform": in [-scale, scale); "gaussian": of that standard deviation.
+    For a weight (out, in, *kernel), fan in is in · Π kernel and fan out is out · Π kernel.
+
+    Args:
+        rnd_type: "uniform" for numbers in [-scale, scale); "gaussian" for numbers of standard deviation `scale`.
+        factor_type: the factor f: "in" for fan in, "out" for fan out, "avg" for their mean.
+        magnitude: the magnitude, 0 or more.
     """
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
@@ -141,7 +157,7 @@ class Xavier(Initializer):
         _choose("factor_type", factor_type, _FACTORS)
 
     def scale(self, shape: Shape) -> float:
-        """Return the bound, or the standard deviation, for a weight of the shape."""
+        """Return the bound, or the standard deviation, for a weight of this shape."""
         kernel = math.prod(shape[2:])
         factor = _choose("factor_type", self.factor_type, _FACTORS)
         return math.sqrt(self.magnitude / factor(shape[1] * kernel, shape[0] * kernel))
@@ -156,8 +172,12 @@ class Xavier(Initializer):
 
 @register
 class MSRAPrelu(Xavier):
-    """Draws as Gaussian Xavier of magnitude 2 / (1 + slope²), for layers before a PReLU of that slope (He et al.,
-    2015)."""
+    """Draws as Gaussian Xavier of magnitude 2 / (1 + slope²), for layers before a PReLU (He et al., 2015).
+
+    Args:
+        factor_type: as in `Xavier`.
+        slope: the slope of the PReLU.
+    """
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25):
         super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))

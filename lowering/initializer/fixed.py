@@ -13,7 +13,7 @@ from lowering.initializer.base import Initializer, Shape, alias, bilinear, regis
 @register
 @alias("zeros")
 class Zero(Initializer):
-    """Gives weights of 0."""
+    """Sets weights to 0."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class Zero(Initializer):
 @register
 @alias("ones")
 class One(Initializer):
-    """Gives weights of 1."""
+    """Sets weights to 1."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,11 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """Gives weights of one value: a number, or an array that broadcasts to the parameter's shape."""
+    """Sets weights to one value.
+
+    Args:
+        value: a number, or an array that broadcasts to the parameter's shape.
+    """
 
     def __init__(self, value: Any):
         super().__init__(value=value)
@@ -48,7 +52,7 @@ class Constant(Initializer):
 
 @register
 class Bilinear(Initializer):
-    """Gives the kernel of bilinear interpolation, for the deconvolution (n, c, h, w) of an upsampling layer."""
+    """Sets the weight (n, c, h, w) of an upsampling deconvolution to the kernel of bilinear interpolation."""
 
     def __init__(self):
         super().__init__()
@@ -59,9 +63,10 @@ class Bilinear(Initializer):
 
 @register
 class LSTMBias(Initializer):
-    """Gives the biases (4 h,) of an LSTM cell: `forget_bias` for the second of its four gates, 0 for the others.
+    """Sets the biases (4 h,) of an LSTM cell: those of the forget gate to one value, the others to 0.
 
-    1 is what Jozefowicz et al. (2015) recommend.
+    Args:
+        forget_bias: the value; Jozefowicz et al. (2015) recommend 1.
     """
 
     def __init__(self, forget_bias: float = 1.0):

@@ -17,10 +17,17 @@ _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o")
 
 @register
 class FusedRNN(Initializer):
-    """Initialise the flat vector of an RNN operator as `init` would the weights and biases of its single gates.
+    """Initialises the flat vector of an RNN operator as another initialiser would the weights and biases of its gates.
 
-    The gates are called as MXNet's FusedRNNCell calls them (`l0_i2h_f_weight` (h, input), …). init: None for the
-    initialiser that the whole model was given. In an LSTM each of the forget gate's two biases is `forget_bias`.
+    The gates have the names of MXNet's FusedRNNCell (`l0_i2h_f_weight` (h, input), …).
+
+    Args:
+        init: the initialiser of the gates; None for the whole model's.
+        num_hidden: the size of the hidden state.
+        num_layers: the number of layers.
+        mode: "rnn_relu", "rnn_tanh", "gru" or "lstm".
+        bidirectional: whether the layers run in both directions.
+        forget_bias: in an LSTM, the value of each of the forget gate's two biases.
     """
 
     def __init__(

@@ -34,16 +34,27 @@ def init_params(
     without: Collection[str] = (),
     place: Callable[[str, jax.Array], jax.Array] | None = None,
 ) -> tuple[Arrays, Arrays]:
-    """Return (arguments, auxiliary states) of a symbol, initialised as MXNet's Module initialises them.
+    """Return first values for a symbol's arguments and auxiliary states, as MXNet's Module initialises them.
 
-    shapes: shapes of the inputs, by name; the inputs themselves get no values, and neither do arguments that end in
-    "label", nor the names in `without`. key: a PRNG key or a seed. initializer: an object, a name or its JSON; default
-    Uniform(0.01), as in Module. A variable's own `__init__` comes first, then the rules by name; a state without one
-    goes by the older list of rules, which knows `moving_mean` and its kin.
-    place: (name, value) → the value on its devices, called before the next is made.
-    A parameter's numbers depend on the key, its name and its shape only; of an automatic name the number counts as its
-    rank in this network (`names_by_rank`). Dtypes are the inferred ones, else float32.
-    Raises InitializerError, InferenceError for shapes that do not follow from the given ones.
+    A variable's own `__init__` comes first, then the rules by name. An auxiliary state without `__init__` follows
+    MXNet's older list of rules, which has `moving_mean` and the like. A parameter's numbers depend only on the key, its
+    name and its shape; in an automatic name, the number counts as its rank in this network (`names_by_rank`). Dtypes
+    are the inferred ones, else float32.
+
+    Args:
+        symbol: the network.
+        shapes: shapes of inputs by name. Inputs get no values, and neither do arguments whose names end in "label".
+        key: a PRNG key or a seed.
+        initializer: an initialiser, its name or its JSON; None for Uniform(0.01), as in Module.
+        without: further arguments that get no values.
+        place: (name, value) → the value on its devices; it is called before the next value is made.
+
+    Returns:
+        Arguments and auxiliary states, by name.
+
+    Raises:
+        InitializerError: an initialiser is unknown or does not fit a parameter.
+        InferenceError: the shapes do not decide those of all parameters.
     """
     require_symbol(symbol, "init_params")
     shapes = shapes_by_name(shapes, "shapes", _CALL)

@@ -43,7 +43,7 @@ class Optimizer(Protocol):
 
 
 def list_optimizers() -> list[str]:
-    """Names that `Trainer(optimizer=...)` knows."""
+    """Return the names that `Trainer(optimizer=...)` takes."""
     return sorted(RULES)
 
 

@@ -22,10 +22,16 @@ from symjax_nnvm.errors import ParamError
 
 @dataclass(frozen=True, kw_only=True)
 class LRScheduler:
-    """The base of all schedulers: the rate they start from, and a warm-up before it.
+    """The base class of all schedulers: a learning rate with a warm-up before it.
 
-    base_lr: the rate after the warm-up. warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr
-    ("linear"), or stays at warmup_begin_lr ("constant"). Raises ParamError for values that make no schedule.
+    Args:
+        base_lr: the rate after the warm-up.
+        warmup_steps: the number of updates in the warm-up.
+        warmup_begin_lr: the rate at the beginning of the warm-up.
+        warmup_mode: "linear": the rate grows to `base_lr`; "constant": it stays at `warmup_begin_lr`.
+
+    Raises:
+        ParamError: a value is out of range.
     """
 
     base_lr: float = 0.01
@@ -65,7 +71,20 @@ class LRScheduler:
 
 @dataclass(frozen=True)
 class FactorScheduler(LRScheduler):
-    """Gives base_lr · factor^k after k times `step` updates, and never below stop_factor_lr."""
+    """A learning rate that is multiplied with a factor after every `step` updates.
+
+    Args:
+        step: the number of updates between two changes.
+        factor: the factor, at most 1.
+        stop_factor_lr: the lowest rate.
+        base_lr: the rate after the warm-up.
+        warmup_steps: the number of updates in the warm-up.
+        warmup_begin_lr: the rate at the beginning of the warm-up.
+        warmup_mode: "linear": the rate grows to `base_lr`; "constant": it stays at `warmup_begin_lr`.
+
+    Raises:
+        ParamError: a value is out of range.
+    """
 
     step: int
     factor: float = 1.0
@@ -83,7 +102,19 @@ class FactorScheduler(LRScheduler):
 
 @dataclass(frozen=True)
 class MultiFactorScheduler(LRScheduler):
-    """Gives base_lr · factor^k after more than step[k - 1] updates. step: increasing numbers of updates."""
+    """A learning rate that is multiplied with a factor at several numbers of updates.
+
+    Args:
+        step: the numbers of updates, increasing; the rate changes with the first update beyond each.
+        factor: the factor.
+        base_lr: the rate after the warm-up.
+        warmup_steps: the number of updates in the warm-up.
+        warmup_begin_lr: the rate at the beginning of the warm-up.
+        warmup_mode: "linear": the rate grows to `base_lr`; "constant": it stays at `warmup_begin_lr`.
+
+    Raises:
+        ParamError: a value is out of range.
+    """
 
     step: Sequence[int]
     factor: float = 1.0
@@ -121,7 +152,20 @@ class _UntilMaxUpdate(LRScheduler):
 
 @dataclass(frozen=True)
 class PolyScheduler(_UntilMaxUpdate):
-    """Gives final_lr + (base_lr - final_lr) (1 - s)^pwr, s being the share of updates done."""
+    """A learning rate final_lr + (base_lr - final_lr) (1 - s)^pwr, where s is the share of updates done.
+
+    Args:
+        max_update: the number of updates after which the rate is `final_lr`.
+        pwr: the exponent.
+        final_lr: the last rate.
+        base_lr: the rate after the warm-up.
+        warmup_steps: the number of updates in the warm-up.
+        warmup_begin_lr: the rate at the beginning of the warm-up.
+        warmup_mode: "linear": the rate grows to `base_lr`; "constant": it stays at `warmup_begin_lr`.
+
+    Raises:
+        ParamError: a value is out of range.
+    """
 
     pwr: float = 2
     final_lr: float = 0.0
@@ -132,7 +176,19 @@ class PolyScheduler(_UntilMaxUpdate):
 
 @dataclass(frozen=True)
 class CosineScheduler(_UntilMaxUpdate):
-    """Gives final_lr + (base_lr - final_lr) (1 + cos(π s)) / 2, s being the share of updates done."""
+    """A learning rate final_lr + (base_lr - final_lr) (1 + cos(π s)) / 2, where s is the share of updates done.
+
+    Args:
+        max_update: the number of updates after which the rate is `final_lr`.
+        final_lr: the last rate.
+        base_lr: the rate after the warm-up.
+        warmup_steps: the number of updates in the warm-up.
+        warmup_begin_lr: the rate at the beginning of the warm-up.
+        warmup_mode: "linear": the rate grows to `base_lr`; "constant": it stays at `warmup_begin_lr`.
+
+    Raises:
+        ParamError: a value is out of range.
+    """
 
     final_lr: float = 0.0
 

@@ -57,25 +57,43 @@ def export_program(
     dtypes: Mapping[str, Any] | None = None,
     this_machine: bool = False,
 ) -> jax.export.Exported:
-    """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is. A
-    process that loads a file runs what its writer chose of the runtime's native code (docs/guide/serving.md says more).
+    """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is installed.
 
-    shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
-    the same size. Where an operator takes only some of the sizes (a piece cut out of an axis, a window), the program
-    has that for a condition, and its call refuses others. The program's `call(data=x)` takes arrays by name and gives
-    the list of outputs; where the network draws random numbers at inference it takes `key=`, too. Training heads are
-    what they compute, and what depends on parameters alone is computed now. Where no size is open, algorithms are
-    chosen as for a `Predictor`, oneDNN's aside.
-    this_machine: with oneDNN's, as fast as a Predictor, on machines of this processor and this jaxlib alone: weights
-    are stored in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be
-    given.
-    weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
-    `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
-    made for them. compute_dtype: as in `to_jax`. dtypes: of inputs, default float32.
+    Training heads become the values they compute, and whatever depends on parameters alone is computed now. Where no
+    size is open, algorithms are chosen as for a `Predictor`, except oneDNN's.
 
-    Raises LoweringError for arrays or shapes that are missing or unknown, for a network with Python in it, and where an
-    operator needs a size that was left open; SymbolValueError for options that do not go together; InferenceError for
-    shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
+    The program's `call(data=x)` takes arrays by name and returns the list of outputs; a network that draws random
+    numbers at inference also takes `key=`. A process that loads a file runs native code of the runtime that the file's
+    writer chose (see docs/guide/serving.md).
+
+    Args:
+        path: the file's path.
+        symbol: the network.
+        args: arguments by name.
+        aux: auxiliary states by name.
+        shapes: shapes of every input by name. A name in place of a size, `("N", 3, 224, 224)`, leaves the size open;
+            equal names are equal sizes. Where an operator takes only some sizes (a piece of an axis, a window), the
+            program has that condition, and its call refuses other sizes.
+        weights: "inside" the file, or "beside" it in a `.npz` of the same name. Weights beside the file are the call's
+            first argument: `call(dict(numpy.load(file)), data=x)`.
+        platforms: the platforms to make the program for: "cpu", "cuda", "rocm", "tpu"; None for that of this process.
+        compute_dtype: as in `to_jax`.
+        dtypes: dtypes of inputs by name; float32 for the others.
+        this_machine: use oneDNN's algorithms as well, as fast as a Predictor, for machines with this processor and this
+            jaxlib alone. Weights are stored in blocks for this processor: another machine computes wrong numbers
+            without an error. No size may be open.
+
+    Returns:
+        The exported program.
+
+    Raises:
+        LoweringError: arrays or shapes are missing or unknown, the network runs Python code, or an operator needs an
+            open size.
+        SymbolValueError: options exclude each other.
+        InferenceError: shapes do not fit the network.
+        MissingExtraError: the package flatbuffers is not installed.
+        FileError: the path is no place for a file.
+        OSError: a file cannot be written.
     """
     refuse_export(require_symbol(symbol, "export_program"))
     labels = {node.name for node in label_variables(symbol)}

@@ -88,29 +88,42 @@ def _aval(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.Sh
 
 
 class Predictor:
-    """Runs a network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
+    """A network with its parameters as a function of its data: `predict(data=x)` returns a list of outputs.
 
-    args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
-    Training heads without a label become their forward values (`inference_symbol`). Parameters are folded, and all else
-    that depends on them alone is computed, once, on the device; the rest is compiled once for every combination of
-    input shapes and dtypes, by the algorithms that are fastest for them. Signatures share the values that they compute
-    alike. States that the network writes keep the values given. May be called from many threads.
+    Training heads without a label become their forward values (`inference_symbol`). Whatever depends on parameters
+    alone is computed once, on the device. The rest is compiled once for each combination of input shapes and dtypes,
+    with the algorithms that are fastest for them. Signatures share the values that they compute alike. States that the
+    network writes keep their first values. Many threads may call one predictor.
 
-    mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
-    `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
-    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
-    With several processes each gives the whole inputs, and `batches` returns whole outputs.
-    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. compute_dtype: as in `to_jax`. keep: of how many
-    signatures the programs are kept, those called last; another is compiled again when it is called again. None: of
-    all. one_core: on a CPU, a call is computed by one core, in the thread that calls: calls of several threads run
-    side by side, for more requests a second, each slower than on all cores. effort: how programs come to be, "auto",
-    "quick" or "full", as in `lowering.effort`; None: as the block says in which a call is made. What `warm` has
-    compiled is called from then on, and `batches` compiles fully. symbol: the network as it runs; inputs:
-    names of what calls give; plan: what the pipeline made.
+    Raises what the stages of the pipeline raise.
 
-    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no array of
-    numbers, TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline
-    raise.
+    Args:
+        symbol: the network.
+        args: arguments by name, which do not change; the other arguments are the inputs of every call.
+        aux: auxiliary states by name.
+        platform: "cpu", "gpu" or "tpu"; None for the one that JAX runs on.
+        compute_dtype: as in `to_jax`.
+        mesh: a `jax.sharding.Mesh`, to whose axes the graph's `__sharding__` refers. With several processes, each
+            passes the whole inputs, and `batches` returns whole outputs.
+        sharding: how the mesh splits parameters: "replicate" puts all of them on every device, "fsdp" splits each; or
+            pairs of a pattern over names and a `PartitionSpec`. A variable's `__sharding__` comes first.
+        data_axis: the mesh axis, or axes, along which inputs are split by their first axis.
+        keep: how many signatures keep their programs, the latest called first; a call of another compiles again. None:
+            all.
+        one_core: on a CPU, compute each call on one core, in the calling thread. Calls of several threads then run side
+            by side: more requests a second, each slower than on all cores.
+        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
+            around a call says. Calls use what `warm` has compiled; `batches` compiles fully.
+
+    Attributes:
+        symbol: the network as it runs.
+        inputs: the names of the inputs of every call.
+
+    Raises:
+        LoweringError: arrays are missing or unknown.
+        CallError: `symbol` is no symbol, `args` or `aux` no dict of arrays of numbers, or `keep` no number of
+            signatures.
+        TrainingError: the sharding does not fit the mesh or a shape.
     """
 
     @with_migration_hints("Predictor", _NEW)
@@ -164,13 +177,21 @@ class Predictor:
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
-        """Load the predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder which
-        `save` wrote. Its saved values are not computed again, except over a mesh. options: of Predictor; a folder has
-        its own platform and compute_dtype.
+        """Load a predictor from MXNet's two files, or from a folder that `save` wrote.
 
-        An untrusted folder can do what an untrusted checkpoint can: compute other numbers. It holds no program, and
-        nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
-        FileError for what is no such folder, and for files that are not as they were saved.
+        Values that a folder holds are not computed again, except over a mesh. An untrusted folder can do what an
+        untrusted checkpoint can: compute other numbers. It holds no program, and nothing is compiled before a call or
+        `warm` asks for it.
+
+        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise.
+
+        Args:
+            prefix: the prefix of `prefix-symbol.json` and `prefix-0000.params`; without an epoch, the folder's path.
+            epoch: a number, or text such as `"0003"`.
+            options: further arguments of Predictor; a folder has its own platform and compute_dtype.
+
+        Raises:
+            FileError: the path is no such folder, or files in it have changed since they were saved.
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
@@ -188,13 +209,20 @@ class Predictor:
         return predictor
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder that `load(path)` takes: the network, `signatures`, and the values computed of parameters for
-        those that are kept. An existing folder is replaced as a whole: a reader, and an interruption at any moment,
-        finds all of the old files or all of the new.
+        """Write a folder that `load(path)` reads: the network, `signatures`, and the values computed from parameters.
 
-        A second start computes none of these values. Nor does it compile where JAX keeps what it compiled:
-        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
-        are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
+        The values are those of the signatures whose programs are kept. A predictor that loads them computes none of
+        them again. It does not compile either if JAX caches its programs: call
+        `jax.config.update("jax_compilation_cache_dir", folder)` first, when saving and when loading. A predictor over a
+        mesh writes no values.
+
+        Args:
+            path: the folder. An existing one is replaced whole: a reader, or an interruption at any moment, finds
+                either all old files or all new ones.
+
+        Raises:
+            ParamsFormatError: files cannot hold an array.
+            OSError: a file cannot be written.
         """
         path = path_text(path)
         called = [signature for signature, _ in self._ready.items()]
@@ -209,8 +237,10 @@ class Predictor:
 
     @property
     def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
-        """Return shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A
-        server that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
+        """Return the shapes and dtypes of inputs, by name, of each saved or kept signature, the latest used last.
+
+        `for inputs in predict.signatures: predict.warm(**inputs)` compiles all of them when a server starts.
+        """
         return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
@@ -223,12 +253,17 @@ class Predictor:
         return self._programs.plan(self._options)
 
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
-        """Return the plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as
-        it."""
+        """Return the plan for inputs of these shapes, which `warm` compiles; algorithms are chosen by shape.
+
+        Raises what `warm` raises.
+
+        Args:
+            shapes: shapes of all inputs by name.
+        """
         return self._programs.plan(self._plan_for(self._warmed(shapes)[0]).options)
 
     def ways(self) -> list[str]:
-        """Return lines of text: the signatures that were called, how each runs, and when it moves up."""
+        """Return lines of text: the signatures of past calls, how each runs, and when it will be compiled further."""
         started = [] if self._first is None else self._first.ways()
         compiled = [
             f"{', '.join(f'{dtype}{list(shape)}' for _, (shape, dtype) in signature[:-1])}: "
@@ -308,14 +343,21 @@ class Predictor:
     def batches(
         self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
     ) -> Iterator[list[np.ndarray]]:
-        """Return the outputs of each batch, as they come: the next one is at work when one is handed out.
+        """Return the outputs of each batch as an iterator; the next batch is computed while the caller uses one.
 
-        data: dicts by name, tuples in the order of `inputs`, or arrays where there is one; `lowering.Batches`, too,
-        whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;
-        shorter ones are padded by rows of theirs, so that nothing is compiled anew, and what comes of those is cut off.
-        progress: a bar on a terminal. Raises LoweringError for batches that are longer, and for short ones where an
-        output has no samples on axis 0; for `Batches(shard=)` over a mesh of several processes, each of which gives the
-        whole batch; and what calls raise.
+        Raises what calls raise.
+
+        Args:
+            data: dicts by name, tuples in the order of `inputs`, or arrays where there is one input, with samples on
+                axis 0; or `lowering.Batches`, whose labels are not used.
+            batch_size: the size of all batches; None for the first one's. A shorter batch is filled with rows of its
+                own, so that nothing is compiled again, and their results are cut off.
+            progress: show a bar on a terminal.
+
+        Raises:
+            LoweringError: a batch is longer than `batch_size`; a batch is shorter and an output has no samples on axis
+                0; or `data` is `Batches(shard=)` over a mesh of several processes, each of which must pass the whole
+                batch.
         """
         if batch_size is not None and (
             isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
@@ -336,11 +378,18 @@ class Predictor:
         )
 
     def warm(self, **shapes: Sequence[int] | jax.ShapeDtypeStruct) -> Self:
-        """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call wants it; returns
-        the predictor. Inputs have the dtypes that follow from those of the parameters, else float32; or their own,
-        where they are given as `signatures` has them.
+        """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call needs it.
 
-        Raises LoweringError for names that are missing or unknown, InferenceError for shapes that do not fit.
+        Args:
+            shapes: shapes by name, with the dtypes that follow from those of the parameters, else float32; or shapes
+                with dtypes, as `signatures` has them.
+
+        Returns:
+            The predictor itself.
+
+        Raises:
+            LoweringError: a name is missing or unknown.
+            InferenceError: shapes do not fit the network.
         """
         self._ready_for(*self._warmed(shapes))
         return self

@@ -47,13 +47,22 @@ _FAILURES = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeEr
 
 
 class Checkpoints:
-    """Keeps the newest `keep` checkpoints of a run, in a directory.
+    """The newest checkpoints of a run, in a directory.
 
-    every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
-    while training goes on, and wait for the copy from the device alone: in `fit`, and in a `with` block, whose ends
-    wait for the last one. A `save` outside of both waits until it is written. `fit`, or the first `save`, takes the
-    directory for this run, until it ends or is closed; another run's save is then an error that names this one.
-    Raises MissingExtraError without Orbax, CheckpointError.
+    `fit`, or the first `save`, takes the directory for its run until that ends or is closed. Another run's `save` is
+    then an error that names the first.
+
+    Args:
+        directory: the directory.
+        keep: the number of checkpoints to keep.
+        every: the number of steps between two checkpoints in `Trainer.fit`, which continues from the latest one it
+            finds.
+        asynchronous: write while training goes on, and wait only for the copy from the device. This holds in `fit` and
+            in a `with` block, whose ends wait for the last checkpoint; any other `save` waits until it is written.
+
+    Raises:
+        MissingExtraError: the package Orbax is not installed.
+        CheckpointError: the directory cannot be used.
     """
 
     @with_migration_hints("Checkpoints", "lowering.Checkpoints('folder', keep=3, every=100)")
@@ -77,12 +86,16 @@ class Checkpoints:
 
     @contextmanager
     def claim(self, run: Mapping[str, Any], team_lives: Callable[[], None] | None = None) -> Iterator[None]:
-        """Hold the directory for a run. run: what to tell others of it, plain data; it is stored with checkpoints.
-        team_lives: of several processes, raises JaxRuntimeError when one is lost. Called while this one waits for the
-        others' parts of a checkpoint; such errors leave all methods as they are.
+        """Take the directory for a run inside a `with` block.
 
-        Raises CheckpointError when another run holds it, with what that one says of itself, or when nothing can be
-        written to it.
+        Args:
+            run: plain data about the run, which is stored with checkpoints and shown to other runs.
+            team_lives: with several processes, a function that raises JaxRuntimeError when one is lost. It is called
+                while this one waits for the others' parts of a checkpoint; such errors leave all methods as they are.
+
+        Raises:
+            CheckpointError: another run holds the directory (the message has that run's data), or it cannot be written
+                to.
         """
         held, inside = self._held, self._inside
         self._run = dict(run)
@@ -96,16 +109,23 @@ class Checkpoints:
                 self._let_go()
 
     def abandon(self) -> None:
-        """Wait for no save any more: another process that took part in it is lost."""
+        """Stop waiting for saves: another process that took part in one is lost."""
         self._saving = None
         self._let_go()
 
     def save(self, step: int, state: TrainState, position: Mapping[str, Any]) -> None:
-        """Write a checkpoint. position: plain data, which `restore` gives back.
+        """Write a checkpoint.
 
-        Waits for the checkpoint before, if it is still being written, and warns if that could not be written. A
-        checkpoint of the same step is replaced when the new one is whole.
-        Raises CheckpointError; older checkpoints are then intact.
+        It first waits for the previous checkpoint, and warns if that one could not be written. A checkpoint of the same
+        step is replaced when the new one is complete.
+
+        Args:
+            step: the number of steps taken.
+            state: the state.
+            position: plain data, which `restore` returns.
+
+        Raises:
+            CheckpointError: it cannot be written; older checkpoints are intact.
         """
         self._take()
         try:
@@ -136,11 +156,14 @@ class Checkpoints:
             self.wait()
 
     def restore(self, like: TrainState | None = None) -> tuple[TrainState, dict[str, Any]] | None:
-        """Return (state, position) of the latest checkpoint; None when there is none.
+        """Return the state and position of the latest checkpoint; None when there is none.
 
-        like: a state of the model, which must have the same arrays; the restored ones are placed as its are. Without
-        it the optimiser's state is a dict of its arrays by path.
-        Raises CheckpointError that lists the differences, or for a checkpoint that cannot be read.
+        Args:
+            like: a state of the model, which must have the same arrays; the restored arrays are placed like them.
+                Without it the optimiser's state is a dict of its arrays by path.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be read, or differs from `like`; the message lists the differences.
         """
         step = self.latest()
         if step is None:
@@ -173,7 +196,7 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def wait(self) -> None:
-        """Wait until the last checkpoint is written. Raises CheckpointError when it could not be."""
+        """Wait until the last checkpoint is written; if it could not be, raise CheckpointError."""
         try:
             if self._team_lives is None:
                 self._manager.wait_until_finished()
@@ -187,7 +210,7 @@ class Checkpoints:
         self._saving = None
 
     def close(self) -> None:
-        """Wait, and let go of the directory. Raises CheckpointError."""
+        """Wait for the last checkpoint and release the directory; if it could not be written, raise CheckpointError."""
         try:
             self.wait()
         finally:

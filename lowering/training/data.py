@@ -14,19 +14,25 @@ from symjax_nnvm.errors import TrainingError, cut
 
 
 class Batches:
-    """Gives batches of equally long arrays, by argument name.
+    """Batches of equally long arrays, by argument name.
 
-    arrays: {argument name: array (n, …)}; memory-mapped ones are read batch by batch. shuffle: a new order for each
-    epoch. last: what becomes of a last batch that is not full: "drop" it, "keep" it as it is, or "pad" it with rows
-    from the epoch's start, as MXNet's NDArrayIter does. Training counts padding rows; `evaluate` and `predict` leave
-    them out.
+    `for batch in batches` runs through epoch 0, `batches.epoch(n)` through any. Epoch n comes in the same order on
+    every machine and in every version of NumPy.
 
-    shard: (index, count) to read that one of count equal parts of each batch only, or "process" for the part of this
-    process among all; batch_size stays that of the whole batch. Without it `Trainer.fit` has each process take what its
-    devices hold, on any mesh; shard saves reading the rest.
+    Args:
+        arrays: arrays (n, …) by argument name; memory-mapped ones are read batch by batch.
+        batch_size: the number of rows in a batch.
+        shuffle: use a new order in each epoch.
+        seed: the seed of the orders.
+        last: what happens to a last batch that is not full: "drop" it, "keep" it, or "pad" it with rows from the
+            epoch's start, as MXNet's NDArrayIter does. Training counts these rows; `evaluate` and `predict` leave them
+            out.
+        shard: (index, count) to read one of `count` equal parts of each batch, or "process" for this process's part;
+            `batch_size` stays that of the whole batch. Without it `Trainer.fit` gives each process the rows of its
+            devices, on any mesh; `shard` saves reading the others.
 
-    `for batch in batches` runs through epoch 0; `batches.epoch(n)` through any. Epoch n comes in the same order on
-    every machine and in every version of NumPy. Raises TrainingError.
+    Raises:
+        TrainingError: arrays have different lengths, or an option is wrong.
     """
 
     @with_migration_hints("Batches", "lowering.Batches({'data': x, 'softmax_label': y}, batch_size=32)")
@@ -106,7 +112,12 @@ class Batches:
         return self.epoch(0)
 
     def epoch(self, n: int, start: int = 0) -> Iterator[dict[str, np.ndarray]]:
-        """Return the batches of epoch n, from number `start` on."""
+        """Return the batches of an epoch.
+
+        Args:
+            n: the number of the epoch, from 0 on.
+            start: the number of the first batch to return.
+        """
         order = self._order(n)
         index, count = self.shard or (0, 1)
         for i in range(start, len(self)):
@@ -118,7 +129,7 @@ class Batches:
             yield {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
 
     def rows(self, i: int) -> int:
-        """Return how many rows of batch i, of all its parts, are not padding."""
+        """Return the number of rows in batch i, over all its parts, that do not only fill it up."""
         return min(self.batch_size, self.num_rows - i * self.batch_size)
 
     def _order(self, n: int) -> np.ndarray | None:

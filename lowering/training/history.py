@@ -17,8 +17,13 @@ from symjax_nnvm.tables import table_html
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """Records one epoch, counted from 0 as in MXNet's log, `Batches.epoch` and `begin_epoch`. steps: taken in it.
-    seconds: wall time, those before an interruption not counted."""
+    """The record of one epoch.
+
+    Attributes:
+        epoch: the epoch's number, from 0 on, as in MXNet's log, `Batches.epoch` and `begin_epoch`.
+        steps: the number of steps in it.
+        seconds: wall time in seconds, without the time before an interruption.
+    """
 
     epoch: int
     steps: int
@@ -28,14 +33,20 @@ class EpochRecord:
 
     @property
     def shown(self) -> dict[str, float]:
-        """Return metrics of training and validation, for people."""
+        """Return the metrics of training and validation together, for printing."""
         return self.metrics | {f"val-{name}": value for name, value in self.validation.items()}
 
 
 @dataclass(frozen=True)
 class StepEvent:
-    """The event that `on_step_end` receives. epoch, batch: its number in the epoch, both counted from 0. step: steps
-    taken, this one included. outputs: the step's, on the device; looking at their numbers waits for them."""
+    """What `on_step_end` gets.
+
+    Attributes:
+        epoch: the epoch's number, from 0 on.
+        batch: the batch's number in the epoch, from 0 on.
+        step: the number of steps taken, this one included.
+        outputs: the outputs of the step, on the device; reading their numbers waits for them.
+    """
 
     epoch: int
     batch: int
@@ -49,7 +60,7 @@ class StepEvent:
 
 @dataclass
 class History:
-    """The epochs of a run, from 0 on. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
+    """The epochs of a run, from 0 on; `history["accuracy"]` and `history["val-accuracy"]` list a metric."""
 
     epochs: list[EpochRecord] = field(default_factory=list)
 
@@ -60,12 +71,12 @@ class History:
         return len(self.epochs)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return plain data, which `from_json` reads."""
+        """Return the history as plain data, which `from_json` reads."""
         return [asdict(record) for record in self.epochs]
 
     @classmethod
     def from_json(cls, rows: list[Mapping[str, Any]]) -> History:
-        """Read the result of `to_json`."""
+        """Return the history in the data that `to_json` returned."""
         return cls([EpochRecord(**row) for row in rows])
 
     def _repr_html_(self) -> str:

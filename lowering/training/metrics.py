@@ -24,10 +24,15 @@ from symjax_nnvm.errors import LabelError, TrainingError, did_you_mean, listed
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as functions. name: the name in reports. init: () → state, a pytree of arrays. update:
-    (state, labels, outputs) → state, in JAX; labels and outputs are lists. result: state → number, on the host.
+    """A metric as three functions.
 
-    output_names, label_names: which of the network's it looks at; None for all of them.
+    Attributes:
+        name: the name in reports.
+        init: () → state, a pytree of arrays.
+        update: (state, labels, outputs) → state, in JAX; labels and outputs are lists.
+        result: state → number, on the host.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
     """
 
     name: str
@@ -43,14 +48,27 @@ class Metric:
         label_names: Sequence[str] | None = None,
         name: str | None = None,
     ) -> Metric:
-        """Return the same metric of some outputs and labels only, perhaps under another name."""
+        """Return the same metric of some outputs and labels.
+
+        Args:
+            output_names: the outputs to use; None to leave them.
+            label_names: the labels to use; None to leave them.
+            name: the new name; None to leave it.
+        """
         outputs = self.output_names if output_names is None else tuple(output_names)
         labels = self.label_names if label_names is None else tuple(label_names)
         return replace(self, output_names=outputs, label_names=labels, name=name or self.name)
 
 
 def make_metric(metric: Any) -> Metric:
-    """Return a metric from its name, from a Metric, or from a triple (init, update, result). Raises TrainingError."""
+    """Return a metric.
+
+    Args:
+        metric: its name, a Metric, or three functions (init, update, result).
+
+    Raises:
+        TrainingError: `metric` is none of these.
+    """
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
@@ -68,7 +86,14 @@ def make_metric(metric: Any) -> Metric:
 
 
 def make_metrics(metrics: Any) -> list[Metric]:
-    """Return the metrics of one that `make_metric` takes, of any iterable of such, or of None. Raises TrainingError."""
+    """Return a list of metrics.
+
+    Args:
+        metrics: what `make_metric` takes, an iterable of such, or None for no metric.
+
+    Raises:
+        TrainingError: an element is no metric.
+    """
     if metrics is None:
         return []
     if isinstance(metrics, Metric | str | Mapping) or _is_triple(metrics) or not isinstance(metrics, Iterable):
@@ -133,10 +158,13 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
 
 
 def accuracy(axis: int | None = 1) -> Metric:
-    """Measure the share of the labels that are the class of the largest output along an axis.
+    """Return the metric that measures the share of labels whose class has the largest output.
 
-    label (n, …): class numbers. output: probabilities with the classes along the axis, or class numbers, of the
-    label's shape. axis None: the output is the classes of one sample, whatever its shape.
+    The label (n, …) has class numbers. The output has probabilities, with the classes along `axis`, or class numbers in
+    the label's shape.
+
+    Args:
+        axis: the axis of the classes; None: the output, whatever its shape, has the classes of one sample.
     """
     number = None if axis is None else _axis_number("accuracy", axis)
 
@@ -152,7 +180,7 @@ def accuracy(axis: int | None = 1) -> Metric:
 
 
 def top_k_accuracy(top_k: int) -> Metric:
-    """Measure the share of the labels that are among the top_k largest outputs. label (n,), output (n, classes)."""
+    """Return the metric that measures the share of labels (n,) among the `top_k` largest outputs of (n, classes)."""
     check_count(top_k, "top_k")
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
@@ -170,10 +198,14 @@ def top_k_accuracy(top_k: int) -> Metric:
 
 
 def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
-    """Measure the mean of -log(p + eps), p being the probability of the label. label (n,), output (n, classes).
+    """Return the metric that measures the mean of -log(p + eps), where p is the probability of the label.
 
-    Negative labels count from the last class, as NumPy's indices do. `result` raises LabelError, an IndexError, where a
-    label was no class.
+    The label is (n,), the output (n, classes). Negative labels count from the last class, as NumPy's indices do.
+    `result` raises LabelError, an IndexError, if a label was no class.
+
+    Args:
+        eps: the number added to probabilities.
+        name: the name in reports.
     """
     check_number(eps, "eps")
 
@@ -198,14 +230,18 @@ def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
 
 
 def nll_loss(eps: float = 1e-12) -> Metric:
-    """Measure negative log-likelihood: as cross_entropy, under its other name."""
+    """Return the metric of negative log-likelihood, which is `cross_entropy` under another name."""
     return cross_entropy(eps, "nll-loss")
 
 
 def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
-    """Measure exp of the mean of -log p over the labels that are not ignore_label. output: classes along the axis.
+    """Return the metric that measures the exponential of the mean of -log p, where p is the probability of the label.
 
     A label that is no class counts as the nearest one.
+
+    Args:
+        ignore_label: the label that does not count; None to count all.
+        axis: the axis of the output's classes.
     """
     number = _axis_number("perplexity", axis)
     if ignore_label is not None:
@@ -258,12 +294,16 @@ def _check_size(name: str, label: Array, chosen: Array) -> None:
 
 
 def f1(average: str = "macro") -> Metric:
-    """Measure F1 of class 1 against class 0. "macro": the mean of the batches' F1; "micro": that of all together."""
+    """Return the metric that measures F1 of class 1 against class 0.
+
+    Args:
+        average: "macro" for the mean over batches of each batch's F1, "micro" for the F1 of all batches together.
+    """
     return _binary("f1", _f1, average)
 
 
 def mcc(average: str = "macro") -> Metric:
-    """Measure Matthews' correlation coefficient of two classes; average as for `f1`."""
+    """Return the metric that measures Matthews' correlation coefficient of two classes; `average` is that of `f1`."""
     return _binary("mcc", _mcc, average)
 
 
@@ -307,17 +347,18 @@ def _mcc(counts: Array) -> Array:
 
 
 def mae() -> Metric:
-    """Measure the mean of |label - output| over all elements."""
+    """Return the metric that measures the mean of |label - output| over all elements."""
     return _averaged("mae", lambda label, output: _errors(label, output, jnp.abs))
 
 
 def mse() -> Metric:
-    """Measure the mean of (label - output)² over all elements."""
+    """Return the metric that measures the mean of (label - output)² over all elements."""
     return _averaged("mse", lambda label, output: _errors(label, output, jnp.square))
 
 
 def rmse() -> Metric:
-    """Measure the mean of the batches' √mean (label - output)², weighed with their lengths."""
+    """Return the metric that measures √mean (label - output)² of each batch, averaged with the batches' lengths as
+    weights."""
 
     def term(label: Array, output: Array) -> tuple[Array, int]:
         total, count = _errors(label, output, jnp.square)
@@ -338,7 +379,7 @@ def _errors(label: Array, output: Array, of: Callable[[Array], Array]) -> tuple[
 
 
 def loss() -> Metric:
-    """Measure the mean of all elements of the outputs: for networks whose outputs are losses."""
+    """Return the metric that measures the mean of all output elements, for networks whose outputs are losses."""
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for output in outputs:

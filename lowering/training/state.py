@@ -18,11 +18,15 @@ def described(array: Any) -> str:
 class TrainState:
     """The state of a training run: a pytree of jax.Arrays, in dicts by name.
 
-    params: the arguments that are trained. frozen: other arguments that are neither data nor labels. aux: auxiliary
-    states. opt_state: what the optimiser keeps; its form is the optimiser's. key: the PRNG key of the run, which step
-    i folds i into. step: the number of steps taken, int32, shape ().
+    `Trainer.step_fn` donates the state that it gets: its arrays cannot be used again.
 
-    `Trainer.step_fn` donates the state it is given: its arrays are consumed.
+    Attributes:
+        params: the arguments that are trained.
+        frozen: other arguments that are neither data nor labels.
+        aux: auxiliary states.
+        opt_state: the optimiser's arrays, in the optimiser's own form.
+        key: the PRNG key of the run; step i folds i into it.
+        step: the number of steps taken, int32, shape ().
     """
 
     params: dict[str, jax.Array]

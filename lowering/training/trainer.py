@@ -73,29 +73,44 @@ _FIT = "trainer.fit(lowering.Batches({'data': x, 'softmax_label': y}, 32), epoch
 class Trainer:
     """Trains a symbol: what MXNet's Module does, as one compiled step.
 
-    symbol: a network whose outputs are loss heads (or grouped with BlockGrad outputs). optimizer: one of MXNet's names
-    (`lowering.training.list_optimizers()`), with MXNet's parameters in optimizer_params, or an Optax
-    GradientTransformation. As in Module, gradients are multiplied with 1 / batch size unless optimizer_params says
-    another `rescale_grad`: loss heads sum over the batch.
+    As in Module, gradients are multiplied with 1 / batch size, unless `optimizer_params` has another `rescale_grad`:
+    loss heads sum over the batch.
 
-    data_names, label_names: which arguments come with the batches; labels are by default those that end in "label".
-    wrt: the parameters to train, default all others. initializer: of `lowering.initializer`, default MXNet's.
-    compute_dtype: "bfloat16" to compute products and convolutions in, with parameters, their updates, batch statistics
-    and loss heads in float32 (`passes.reduce_precision` lists which operator runs in which). accumulate: micro-batches
-    per step, see `training.accumulate`. clip_global_norm: limit of the norm of all gradients together, after rescaling.
-    mirror: what the backward part computes again rather than keeps, as in `grad_fn`. frozen_statistics: batch norms
-    whose gamma and beta are not in wrt normalise with their moving averages, which stay (`use_global_stats`); the
-    symbol itself, and what `export` writes, stay as they are.
+    Args:
+        symbol: a network whose outputs are loss heads (or grouped with BlockGrad outputs).
+        optimizer: the name of one of MXNet's (`lowering.training.list_optimizers()`), or an Optax
+            GradientTransformation.
+        optimizer_params: MXNet's parameters of a named optimiser.
+        data_names: arguments that come with the batches as data.
+        label_names: arguments that come with the batches as labels; None for those whose names end in "label".
+        wrt: the parameters to train; None for all other arguments.
+        initializer: an initialiser of `lowering.initializer`; None for MXNet's default.
+        compute_dtype: "bfloat16" for products and convolutions; parameters, their updates, batch statistics and loss
+            heads stay float32 (`passes.reduce_precision` lists the dtype of each operator).
+        accumulate: the number of micro-batches in each step; see `training.accumulate`.
+        clip_global_norm: the limit for the norm of all gradients together, after rescaling.
+        mirror: what the backward part computes again instead of keeping it, as in `grad_fn`.
+        frozen_statistics: batch norms whose gamma and beta are not in `wrt` use their moving averages and do not change
+            them (`use_global_stats`). The symbol itself, and what `export` writes, stay as they are.
+        mesh: devices that share the work, such as `jax.make_mesh((8,), ("data",))`. The numbers are those of one
+            device, except for rounding.
+        sharding: "replicate": every device has all parameters; "fsdp": parameters and the optimiser's arrays for them
+            are split over the data axis; "zero1": only the optimiser's arrays are; or pairs of a pattern over parameter
+            names and a PartitionSpec.
+        data_axis: the mesh axis, or axes, along which batches are split.
+        batch_statistics: "global": BatchNorm uses the statistics of the whole batch, as MXNet's SyncBatchNorm;
+            "device": those of each device's part, as MXNet's BatchNorm on several devices.
+        effort: how the step is made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block around
+            a step says. With checkpoints, and over a mesh, it is "full".
 
-    mesh: devices that share the work, `jax.make_mesh((8,), ("data",))`; batches are split over its data_axis, or axes.
-    sharding: "replicate", every device has all parameters; "fsdp", parameters and what the optimiser keeps of them are
-    split over the data axis; "zero1", what the optimiser keeps is; or rules, pairs of a pattern over parameter names
-    and a PartitionSpec. The numbers are those of one device, up to rounding. batch_statistics: "global", BatchNorm
-    normalises with the statistics of the whole batch, as MXNet's SyncBatchNorm; "device", with those of each device's
-    part, as MXNet's BatchNorm on several devices. effort: how the step comes to be, "auto", "quick" or "full", as in
-    `lowering.effort`; None: as the block says in which a step is made. With checkpoints, and over a mesh, it is "full".
+    Attributes:
+        state: the `TrainState`; None before `init`.
 
-    `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
+    Raises:
+        TrainingError: names, the optimiser, the mesh or another option is wrong.
+        ParamError: a parameter of the optimiser is wrong.
+        GradientError: the gradients cannot be built.
+        LoweringError: the network cannot be translated.
     """
 
     @with_migration_hints("Trainer", "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1, 'momentum': 0.9})")
@@ -175,11 +190,20 @@ class Trainer:
         aux: Mapping[str, Any] | None = None,
         **shapes: Sequence[int],
     ) -> TrainState:
-        """Make the first state, and keep it in `state`.
+        """Make the first state; it is kept in `state`.
 
-        key: a PRNG key, or a seed. args, aux: values that are known, copied; the initialiser makes the others. shapes:
-        of the inputs, `data=(32, 1, 28, 28)`; those of labels may be left out where they follow.
-        Raises TrainingError for names or shapes that do not fit, listing all of them; InferenceError.
+        Args:
+            key: a PRNG key or a seed.
+            args: values of arguments that are known, by name; they are copied. The initialiser makes the others.
+            aux: values of auxiliary states that are known, likewise.
+            shapes: shapes of inputs, `data=(32, 1, 28, 28)`; those of labels may be missing if they follow.
+
+        Returns:
+            The state.
+
+        Raises:
+            TrainingError: names or shapes do not fit; the message lists all.
+            InferenceError: shapes contradict the graph.
         """
         for what, values in (("args", args), ("aux", aux)):
             if values is not None and not isinstance(values, Mapping):
@@ -285,7 +309,7 @@ class Trainer:
         return " ".join(filter(None, (f"Values given to init do not fit the network: {'; '.join(shown)}.", *ways)))
 
     def require_state(self) -> TrainState:
-        """Return the state. Raises TrainingError before `init`."""
+        """Return the state; before `init` it raises TrainingError."""
         if self.state is None:
             raise TrainingError("The trainer has no state yet. Call trainer.init(seed, data=(batch size, ...)) first.")
         return self.state
@@ -301,7 +325,14 @@ class Trainer:
 
     @with_migration_hints("Trainer.set_learning_rate", "trainer.set_learning_rate(0.01)")
     def set_learning_rate(self, value: float) -> None:
-        """Change the learning rate; nothing is compiled again. Raises TrainingError where a schedule sets it."""
+        """Change the learning rate; nothing is compiled again.
+
+        Args:
+            value: the new rate.
+
+        Raises:
+            TrainingError: a schedule sets the rate.
+        """
         state = self.require_state()
         rate = {**self._rate_state(state), "learning_rate": put_whole(self.placement, jnp.asarray(value, jnp.float32))}
         self.state = TrainState(state.params, state.frozen, state.aux, rate, state.key, state.step)
@@ -315,10 +346,14 @@ class Trainer:
 
     @says_how_to_call(STEP)
     def step(self, batch: Batch) -> list[jax.Array]:
-        """One step: `state` becomes the next one; returns the outputs, in training mode.
+        """Train on one batch: `state` becomes the next one. The call does not wait for the device.
 
-        batch: {argument name: array}; a new batch size compiles once more. With several processes: global arrays, or
-        the rows of this process. Nothing is waited for.
+        Args:
+            batch: arrays by argument name. A new batch size compiles once more. With several processes: global arrays,
+                or the rows of this process.
+
+        Returns:
+            The outputs in training mode.
         """
         state = self.state
         if state is None:
@@ -329,11 +364,11 @@ class Trainer:
         return outputs
 
     def ways(self) -> list[str]:
-        """Return lines of text: the batches that were trained on, how each runs, and when it moves up."""
+        """Return lines of text: the batches of past steps, how each runs, and when it will be compiled further."""
         return self._step.ways() if isinstance(self._step, Staged) else ["all steps: compiled"]
 
     def compile_fully(self) -> None:
-        """Have every step from now on compiled fully: a run that is resumed computes the bits of one that is not."""
+        """Compile every step from now on fully, so that a resumed run computes the bits of an uninterrupted one."""
         self._step = self.step_fn
 
     @with_migration_hints("Trainer.fit", _FIT)
@@ -353,22 +388,35 @@ class Trainer:
         keep_memory: bool = False,
         exit_when_lost: bool = False,
     ) -> History:
-        """Train up to `epochs` epochs, from begin_epoch on, counted from 0; returns metrics by epoch.
+        """Train for several epochs.
 
-        data, validation: any re-iterable of batches (dicts or (data, label)), or `Batches`. metrics: see
-        `training.metrics`. callbacks: objects with `on_step_end(trainer, StepEvent)` and/or `on_epoch_end(trainer,
-        EpochRecord)`; one that returns True ends the run after the epoch. checkpoints: `Checkpoints`; the run goes on
-        from the latest one. progress: a bar, or on no terminal a line per epoch.
-        check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
-        after each step, undoes the step that was not, and names the first node (slow); None never looks. check_labels:
-        look as often whether labels and indices number a class, or a row, that is there. keep_memory: until fit
-        returns, freed memory stays with the process, then it goes back to the system. That spares steps of hundreds of
-        megabytes page faults where the environment has MALLOC_ARENA_MAX=1; elsewhere JAX's threads are out of reach by
-        now, and `lowering.keep_memory()` as the application's first line is what helps. exit_when_lost: of several
-        processes, those that are left end with exit code 1 and a line that names the lost one, also where they wait in
-        an operation that nothing can interrupt; without it, they raise TrainingError where the operation fails, and
-        leave the rest to JAX.
-        Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
+        Args:
+            data: any re-iterable of batches (dicts, or pairs of data and label), or `Batches`.
+            epochs: the number of the epoch to stop before; epochs are counted from 0.
+            validation: batches to evaluate after each epoch.
+            metrics: see `training.metrics`.
+            callbacks: objects with a method `on_step_end(trainer, StepEvent)`, `on_epoch_end(trainer, EpochRecord)` or
+                both; one that returns True ends the run after the epoch.
+            checkpoints: `Checkpoints`; the run continues from the latest one.
+            progress: show a bar, or a line for each epoch where there is no terminal.
+            begin_epoch: the number of the first epoch.
+            check_finite: "interval" checks twice a second and at each epoch's end whether outputs are finite; "step"
+                checks after each step, undoes a step with other outputs and names the first node at fault (slow); None
+                never checks.
+            check_labels: check, as often, whether labels and indices are numbers of classes and rows that exist.
+            keep_memory: keep freed memory in the process until fit returns. This saves page faults in steps of hundreds
+                of megabytes where the environment has MALLOC_ARENA_MAX=1. Elsewhere JAX's threads have started already:
+                call `lowering.keep_memory()` first in the application instead.
+            exit_when_lost: if one of several processes is lost, the others end with exit code 1 and a line that names
+                it, even if they wait in an operation that cannot be interrupted. Otherwise they raise TrainingError
+                where the operation fails, and JAX does the rest.
+
+        Returns:
+            The metrics of each epoch.
+
+        Raises:
+            TrainingError: batches do not fit, `init` was not called, or numbers are not finite.
+            CheckpointError: the last checkpoint cannot be written, or another run writes to the directory.
         """
         run = Run(
             self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite,
@@ -378,12 +426,17 @@ class Trainer:
             return run()
 
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
-        """Return metrics of this network, at their start. numbers: also look at labels and indices."""
+        """Return metrics of this network before their first batch.
+
+        Args:
+            metrics: see `training.metrics`.
+            numbers: also check labels and indices.
+        """
         numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
 
     def about(self) -> dict[str, Any]:
-        """Return facts that distinguish this run from others, as plain data: network, parameters, seed."""
+        """Return facts that tell this run from others, as plain data: network, parameters, seed."""
         outputs = self.symbol.list_outputs()
         return {
             "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
@@ -406,29 +459,56 @@ class Trainer:
 
     @with_migration_hints("Trainer.evaluate", "trainer.evaluate(data, metrics=['accuracy'])")
     def evaluate(self, data: Iterable[Any], metrics: Any = ("accuracy",)) -> dict[str, float]:
-        """Return metrics by name over all batches, in test mode. Rows that only pad a batch do not count.
+        """Return metrics over all batches, in test mode; rows that only fill up a batch do not count.
 
-        Warns (NonFiniteWarning) of outputs that are NaN or infinite, with the sample and the node.
+        A NonFiniteWarning names sample and node of outputs that are NaN or infinite.
+
+        Args:
+            data: batches, as in `fit`.
+            metrics: see `training.metrics`.
+
+        Returns:
+            The metrics' values by name.
         """
         return self._evaluation.evaluate(self.require_state(), data, self.tracker(metrics))
 
     @with_migration_hints("Trainer.predict", "trainer.predict(data)")
     def predict(self, data: Iterable[Any]) -> list[np.ndarray]:
-        """Return every output over all batches, joined along axis 0, in test mode. Labels may be left out.
+        """Return every output over all batches, joined along axis 0, in test mode.
 
-        data: batches, or one batch: an array or a dict. Warns (NonFiniteWarning) of outputs that are NaN or infinite.
+        A NonFiniteWarning reports outputs that are NaN or infinite.
+
+        Args:
+            data: batches, or one batch as an array or a dict; labels may be missing.
         """
         return self._evaluation.predict(self.require_state(), data)
 
     def diagnose(self, batch: Any) -> Diagnosis:
-        """Run the forward and backward pass of a batch and list parameters, states and arrays of the batch that are not
-        finite, and the nodes that turn finite numbers into others."""
+        """Run the forward and backward pass of a batch to find the source of NaN and infinity.
+
+        Args:
+            batch: the batch.
+
+        Returns:
+            The parameters, states and arrays of the batch that are not finite, and the nodes that turn finite numbers
+            into others.
+        """
         return diagnose(self.program, self.inputs, self.require_state(), self.inputs.as_batch(batch))
 
     @with_migration_hints("Trainer.export", "trainer.export('net', 3)")
     def export(self, prefix: str | os.PathLike[str], epoch: int) -> None:
-        """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads: of several processes, which all call
-        it, the first writes. Raises ParamsFormatError, OSError."""
+        """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads.
+
+        Several processes all call it; the first one writes.
+
+        Args:
+            prefix: the part of the path before `-symbol.json`.
+            epoch: the number in the name of the second file.
+
+        Raises:
+            ParamsFormatError: MXNet's file cannot hold an array's dtype.
+            OSError: a file cannot be written.
+        """
         state = self.require_state()
         args, aux = (on_host(self.placement, each) for each in ({**state.params, **state.frozen}, state.aux))
         on_first(lambda: save_checkpoint(prefix, epoch, self.symbol, args, aux), f"write {os.fspath(prefix)}")

@@ -191,24 +191,38 @@ def check_gradients(
     finite_differences: bool = True,
     seed: int = 0,
 ) -> GradientReport:
-    """Prove MXGradient's gradients of a symbol at one point; returns a report that prints as a table.
+    """Prove MXGradient's gradients of a symbol at one point; the report prints as a table.
 
-    args, aux: dicts of arrays; float ones are taken to float64. wrt: argument names, None for every float argument.
-    head_grads: left out, random ones, so that no error hides in a symmetry; loss heads are compared through the loss
-    they stand for. rtol, fd_rtol: bounds relative to the largest magnitude of each gradient. Finite differences probe
-    each element of a small argument and random directions of a large one. A network of millions of parameters takes
-    `check_projection`.
+    Each gradient is compared with JAX's derivative and with finite differences, in float64. Finite differences probe
+    each element of a small argument and random directions of a large one. Use `check_projection` for a network of
+    millions of parameters. Where something differs, each node is examined by itself.
 
-    Where something differs, each node is examined by itself. A point at a kink (relu at 0, ties, clip at its bounds) is
-    moved: each element of the arguments goes 0.0005 to 0.001 of the way to the least or greatest of its array, so that
-    it stays within the values given. A gradient that is meant not to be the derivative (FNotDerivative), or a kink that
-    no move leaves, counts as it is, and all else is compared. The report's `nodes` name them.
+    A point at a kink (relu at 0, ties, clip at its bounds) is moved: each element of the arguments goes 0.0005 to 0.001
+    of the way to the least or greatest of its array, so that it stays within the given values. A node whose gradient is
+    intentionally not the derivative (FNotDerivative), or whose kink no move leaves, counts as correct, and everything
+    else is compared. The report's `nodes` name them.
 
-    A kink near the point is between the two ends of a finite difference. So a derivative that disagrees is taken
-    with steps of 1e-7, 1e-8 and 1e-9, too, and must agree within the same bounds; the report says where one was needed.
+    A kink near the point may lie between the two ends of a finite difference. A derivative that disagrees is therefore
+    taken with steps of 1e-7, 1e-8 and 1e-9, too, and must agree within the same bounds; the report shows where one was
+    needed.
 
-    Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees; `nodes` are then the
-    operators whose own gradients differ.
+    Args:
+        symbol: the network.
+        args: arguments by name; float ones are converted to float64.
+        aux: auxiliary states by name.
+        key: the PRNG key, where the graph draws random numbers.
+        wrt: names of arguments; None for every float argument.
+        head_grads: one array for each output; None for random ones, so that no symmetry hides an error. A loss head is
+            compared through the loss that it stands for.
+        is_train: run in training mode.
+        rtol: the bound for the difference from JAX's derivative, relative to the largest magnitude of each gradient.
+        fd_rtol: the same for finite differences.
+        finite_differences: compare with finite differences as well.
+        seed: the seed of random directions and head gradients.
+
+    Raises:
+        GradientsDisagreeError: a gradient disagrees. The error, a GradientError, has the report, whose `nodes` are the
+            operators with a wrong gradient of their own.
     """
     with jax.enable_x64(True):
         point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rtol, fd_rtol, finite_differences, seed)
@@ -247,15 +261,30 @@ def check_projection(
 ) -> ProjectionReport:
     """Prove MXGradient's gradients of a large symbol along random directions through all arguments at once.
 
-    The inner product of our gradient with a direction must be the derivative along it, which `jax.jvp` computes
-    forwards, without any gradient, and central differences from values alone. A direction moves every element by a
-    random sign; arguments are scaled so that each contributes alike, however small its gradient, down to a thousandth
-    of the largest. So an error of relative size e in the gradient of one of K arguments shows as about e / √K.
+    The inner product of our gradient with a direction must be the derivative along it. `jax.jvp` computes that
+    forwards, without any gradient; central differences compute it from values alone. A direction moves every element by
+    a random sign. Arguments are scaled so that all contribute alike, however small their gradients, down to a
+    thousandth of the largest. An error of relative size e in the gradient of one of K arguments therefore shows as
+    about e / √K. Kinks are handled as in `check_gradients`.
 
-    rtol, fd_rtol: bounds relative to the size that the derivative has on average over directions. watch: is given the
-    range of directions and yields it, to show progress. The rest is as in `check_gradients`, kinks included.
+    Args:
+        symbol: the network.
+        args: as in `check_gradients`.
+        aux: as in `check_gradients`.
+        key: as in `check_gradients`.
+        wrt: as in `check_gradients`.
+        head_grads: as in `check_gradients`.
+        is_train: run in training mode.
+        directions: the number of directions.
+        rtol: the bound for the difference from `jax.jvp`, relative to the average size of the derivative over
+            directions.
+        fd_rtol: the same for finite differences.
+        finite_differences: compare with finite differences as well.
+        seed: the seed of random directions and head gradients.
+        watch: gets the range of directions and yields it; it can show progress.
 
-    Raises GradientsDisagreeError, a GradientError with the report, when any direction disagrees.
+    Raises:
+        GradientsDisagreeError: a direction disagrees. The error, a GradientError, has the report.
     """
     with jax.enable_x64(True):
         point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rtol, fd_rtol, finite_differences, seed)

@@ -78,7 +78,7 @@ class _Report:
 
 @dataclass(frozen=True)
 class GradientReport(_Report):
-    """What `check_gradients` found; prints as a table."""
+    """The result of `check_gradients`; it prints as a table."""
 
     rows: tuple[GradientRow, ...]
 
@@ -116,7 +116,12 @@ class ProjectionRow:
 
 @dataclass(frozen=True)
 class ProjectionReport(_Report):
-    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
+    """The result of `check_projection`; it prints as a table.
+
+    Attributes:
+        arguments: the number of arguments.
+        elements: how many numbers each direction moves.
+    """
 
     rows: tuple[ProjectionRow, ...]
     arguments: int

@@ -110,12 +110,21 @@ _bound = _Bound()
 
 
 def limit_programs(size: int | str | None = None) -> int:
-    """Let the programs of this process keep at most so much memory; those that were called longest ago are forgotten,
-    and made anew when they are called again.
+    """Limit the memory that programs keep in this process; those not called for longest are dropped and made again when
+    needed.
 
-    size: bytes, or text such as "4G"; None: as it is, at first a GiB. What a program keeps is estimated by its number
-    of equations. What a `Predictor` has prepared does not count: its `keep` bounds that. Returns the bytes.
-    Raises CallError for a size below 1, SymbolValueError for text that is no size.
+    The memory of a program is estimated from its number of equations. Programs of a `Predictor` do not count: its
+    `keep` limits them.
+
+    Args:
+        size: bytes, or text such as "4G"; None to leave the limit, which is 1 GiB at first.
+
+    Returns:
+        The limit in bytes.
+
+    Raises:
+        CallError: the size is below 1 byte, or neither a whole number nor text.
+        SymbolValueError: the text is no size.
     """
     if size is not None:
         if isinstance(size, bool) or not isinstance(size, int | str):

@@ -26,12 +26,20 @@ _LEAST_SECONDS = 0.1
 
 
 def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Keep what this process, and those that it starts, compile; for applications, before anything is compiled.
+    """Keep the programs that this process and its children compile in a folder, for later processes.
 
-    folder: made if it is not there, for its owner alone; None: "symjax-nnvm/programs" in the user's caches. Of programs
-    from before at most a GiB is left in it; other files stay. A folder that JAX was told before
-    (JAX_COMPILATION_CACHE_DIR) stays. Returns the folder.
-    Raises OSError.
+    An application calls it before anything is compiled. A folder that JAX has already (JAX_COMPILATION_CACHE_DIR)
+    stays.
+
+    Args:
+        folder: the folder, which is made for its owner alone if it does not exist; None for "symjax-nnvm/programs" in
+            the user's caches. At most 1 GiB of older programs is kept in it; other files are not touched.
+
+    Returns:
+        The folder.
+
+    Raises:
+        OSError: the folder cannot be made.
     """
     known = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if known and folder is None:

@@ -40,13 +40,13 @@ class _Fields(NamedTuple):
 
 
 class IRHeader(_Fields):
-    """The header before an image's bytes in a record.
+    """The header before an image's bytes in a record, made of its four fields.
 
-    Args:
+    Attributes:
         flag: the number of labels that follow the header; 0 for one label in it.
         label: the label, or an array (flag,) float32 of several.
         id: the image's number in the list that the file was made from.
-        id2: the high part of the number; MXNet always writes 0.
+        id2: the high part of the number, usually 0.
 
     Raises:
         CallError: there are more fields, or fewer.

@@ -22,13 +22,21 @@ def custom_name(op_type: str) -> str:
 
 
 def register_custom(op_type: str, **declaration: Any) -> Op:
-    """Register the operator that `Custom(op_type=…)` stands for.
+    """Register the operator that `Custom(op_type=…)` runs.
 
-    The declaration is that of `register_op`: params (a frozen dataclass of typed parameters), inputs (names, in
-    order, auxiliary states last and named by `mutates`), outputs, infer_shape, infer_type, gradient, loss. How it runs
-    is said as for any operator: `@lowering.lowers_custom("op_type") def rule(params, *inputs): ...`.
+    Its lowering rule is declared like any other: `@lowering.lowers_custom("op_type") def rule(params, *inputs): ...`.
 
-    Returns the operator. Raises AttributeConflictError when the type is registered already.
+    Args:
+        op_type: the type's name.
+        declaration: arguments of `register_op`: `params` (a frozen dataclass of typed parameters), `inputs` (names in
+            order, auxiliary states last and listed in `mutates`), `outputs`, `infer_shape`, `infer_type`, `gradient`,
+            `loss`, ….
+
+    Returns:
+        The operator.
+
+    Raises:
+        AttributeConflictError: the type is registered already.
     """
     op = register_op(custom_name(op_type), **{"THasDeterministicOutput": False, "recompute": "never", **declaration})
     op.set_attr("TFileName", "Custom")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import inspect
 import json
 import os
 import re
@@ -59,6 +61,36 @@ def test_every_public_name_is_in_the_reference():
     assert sorted({name for name, value in public if id(value) not in documented}) == []
     assert len(set(listed)) == len(listed)
     assert [name for name in listed if not reference_pages.found(name).__doc__] == []
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Functions, classes and methods of the reference, by name."""
+    for name in [name for names in reference_pages.parts().values() for name in names]:
+        value = inspect.unwrap(reference_pages.found(name))
+        yield name, value
+        for key, member in vars(value).items() if inspect.isclass(value) else ():
+            function = getattr(member, "__func__", member)
+            if inspect.isfunction(function) and not key.startswith("_"):
+                yield f"{name}.{key}", inspect.unwrap(function)
+
+
+def listed_in(value: Any, section: str) -> list[str]:
+    """Return the names that a list of a docstring explains."""
+    entries = re.search(rf"^{section}:\n((?: {{4}}.*\n?)+)", inspect.cleandoc(value.__doc__ or ""), re.MULTILINE)
+    return re.findall(r"^ {4}(\w+):", entries[1], re.MULTILINE) if entries else []
+
+
+def test_lists_of_arguments_have_every_parameter_and_lists_of_errors_exceptions():
+    checked = 0
+    for name, value in documented():
+        if arguments := listed_in(value, "Args"):
+            assert arguments == [key for key in inspect.signature(value).parameters if key not in ("self", "cls")], name
+            checked += 1
+        for error in listed_in(value, "Raises"):
+            home = vars(sys.modules[value.__module__])
+            kind = home.get(error) or getattr(symjax_nnvm.errors, error, None) or getattr(builtins, error)
+            assert issubclass(kind, BaseException), name
+    assert checked > 150
 
 
 @pytest.fixture(scope="module")
