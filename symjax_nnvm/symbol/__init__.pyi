@@ -1134,6 +1134,8 @@ def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, 
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
     - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
+def _np_dot(a: Symbol, b: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Products summed over the last axis of a and the last but one of b; of a scalar products."""
 def _np_max(a: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Maximum over axes; every element that ties receives the gradient.
 
@@ -1230,6 +1232,10 @@ def _npi_argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, n
 
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
     - keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
+def _npi_around(x: Symbol, decimals: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """x to so many decimals; of two as near the one with the even digit. Whole numbers are cut off, towards 0.
+
+    - decimals: int ≥ -400 ≤ 400, optional, default=0. digits after the point; negative ones before it."""
 def _npi_bernoulli(input1: Symbol, prob: float | None, logit: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', *, is_logit: bool, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 with a probability, else 0.
 
@@ -1246,6 +1252,8 @@ def _npi_bitwise_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = Tr
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_bitwise_not(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The bits that x has not; of booleans whether x is false."""
 def _npi_bitwise_or(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The bits that one has; of booleans whether one is true, with broadcasting."""
 def _npi_bitwise_or_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1316,6 +1324,12 @@ def _npi_dstack(*data: Symbol, num_args: int | None = None, dim: int = 1, name: 
 
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
     - dim: int ≥ -64 ≤ 64, optional, default=1. nothing: the operator knows its axis."""
+def _npi_einsum(*data: Symbol, num_args: int | None = None, subscripts: str = '', optimize: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Einstein's sum of products over labelled axes.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of operands.
+    - subscripts: string, optional, default=''. labels of each operand, and after -> those of the result: ij,jk->ik.
+    - optimize: int, optional, default=0. changes nothing: the order of products is found by itself."""
 def _npi_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs = rhs, else 0, with broadcasting."""
 def _npi_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1418,6 +1432,16 @@ def _npi_indices(dimensions: Sequence[int] | int, dtype: _DType = 'int32', ctx: 
     - dimensions: tuple of int ≥ 0, required. the lengths of the grid's axes.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='int32'. the dtype.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_isfinite(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether |x| < ∞."""
+def _npi_isinf(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether x is infinite."""
+def _npi_isnan(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether x is NaN."""
+def _npi_isneginf(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether x = -∞."""
+def _npi_isposinf(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether x = ∞."""
 def _npi_lcm(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The least common multiple, which is not negative; 0 where one is 0, with broadcasting."""
 def _npi_lcm_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1454,6 +1478,8 @@ def _npi_log1p(x: Symbol, name: str | None = None, attr: _Attr = None, **attribu
     """log(1 + x), precise near 0."""
 def _npi_log2(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The logarithm to base 2."""
+def _npi_logical_not(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether x = 0."""
 def _npi_logistic(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the logistic distribution of mean loc.
 
@@ -1471,6 +1497,8 @@ def _npi_logspace(start: float, stop: float, num: int, endpoint: bool = True, ba
     - base: float, optional, default=10.0. what is raised to the exponents.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_matmul(a: Symbol, b: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Matrix products over the last two axes, with broadcasting over those before; vectors are rows or columns."""
 def _npi_mean(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean over axes, of no elements 0.
 
@@ -1498,6 +1526,13 @@ def _npi_multiply_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True,
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_nan_to_num(data: Symbol, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The data, with numbers for NaN and the infinities. The gradient passes where the data are finite.
+
+    - copy: boolean, optional, default=True. changes nothing.
+    - nan: float, optional, default=0.0. for NaN.
+    - posinf: float or None, optional, default=None. for ∞; None: the largest number.
+    - neginf: float or None, optional, default=None. for -∞; None: the least number."""
 def _npi_negative(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """-x."""
 def _npi_normal(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1627,6 +1662,15 @@ def _npi_tan(x: Symbol, name: str | None = None, attr: _Attr = None, **attribute
     """The tangent of radians."""
 def _npi_tanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The hyperbolic tangent."""
+def _npi_tensordot(a: Symbol, b: Symbol | None = None, *, a_axes_summed: Sequence[int] | int, b_axes_summed: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Products summed over pairs of axes.
+
+    - a_axes_summed: tuple of int ≥ -64 ≤ 64, required. axes of a that meet those of b, in this order.
+    - b_axes_summed: tuple of int ≥ -64 ≤ 64, required. axes of b."""
+def _npi_tensordot_int_axes(a: Symbol, b: Symbol | None = None, *, axes: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Products summed over the last axes of a and the first ones of b.
+
+    - axes: int ≥ 0, required. how many of the last axes of a meet as many of the first ones of b."""
 def _npi_true_divide(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs / rhs, with broadcasting; of whole numbers in float32."""
 def _npi_true_divide_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
