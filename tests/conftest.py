@@ -149,7 +149,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole-ladder", action="store_true", help="every case on every rung, and compiled: twice as long"
     )
-    parser.addoption("--budget", action="store_true", help="tell which tests take longer than they may: " + budget.MAY)
+    parser.addoption(
+        "--budget",
+        action="store_true",
+        help="tell where the time goes, and which tests take longer than they may: " + budget.MAY,
+    )
 
 
 @pytest.hookimpl(wrapper=True)

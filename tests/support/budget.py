@@ -1,11 +1,13 @@
 """The budget of a test: half a second of processor time, or a mark that says why it takes more.
 
-`pytest --budget` tells which tests without one took longer; a test on a loaded machine fails for no such reason.
+`pytest --budget` tells where the time went, and which tests without one took longer; a test on a loaded machine fails
+for no such reason.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from zlib import crc32
@@ -17,6 +19,9 @@ SECONDS = 0.5
 
 SLOWER = 2.0
 """How many times as slow a machine may be, and how much more the first test of a process pays for others."""
+
+MOST = 40
+"""Functions that `--budget` lists."""
 
 MAY = f"{SECONDS} s of processor time, unless marked slow or nightly"
 
@@ -45,17 +50,26 @@ def counted(item: pytest.Item) -> Iterator[None]:
         item.user_properties.append((_SPENT, spent() - start))
 
 
+def of(report: pytest.TestReport) -> float:
+    """The seconds that a test took."""
+    return next((value for name, value in report.user_properties if name == _SPENT and isinstance(value, float)), 0.0)
+
+
 def over(report: pytest.TestReport) -> float | None:
     """The seconds of a test that took longer than it may; None of others."""
-    seconds = next((value for name, value in report.user_properties if name == _SPENT), None)
-    if not isinstance(seconds, float) or seconds <= SECONDS * SLOWER or {"slow", "nightly"} & report.keywords.keys():
-        return None
-    return seconds
+    seconds = of(report)
+    return None if seconds <= SECONDS * SLOWER or {"slow", "nightly"} & report.keywords.keys() else seconds
 
 
 def tell(reporter: pytest.TerminalReporter) -> None:
-    """Print the tests that took longer than they may, the longest first."""
+    """Print the functions whose cases together take longest, and the tests that took longer than they may."""
     reports = [report for report in reporter.stats.get("passed", []) if report.when == "call"]
+    totals: Counter[str] = Counter()
+    for report in reports:
+        totals[report.nodeid.partition("[")[0]] += of(report)  # pyright: ignore[reportArgumentType]
+    reporter.section(f"of {sum(totals.values()):.0f} s of processor time, without fixtures and collection")
+    for name, seconds in totals.most_common(MOST):
+        reporter.line(f"{seconds:6.1f} s  {name}")
     long = sorted(((seconds, report.nodeid) for report in reports if (seconds := over(report))), reverse=True)
     if long:
         reporter.section("tests over their budget: mark them slow, with the reason, or make them faster")
