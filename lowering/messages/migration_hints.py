@@ -223,8 +223,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "eval": "Use executor.forward(is_train=False).",
     },
     "mx": {
-        **dict.fromkeys(("np", "numpy"), "The NumPy dialect is not here; use mx.nd, or jax.numpy."),
-        **dict.fromkeys(("npx", "numpy_extension"), "The NumPy dialect is not here; use mx.nd."),
         "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
         "th": "Import torch itself.",
         "tvmop": "XLA compiles every operator here, so there are none of TVM's.",

@@ -32,6 +32,8 @@ from lowering.mx import monitor as monitor
 from lowering.mx import name as name
 from lowering.mx import ndarray as ndarray
 from lowering.mx import notebook as notebook
+from lowering.mx import numpy as numpy
+from lowering.mx import numpy_extension as numpy_extension
 from lowering.mx import onnx as onnx
 from lowering.mx import operator as operator
 from lowering.mx import optimizer as optimizer
@@ -56,6 +58,7 @@ from lowering.mx.context import num_gpus as num_gpus
 from lowering.mx.libinfo import __version__ as __version__
 from lowering.mx.monitor import Monitor as Monitor
 from lowering.mx.ndarray.array import NDArray as NDArray
+from lowering.mx.symbol import numpy as _sym_np
 from lowering.mx.util import is_np_array as is_np_array
 from lowering.mx.util import is_np_shape as is_np_shape
 from lowering.mx.util import np_array as np_array
@@ -68,6 +71,13 @@ from symjax_nnvm.errors import MXNetError as MXNetError
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 
 nd = ndarray
+np = numpy
+npx = numpy_extension
+# F.np and F.npx of a hybrid block, whose F is mx.nd or mx.sym.
+ndarray.np = ndarray.numpy = numpy  # pyright: ignore[reportAttributeAccessIssue]
+ndarray.npx = ndarray.numpy_extension = numpy_extension  # pyright: ignore[reportAttributeAccessIssue]
+symbol.np, symbol.npx = _sym_np, _sym_np.npx  # pyright: ignore[reportAttributeAccessIssue]
+symbol.numpy_extension = _sym_np.npx  # pyright: ignore[reportAttributeAccessIssue]
 mod = module
 mon = monitor
 img = image

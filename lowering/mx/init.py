@@ -21,7 +21,7 @@ from lowering.initializer import register as register
 from lowering.initializer.base import ParameterName
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.keys import next_key
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.array import NDArray, in_current_dialect, like_jax
 
 
 class FillsArrays:
@@ -77,7 +77,7 @@ def _by_filling(method: Callable[..., Any]) -> Callable[..., jax.Array]:
     @functools.wraps(method)
     def value(self: Any, desc: str, shape: tuple[int, ...], key: jax.Array | None) -> jax.Array:
         dtype = desc.dtype if isinstance(desc, ParameterName) else np.float32
-        filled = like_jax(jax.device_put(np.zeros(shape, dtype)))
+        filled = in_current_dialect(like_jax(jax.device_put(np.zeros(shape, dtype))))
         method(self, desc, filled)
         return filled.value
 

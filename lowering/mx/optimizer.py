@@ -652,6 +652,10 @@ class Updater:
         """Update one parameter, or a list of them."""
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
+        grads, weights = (
+            [each.as_nd_ndarray() if isinstance(each, NDArray) else each for each in arrays]
+            for arrays in (grads, weights)
+        )
         if weights:
             self.optimizer._set_current_context(weights[0].context.device_id)
         self.make_states(indices, weights)

@@ -1,4 +1,4 @@
-"""`mx.util`: GPUs, environment variables, `np_shape`, and the switches of the NumPy dialect, which is off."""
+"""`mx.util`: GPUs, environment variables, and the switches of the NumPy dialect."""
 
 from __future__ import annotations
 
@@ -67,14 +67,15 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
     return decorator
 
 
-# -- np_shape: sizes and ranks of 0 are known ones ---------------------------------------------------------------------
+# -- np_shape: sizes and ranks of 0 are known ones; np_array: layers give and take arrays of mx.np ------------
 
 
 class _Mode(threading.local):
-    """The mode of this thread, and of all."""
+    """The modes of this thread, and of all."""
 
     here = False
     everywhere = False
+    arrays = False
 
 
 _mode = _Mode()
@@ -83,6 +84,11 @@ _mode = _Mode()
 def is_np_shape() -> bool:
     """Whether sizes and ranks of 0 are known ones, and -1 and None unknown."""
     return _mode.here or _Mode.everywhere
+
+
+def is_np_array() -> bool:
+    """Whether layers, losses, parameters and data of this thread are arrays of `mx.np`."""
+    return _mode.arrays
 
 
 def set_np_shape(active: bool | int) -> bool:
@@ -97,6 +103,19 @@ def set_np_shape(active: bool | int) -> bool:
     return before
 
 
+def set_np(shape: bool = True, array: bool = True) -> None:
+    """Switch both modes of this thread on or off. Raises ParamError, a ValueError, for arrays without shapes."""
+    if array and not shape:
+        raise ParamError("NumPy Shape semantics is required in using NumPy array semantics.", fix="npx.set_np()")
+    set_np_shape(shape)
+    _mode.arrays = bool(array)
+
+
+def reset_np() -> None:
+    """Switch both off."""
+    set_np(shape=False, array=False)
+
+
 @contextmanager
 def np_shape(active: bool | int | None = True) -> Iterator[None]:
     """A block with `set_np_shape`; None changes nothing."""
@@ -109,71 +128,54 @@ def np_shape(active: bool | int | None = True) -> Iterator[None]:
         _mode.here, _Mode.everywhere = before
 
 
-def use_np_shape(func: Any) -> Any:
-    """A decorator: a function, or every method and property of a class, runs under `np_shape`.
+@contextmanager
+def np_array(active: bool | None = True) -> Iterator[None]:
+    """A block in which `is_np_array()` is True, or False; None changes nothing."""
+    before = _mode.arrays
+    if active is not None:
+        _mode.arrays = bool(active)
+    try:
+        yield
+    finally:
+        _mode.arrays = before
 
-    Raises SymbolTypeError for what is neither.
-    """
+
+def use_np_shape(func: Any) -> Any:
+    """A decorator: a function, or every method and property of a class, runs under `np_shape`. Raises
+    SymbolTypeError for what is neither."""
+    return _run_under(np_shape, func, "use_np_shape")
+
+
+def use_np_array(func: Any) -> Any:
+    """A decorator: a function, or every method and property of a class, runs under `np_array`. Raises
+    SymbolTypeError for what is neither."""
+    return _run_under(np_array, func, "use_np_array")
+
+
+def use_np(func: Any) -> Any:
+    """A decorator of both: `use_np_shape` and `use_np_array`."""
+    return use_np_shape(use_np_array(func))
+
+
+def _run_under(mode: Callable[[], Any], func: Any, decorator: str) -> Any:
+    """Return a function, or a class whose methods and properties are such, that runs in a mode. Raises
+    SymbolTypeError for what is neither."""
     if inspect.isclass(func):
         for name, member in list(vars(func).items()):
             if isinstance(member, staticmethod | classmethod):
-                setattr(func, name, type(member)(use_np_shape(member.__func__)))
+                setattr(func, name, type(member)(_run_under(mode, member.__func__, decorator)))
             elif isinstance(member, property):
-                setattr(func, name, property(member.fget and use_np_shape(member.fget), member.fset, member.fdel))
+                getter = member.fget and _run_under(mode, member.fget, decorator)
+                setattr(func, name, property(getter, member.fset, member.fdel))
             elif inspect.isfunction(member):
-                setattr(func, name, use_np_shape(member))
+                setattr(func, name, _run_under(mode, member, decorator))
         return func
     if not callable(func):
-        raise SymbolTypeError("use_np_shape must decorate a class or a function", got=type(func).__name__)
+        raise SymbolTypeError(f"{decorator} must decorate a class or a function", got=type(func).__name__)
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with np_shape():
+        with mode():
             return func(*args, **kwargs)
 
     return call
-
-
-# -- the NumPy dialect -------------------------------------------------------------------------------------------------
-
-
-def is_np_array() -> bool:
-    """Whether operators give arrays of the NumPy dialect: they do not."""
-    return False
-
-
-def set_np(shape: bool = True, array: bool = True) -> None:
-    """Switch `np_shape` and the dialect on or off. Raises CallError for the dialect."""
-    if array:
-        raise _no_numpy()
-    set_np_shape(shape)
-
-
-def reset_np() -> None:
-    """Switch both off."""
-    set_np_shape(False)
-
-
-@contextmanager
-def np_array(active: bool = True) -> Iterator[None]:
-    """A block with the dialect on or off. Raises CallError for on."""
-    if active:
-        raise _no_numpy()
-    yield
-
-
-def use_np(func: Any) -> Callable[..., Any]:
-    """A decorator of functions and classes of the NumPy dialect: what it makes raises CallError when it is called."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise _no_numpy()
-
-    refuse.__name__, refuse.__doc__ = func.__name__, func.__doc__
-    return refuse
-
-
-use_np_array = use_np
-
-
-def _no_numpy() -> CallError:
-    return CallError("MXNet's NumPy dialect, mx.np, is not implemented", fix="Use mx.nd and mx.sym, or jax.numpy.")

@@ -5,6 +5,7 @@ The signature is MXNet's: the operator's inputs, then its parameters in declarat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -39,6 +40,9 @@ OF_NODES = "name: the node's name; automatic when left out. attr: user attribute
 # MXNet's Python wrappers name these nodes after the operator they call.
 _HINTS = {"zeros": "_zeros", "ones": "_ones", "full": "_full", "arange": "_arange"}
 
+_DIALECT_PREFIX = re.compile("^_np[ix]?_")
+"""Of the names of the NumPy dialect's operators, which Python's functions do not have."""
+
 
 @cache
 def function_named(name: str) -> OperatorFunction:
@@ -52,7 +56,7 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
     Raises what composing raises (ComposeError), ParamError for parameters, SymbolTypeError for arguments of the wrong
     kind.
     """
-    hint = _HINTS.get(name, name.lower())
+    hint = _HINTS.get(name) or _DIALECT_PREFIX.sub("", name).lower()
     schema = op.params
     # MXNet's criterion is an argument of type `Symbol[]`: inputs without fixed names, whether or not one counts them.
     variadic = not op.inputs and (op.fixed_num_inputs is None or schema is None)

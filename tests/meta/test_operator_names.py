@@ -53,6 +53,14 @@ NAMING = {
     "lowering/mx/ndarray/contributed.py": f"{_API}: updates of several arrays",
     "lowering/mx/ndarray/control_flow.py": f"{_API}: what a loop's outputs become one array by",
     "lowering/mx/ndarray/creation.py": _API,
+    **{
+        f"lowering/mx/numpy/{name}.py": _API
+        for name in (
+            *("decompositions", "distributions", "elementwise", "methods", "multiarray", "reductions", "shapes"),
+        )
+    },
+    "lowering/mx/numpy_extension/functions.py": _API,
+    "lowering/mx/symbol/numpy.py": _API,
     "symjax_nnvm/mxnet/symbol_json.py": "a rule of MXNet's for old files, about two operators by name",
 }
 """File → why it names operators."""

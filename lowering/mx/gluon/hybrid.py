@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lowering.host.staged import checked_effort
@@ -20,16 +20,20 @@ from lowering.mx.gluon.errors import (
     NotInitializedError,
 )
 from lowering.mx.gluon.parameter_dict import ParameterDict
-from lowering.mx.gluon.structure import _flatten, _regroup, fits, kinds_in
+from lowering.mx.gluon.structure import _flatten, _regroup, converted, fits, kinds_in
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray
 from lowering.mx.symbol.bound import as_symbol
 from lowering.mx.tape.blocks import CachedProgram, OpHook
+from lowering.mx.util import is_np_array
 from symjax_nnvm.errors import NNVMError, close_names, plain_list
 from symjax_nnvm.io.files import path_text
 from symjax_nnvm.symbol.symbol import Symbol
+
+_LIBRARY = __name__.partition(".gluon")[0]
+"""The package of the layers that are written in the classic dialect."""
 
 
 class HybridBlock(Block):
@@ -142,7 +146,7 @@ class HybridBlock(Block):
         variables = [None if each is None else sym.var(next(names)) for each in flat]
         params = {name: param.var() for name, param in self._reg_params.items()}
         with self.name_scope():
-            out = self.hybrid_forward(sym, *_regroup(variables, self._in_format), **params)
+            out = self._computed(sym, _regroup(variables, self._in_format), params)
         outputs, self._out_format = _flatten(out, "output")
         if not all(isinstance(each, Symbol) for each in outputs):
             problem = f"hybrid_forward of {type(self).__name__} must return symbols when F is mx.sym"
@@ -259,7 +263,8 @@ class HybridBlock(Block):
         given = [each for each in flat if each is not None]
         self._cached_op.op_hook = self._op_hook
         arrays = [given[each] if is_data else each.data(ctx) for is_data, each in self._cached_op_args]
-        return _regroup(self._cached_op(arrays, ctx), self._out_format)
+        outputs = self._cached_op(arrays, ctx)
+        return _regroup(converted(outputs, NUMPY) if is_np_array() else outputs, self._out_format)
 
     def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The outputs for arrays, or for symbols, also in lists; None stands for inputs that are left out.
@@ -276,7 +281,7 @@ class HybridBlock(Block):
         if symbols:
             params = {name: param.var() for name, param in self._reg_params.items()}
             with self.name_scope():
-                return self.hybrid_forward(sym, x, *args, **params)
+                return self._computed(sym, (x, *args), params)
         ctx = contexts[0]
         if self._active:
             if len(contexts) > 1:
@@ -296,10 +301,27 @@ class HybridBlock(Block):
                 for param in self.params.values():
                     param._finish_deferred_init()
                 params = {name: param.data(ctx) for name, param in self._reg_params.items()}
-            try:
-                return self.hybrid_forward(nd, x, *args, **params)
-            except TypeError as error:
-                refuse_unbound(error, self._door(), (x, *args), {})
+            return self._computed(nd, (x, *args), params)
+
+    def _computed(self, F: Any, inputs: Sequence[Any], params: Mapping[str, Any]) -> Any:
+        """Return what `hybrid_forward` gives. In the NumPy dialect a layer of this library's computes in the classic
+        one, a block of a caller's in his."""
+        if is_np_array():
+            inputs, params = self._in_its_dialect(inputs, params)
+        try:
+            outputs = self.hybrid_forward(F, *inputs, **params)
+        except TypeError as error:
+            refuse_unbound(error, self._door(), inputs, {})
+        return converted(outputs, NUMPY) if is_np_array() else outputs
+
+    def _in_its_dialect(self, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return inputs and parameters in the dialect that `hybrid_forward` computes in."""
+        own = self.hybrid_forward.__module__.startswith(_LIBRARY) and not self.takes_both_dialects
+        dialect = CLASSIC if own else NUMPY
+        return converted(tuple(inputs), dialect), {name: converted(param, dialect) for name, param in params.items()}
+
+    takes_both_dialects = False
+    """Whether `hybrid_forward` takes arrays of either dialect: it only gives them on."""
 
     def _door(self) -> Door:
         """Return how messages have a call of the block: `hybrid_forward` has its inputs."""

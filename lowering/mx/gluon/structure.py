@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lowering.mx.gluon.errors import BlockValueError
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect
 from symjax_nnvm.symbol.symbol import Symbol
 
 Format = Any
@@ -77,3 +77,12 @@ def kinds_in(args: Any) -> tuple[bool, bool, list[Any]]:
         elif isinstance(each, list | tuple):
             pending[:0] = each
     return symbols, arrays, list(contexts)
+
+
+def converted(given: Any, dialect: str) -> Any:
+    """Arrays, and symbols, in a dialect, nested as they were given; anything else as it is."""
+    if isinstance(given, NDArray):
+        return in_dialect(given, dialect)
+    if isinstance(given, Symbol):
+        return given.as_np_ndarray() if dialect == NUMPY else given.as_nd_ndarray()
+    return type(given)(converted(each, dialect) for each in given) if isinstance(given, list | tuple) else given

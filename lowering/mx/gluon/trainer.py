@@ -11,8 +11,9 @@ from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError, StaleGradientError
 from lowering.mx.gluon.parameter_dict import ParameterDict
+from lowering.mx.gluon.structure import converted
 from lowering.mx.gluon.weights import Parameter
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import CLASSIC, NDArray
 
 _ON_STORE = "when parameters are updated on kvstore is not supported."
 
@@ -127,7 +128,7 @@ class Trainer:
             if param._deferred_init:
                 waiting.append(param)
             else:
-                arrays = param.list_data()
+                arrays = converted(param.list_data(), CLASSIC)
                 store.broadcast(self._param2idx[param.name], arrays[0], arrays)  # pyright: ignore
         self._params_to_init = waiting
 
@@ -197,8 +198,8 @@ class Trainer:
         if self._kvstore is None:
             return
         trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
-        keys, grads = [i for i, _ in trained], [param.list_grad() for _, param in trained]
-        out = [param.list_data() for _, param in trained] if self._update_on_kvstore else grads
+        keys, grads = [i for i, _ in trained], [converted(param.list_grad(), CLASSIC) for _, param in trained]
+        out = [converted(param.list_data(), CLASSIC) for _, param in trained] if self._update_on_kvstore else grads
         if isinstance(self._kvstore, kv.KVStore):
             self._kvstore.pushpull(keys, grads, out=out)
             return

@@ -16,8 +16,10 @@ from lowering.messages.counts import check_count
 from lowering.mx import ndarray as nd
 from lowering.mx.downloads import fetch, require_url
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
-from lowering.mx.ndarray.array import NDArray
-from lowering.mx.util import is_np_shape
+from lowering.mx.gluon.structure import converted
+from lowering.mx.ndarray.array import CLASSIC, NDArray
+from lowering.mx.numpy.creation import array as numpy_array
+from lowering.mx.util import is_np_array, is_np_shape
 from symjax_nnvm.io.files import path_text
 
 _BLOCK = 1 << 20
@@ -40,13 +42,14 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     pairs = list(pairwise(ends))
     if batch_axis == 0:
         return [data[begin:end] for begin, end in pairs]
-    return [nd.slice_axis(data, axis=batch_axis, begin=begin, end=end) for begin, end in pairs]
+    ahead = (slice(None),) * batch_axis
+    return [data[*ahead, begin:end] for begin, end in pairs]
 
 
 def split_and_load(data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
     """Parts of a batch, each on one of the contexts. data: an NDArray, or what makes one."""
     if not isinstance(data, NDArray):
-        data = nd.array(data, ctx=ctx_list[0])
+        data = numpy_array(data, ctx=ctx_list[0]) if is_np_array() else nd.array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     slices = split_data(data, len(ctx_list), batch_axis, even_split)
@@ -61,6 +64,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     """
     if not arrays:
         raise MismatchError("clip_global_norm needs at least one array")
+    arrays = converted(list(arrays), CLASSIC)
     ctx = arrays[0].context
     norms = [nd.norm(each, out_dtype=_wide(each)).as_in_context(ctx) for each in arrays]
     total_norm = nd.norm(nd.concat(*norms, dim=0))

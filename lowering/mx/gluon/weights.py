@@ -21,7 +21,7 @@ from lowering.mx.gluon.errors import (
 )
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
-from lowering.mx.ndarray.array import NDArray, stored_as, zero_gradient
+from lowering.mx.ndarray.array import NDArray, in_current_dialect, stored_as, zero_gradient
 from lowering.mx.ndarray.cells import StoredCell, stored_of
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
@@ -189,7 +189,7 @@ class Parameter:
             if data is None:
                 data = zeros(self.shape, cpu(), self.dtype)
                 described = initializers.InitDesc(self.name, {"__init__": init})
-                initializers.create(default_init)(described, data)
+                initializers.create(default_init)(described, in_current_dialect(data))
             self._init_impl(data, contexts)
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
@@ -322,19 +322,19 @@ class Parameter:
     def data(self, ctx: Any = None) -> NDArray:
         """The array on a context, which may be left out where there is one. Raises DeferredInitializationError before
         the first forward pass where sizes follow from it, NotInitializedError without `initialize`."""
-        return self._check_and_get(self._data, ctx)
+        return in_current_dialect(self._check_and_get(self._data, ctx))
 
     def list_data(self) -> list[NDArray]:
         """The arrays on all contexts."""
-        return self._check_and_get(self._data, list)
+        return [in_current_dialect(each) for each in self._check_and_get(self._data, list)]
 
     def grad(self, ctx: Any = None) -> NDArray:
         """The gradient on a context. Raises NotInitializedError where grad_req is "null"."""
-        return self._check_and_get(self._gradients(), ctx)
+        return in_current_dialect(self._check_and_get(self._gradients(), ctx))
 
     def list_grad(self) -> list[NDArray]:
         """The gradients on all contexts."""
-        return self._check_and_get(self._gradients(), list)
+        return [in_current_dialect(each) for each in self._check_and_get(self._gradients(), list)]
 
     def _gradients(self) -> list[NDArray] | None:
         if self._data is not None and self._grad is None:
@@ -358,7 +358,7 @@ class Parameter:
 
     def _reduce(self) -> NDArray:
         """Return the mean over the contexts, on the CPU."""
-        copies = [each.copyto(cpu()) for each in self.list_data()]
+        copies = [each.copyto(cpu()).as_nd_ndarray() for each in self.list_data()]
         return copies[0] if len(copies) == 1 else add_n(*copies) / len(copies)
 
     def _to_save(self) -> NDArray:
@@ -389,15 +389,14 @@ class Constant(Parameter):
     """A parameter that has its value and no gradient: trainers leave it as it is, `set_data` changes it."""
 
     def __init__(self, name: str, value: Any):
-        if not isinstance(value, NDArray):
-            value = array(value)
+        value = value.as_nd_ndarray() if isinstance(value, NDArray) else array(value)
         self.value = value
 
         class Init(initializers.Initializer):
             """Fills an array with the value of the constant."""
 
             def _init_weight(self, _: str, arr: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-                value.copyto(arr)
+                arr[:] = value.value
 
         init_name = f"Constant_{name}_{id(self)}"
         initializers.alias(init_name)(Init)
@@ -420,7 +419,7 @@ class Constant(Parameter):
 
 def _as_ndarray(value: Any) -> NDArray:
     """Return an NDArray of an array of any library, in its dtype."""
-    return value if isinstance(value, NDArray) else array(value, dtype=value.dtype)
+    return value.as_nd_ndarray() if isinstance(value, NDArray) else array(value, dtype=value.dtype)
 
 
 def _in_dtype(array: NDArray, dtype: Any) -> NDArray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import check_count
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import CallError, MissingExtraError, ParamError, RecordFormatError
 from symjax_nnvm.io.files import StrPath, read_bounded
@@ -41,7 +41,8 @@ def pixels(image: Any) -> np.ndarray:
 def as_image(values: np.ndarray, like: Any = None, out: NDArray | None = None) -> NDArray:
     """An NDArray of an image, in its dtype, on the context of another one; or what is written to `out`."""
     if out is None:
-        return array(values, like.context if isinstance(like, NDArray) else None, values.dtype)
+        context = like.context if isinstance(like, NDArray) else None
+        return in_current_dialect(array(values, context, values.dtype))
     if out.shape != values.shape or np.dtype(out.dtype) != values.dtype:
         expected = f"{values.dtype} {values.shape}"
         raise CallError("out= does not fit the image", expected=expected, got=f"{np.dtype(out.dtype)} {out.shape}")

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,7 @@ from lowering.mx.tape.expressions import (
     shared_expression,
     variable_name,
 )
+from lowering.mx.util import is_np_array
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,
@@ -60,6 +61,9 @@ from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
 from symjax_nnvm.symbol.fluent import Fluent
 from symjax_nnvm.symbol.symbol import Symbol
+
+CLASSIC, NUMPY = "classic", "numpy"
+"""MXNet's dialects: of mx.nd and mx.sym, and of mx.np."""
 
 _BROADCASTING = {
     "elemwise_add": "broadcast_add", "elemwise_sub": "broadcast_sub", "elemwise_mul": "broadcast_mul",
@@ -146,10 +150,13 @@ class NDArray(Arithmetic, Fluent):
     stype = "default"
     """The storage type."""
 
+    dialect = CLASSIC
+    """The dialect of the operators that take the array."""
+
     @property
     def grad(self) -> NDArray | None:
         """The array that `mx.autograd` writes this array's gradient into; None without `attach_grad`."""
-        return self.gradient
+        return None if self.gradient is None else in_dialect(self.gradient, self.dialect)
 
     @property
     def _fresh_grad(self) -> bool:
@@ -281,8 +288,8 @@ class NDArray(Arithmetic, Fluent):
         if isinstance(other, Context):
             stored = stored_of(self.cell)
             if stored is not None and not recorded:
-                return NDArray(StoredCell(stored, other.device), other)
-            copied = like_jax(self._value_on(other), other)
+                return OF_DIALECT[self.dialect](StoredCell(stored, other.device), other)
+            copied = in_dialect(like_jax(self._value_on(other), other), self.dialect)
             if recorded:
                 call = recording.Call(
                     _Copied(self.context), [self.value], [recording.origin(self)], None, [copied.value]
@@ -316,8 +323,12 @@ class NDArray(Arithmetic, Fluent):
     as_in_ctx = as_in_context
 
     def as_nd_ndarray(self) -> NDArray:
-        """The array itself."""
+        """The array in the classic dialect: itself."""
         return self
+
+    def as_np_ndarray(self) -> NDArray:
+        """The array in the NumPy dialect: the same memory, gradient and place on the tape."""
+        return in_dialect(self, NUMPY)
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """The array's values in another dtype."""
@@ -333,7 +344,7 @@ class NDArray(Arithmetic, Fluent):
 
     def detach(self) -> NDArray:
         """The same array, through which no gradient flows."""
-        return NDArray(self.cell, self.context)
+        return OF_DIALECT[self.dialect](self.cell, self.context)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
@@ -378,7 +389,7 @@ class NDArray(Arithmetic, Fluent):
         """Have `mx.autograd` compute the gradient of this array, into `grad`. stype: its storage type, by default this
         array's."""
         check_storage(stype)
-        gradient = zero_gradient(self.shape, self.cell.dtype, self.context)
+        gradient = in_dialect(zero_gradient(self.shape, self.cell.dtype, self.context), self.dialect)
         mark(self, stored_as(gradient, stype or self.stype), grad_req)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -395,16 +406,18 @@ class NDArray(Arithmetic, Fluent):
         if self.ndim == 0:
             return self
         full = indexing.expanded(indexing.as_read(key, self.ndim), self.shape)
+        return self.part_at(full, indexing.kept_rank(full))
+
+    def part_at(self, full: indexing.Key, kept: indexing.Key) -> NDArray:
+        """Return the elements of an expanded key. kept: the key that gives their shape."""
         if recording.is_recording() and self.entry is not None:
-            return self._recorded_item(full)
-        kept = indexing.kept_rank(full)
+            return self._recorded_item(full, indexing.part_shape(kept, self.shape))
         if indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
             return NDArray(part_of(self.cell, kept), self.context)
         return like_jax(item(self.value, kept), self.context)
 
-    def _recorded_item(self, full: indexing.Key) -> NDArray:
+    def _recorded_item(self, full: indexing.Key, shape: tuple[int, ...]) -> NDArray:
         """Return the elements by operators, whose gradients are known."""
-        shape = jax.eval_shape(lambda x: x[indexing.kept_rank(full)], self.value).shape
         if indexing.is_basic(full):
             begin, end, step = indexing.slices(full, self.shape)
             part = invoke(function_named("slice"), self, begin=begin, end=end, step=step)
@@ -445,7 +458,7 @@ class NDArray(Arithmetic, Fluent):
         if not isinstance(array, jax.Array):
             array = _as_numbers(array, self.cell.dtype)
         is_whole = isinstance(key, slice) and key == slice(None)
-        full = key if is_whole or not self.ndim else indexing.kept_rank(indexing.expanded(key, self.shape))
+        full = key if is_whole else self._written_key(key)
         if array.shape:  # one number fits every part
             shape = self.shape if is_whole else indexing.part_shape(full, self.shape)
             if array.shape != shape:
@@ -455,7 +468,7 @@ class NDArray(Arithmetic, Fluent):
             return
         if recording.is_recording():
             entry = value.entry if isinstance(value, NDArray) else None
-            self._refuse_recorded_write(None if is_whole else entry)
+            self.refuse_recorded_write(None if is_whole else entry)
             if is_whole and entry is not None:
                 self.entry = self._recorded_copy(value).entry
         if stored is not None:  # a file's array keeps its 64 bits
@@ -468,12 +481,16 @@ class NDArray(Arithmetic, Fluent):
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, array))
 
+    def _written_key(self, key: Any) -> Any:
+        """Return the expanded key of what is written."""
+        return indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
+
     def _store(self, stored: np.ndarray) -> None:
         """Hold another array of the same 64 bits, which are a file's."""
         assert isinstance(self.cell, StoredCell | View)
         self.cell.store(stored)
 
-    def _refuse_recorded_write(self, entry: recording.Entry | None) -> None:
+    def refuse_recorded_write(self, entry: recording.Entry | None) -> None:
         """Raise GradientError for a write under `record` to an array that is on the tape, and for a write of a value on
         the tape to a part. entry: where that value came from."""
         if recording.origin(self) is not None:
@@ -522,7 +539,7 @@ class NDArray(Arithmetic, Fluent):
                 return self
             result = operation(self, other)
             if recording.is_recording():
-                self._refuse_recorded_write(result.entry)
+                self.refuse_recorded_write(result.entry)
             self.cell.assign(result.value, cast=True)
             return self
 
@@ -651,6 +668,29 @@ def stored_as(array: NDArray, stype: str) -> NDArray:
     return shown
 
 
+OF_DIALECT: dict[str, Callable[..., NDArray]] = {CLASSIC: NDArray}
+"""What makes an array of each dialect; `mx.np` adds its own."""
+
+
+def in_dialect(array: NDArray, dialect: str) -> Any:
+    """The array in a dialect: the same memory, gradient and place on the tape."""
+    if array.dialect == dialect:
+        return array
+    same = OF_DIALECT[dialect](array.cell, array.context, array.entry)
+    same.gradient = array.gradient
+    return same
+
+
+def current_dialect() -> str:
+    """The dialect of what layers and data of this thread give."""
+    return NUMPY if is_np_array() else CLASSIC
+
+
+def in_current_dialect(array: NDArray) -> Any:
+    """The array in the dialect of what layers and data of this thread give."""
+    return in_dialect(array, current_dialect())
+
+
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
     """An NDArray of a jax.Array, which is moved to the context where that is not where JAX puts arrays."""
     device = context.device if context else None
@@ -730,12 +770,12 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
         prepared = None if key is None else _with_other_numbers(key, kwargs, arrays)
     if prepared is None:
         prepared = _prepare(function, args, kwargs, arrays, context, shape)
-        if key is not None and not prepared[0].calls_python:
+        if key is not None and not prepared.expression.calls_python:
             _prepared[key] = prepared
-            if prepared[1] is not None:
+            if prepared.numbered is not None:
                 _prepared[_without_numbers(key, kwargs)] = prepared
-    expression, numbered, is_list, storage = prepared
-    outputs = _run(expression, arrays, context, out, numbered)
+    expression, numbered, is_list, storage, dialect = prepared
+    outputs = _run(expression, arrays, context, out, numbered, OF_DIALECT[dialect])
     if out is not None:
         return out
     if storage is not None:
@@ -762,16 +802,16 @@ def _with_other_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays:
     given = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
     if not given or not _takes_any_number(arrays):
         return None
-    expression, numbered, is_list, storage = _prepared.get(_without_numbers(key, kwargs)) or (None, None, False, None)
-    if expression is None or numbered is None:
+    similar = _prepared.get(_without_numbers(key, kwargs))
+    if similar is None or similar.numbered is None:
         return None
-    of_any, _ = numbered
+    of_any, _ = similar.numbered
     try:
         numbers = [float(given.pop(name)) for name in of_any.changing]
     except (KeyError, ValueError):  # the operator says what it does not take
         return None
     checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator says which rates it does not take
-    return (expression, (of_any, numbers), is_list, storage) if checked and not given else None
+    return similar._replace(numbered=(of_any, numbers)) if checked and not given else None
 
 
 def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
@@ -789,9 +829,20 @@ _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})
 Numbered = tuple[OfAnyNumber, list[Any]] | None
 """What computes an expression and others that differ from it in numbers alone, with its numbers."""
 
-Prepared = tuple[Expression, Numbered, bool, list[str] | None]
-"""What a call evaluates, whether its result is a list, and the storage types of what it returns, None where all are
-"default"."""
+
+class Prepared(NamedTuple):
+    """What a call evaluates.
+
+    is_list: whether its result is a list. storage: the storage types of what it returns, None where all are "default".
+    dialect: of its results.
+    """
+
+    expression: Expression
+    numbered: Numbered
+    is_list: bool
+    storage: list[str] | None
+    dialect: str
+
 
 _prepared: Recent[tuple[Any, ...], Prepared] = Recent(policy.KEPT_EXPRESSIONS)
 """What a call of `invoke` evaluates, by everything but the arrays, of which it is their classes."""
@@ -832,6 +883,10 @@ def _prepare(
     shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
     """
     numbers = itertools.count()
+    dialect = _dialect_of(function)
+    for array in arrays:
+        if array.dialect != dialect:
+            raise _of_other_dialect(function, array)
 
     def variable(given: Any) -> Any:
         if isinstance(given, NDArray):
@@ -847,7 +902,12 @@ def _prepare(
             built = function(*symbols, **named)
         except NotASymbolError as error:
             raise _not_an_array(error) from None
-        if not arrays and isinstance(built, Symbol) and _lacks_shape(built.outputs[0].node, shape):
+        if (
+            dialect == CLASSIC
+            and not arrays
+            and isinstance(built, Symbol)
+            and _lacks_shape(built.outputs[0].node, shape)
+        ):
             built = function(*symbols, **{**named, "shape": (1,) if shape is None else shape})
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
@@ -856,7 +916,26 @@ def _prepare(
     storage = infer_storage(symbol.outputs, {variable_name(i): array.stype for i, array in enumerate(arrays)})
     is_dense = all(array.stype == "default" for array in arrays)  # of others the number decides how results are stored
     numbered = of_any_number(expression) if is_dense else None
-    return expression, numbered, is_list, None if set(storage) == {"default"} else storage
+    return Prepared(expression, numbered, is_list, None if set(storage) == {"default"} else storage, dialect)
+
+
+def _dialect_of(function: Callable[..., Any]) -> str:
+    """Return the dialect of a function of symbols, which its name says."""
+    return NUMPY if function.__name__.startswith(("_np_", "_npi_", "_npx_")) else CLASSIC
+
+
+def _of_other_dialect(function: Callable[..., Any], array: NDArray) -> SymbolTypeError:
+    """Return the error for an array of the dialect that a function does not have."""
+    name = function.__name__
+    python_name = name.removeprefix("_np").removeprefix("x").removeprefix("i").removeprefix("_")
+    problem = f"Operator `{name}` registered in backend is known as `{python_name}` in Python. "
+    if array.dialect == NUMPY:
+        problem += "This is a legacy operator which can only accept legacy ndarrays, while received an MXNet numpy "
+        fix = "Please call `as_nd_ndarray()` upon the numpy ndarray, and give the operator what that returns."
+        return SymbolTypeError(f"{problem}ndarray", fix=fix)
+    problem += "This is a numpy operator which can only accept MXNet numpy ndarrays, while received a legacy ndarray"
+    fix = "Activate numpy semantics by npx.set_np(), or call `as_np_ndarray()` upon the legacy ndarray."
+    return SymbolTypeError(problem, fix=fix)
 
 
 def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
@@ -896,24 +975,33 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
 
 
 def _run(
-    expression: Expression, arrays: Sequence[NDArray], context: Context, out: Any, numbered: Numbered = None
+    expression: Expression,
+    arrays: Sequence[NDArray],
+    context: Context,
+    out: Any,
+    numbered: Numbered = None,
+    made: Callable[..., NDArray] = NDArray,
 ) -> list[NDArray]:
-    """Return the outputs of an expression; out: arrays that they are written to, too. Raises CallError for those that
-    do not fit."""
+    """Return the outputs of an expression; out: arrays that they are written to, too. made: their class. Raises
+    CallError for those that do not fit."""
     if out is None and not expression.states:
-        return _evaluated(expression, arrays, context, numbered)
+        return _evaluated(expression, arrays, context, numbered, made)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, context, numbered)
+        outputs = _evaluated(expression, arrays, context, numbered, made)
         if out is not None:
             write_outputs(targets, outputs, out, draws=not arrays)
     return outputs
 
 
 def _evaluated(
-    expression: Expression, arrays: Sequence[NDArray], context: Context, numbered: Numbered
+    expression: Expression,
+    arrays: Sequence[NDArray],
+    context: Context,
+    numbered: Numbered,
+    made: Callable[..., NDArray],
 ) -> list[NDArray]:
     """Return the outputs of an expression, whose states are written, and which is recorded."""
     for i, number in expression.fixed:
@@ -941,9 +1029,9 @@ def _evaluated(
         for name in expression.written(wrt):
             arrays[int(name[1:])].cell.assign(states[name])
     if device is None:
-        results = [NDArray(new_cell(output, None), context) for output in outputs]
+        results = [made(new_cell(output, None), context) for output in outputs]
     else:
-        results = [like_jax(output, context) for output in outputs]
+        results = [made(like_jax(output, context).cell, context) for output in outputs]
     if any(origins):
         written = {name: arrays[int(name[1:])] for name in states}
         call = recording.Call(expression, values, origins, key, outputs, written)
@@ -960,7 +1048,7 @@ def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any, 
         raise CallError(problem, expected=f"{len(results)} arrays", got=f"{len(targets)} of {type(out).__name__}")
     for target, result in zip(targets, results, strict=True):
         if recording.is_recording():
-            target._refuse_recorded_write(None)
+            target.refuse_recorded_write(None)
         if target.shape != result.shape:
             raise CallError("The array given as out= has the wrong shape", expected=result.shape, got=target.shape)
         if target.dtype != result.dtype and not draws:

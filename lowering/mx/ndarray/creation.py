@@ -34,7 +34,7 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     Warns of 64 bits, which JAX has only where they are switched on. Raises TooWideError for numbers that need them.
     """
     context = as_context(ctx)
-    wanted = _native(dtype)
+    wanted = native_dtype(dtype)
     with _making("array"):
         array = held(value, wanted)
     if array.dtype != wanted:
@@ -42,7 +42,7 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     return like_jax(jax.device_put(array, context.device), context)
 
 
-def _native(dtype: Any) -> np.dtype:
+def native_dtype(dtype: Any) -> np.dtype:
     """Return a dtype in this machine's byte order, which is the only one that JAX has. Raises CreationError for what is
     no dtype of arrays."""
     native = _known.get(dtype) if isinstance(dtype, type | str | np.dtype) else None
@@ -64,7 +64,8 @@ _known = {kind: dtype for dtype in _DTYPES for kind in (dtype, dtype.name, dtype
 """Names, scalar types and dtypes → the dtype, for a fast answer."""
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """The sizes that a shape says, of one axis by a number. Raises CountError, a ValueError."""
     return check_counts(shape, "shape", 0)
 
 
@@ -92,9 +93,9 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     """
     if isinstance(source_array, NDArray):
         context = as_context(ctx)
-        return (source_array if dtype is None else source_array.astype(_native(dtype))).copyto(context)
+        return (source_array if dtype is None else source_array.astype(native_dtype(dtype))).copyto(context)
     if isinstance(source_array, jax.Array):
-        kept = source_array if dtype is None else cast(source_array, _native(dtype))
+        kept = source_array if dtype is None else cast(source_array, native_dtype(dtype))
         context = as_context(ctx)
         return like_jax(jax.device_put(kept, context.device), context)
     if hasattr(source_array, "toarray"):  # SciPy's sparse matrices
@@ -113,7 +114,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 
 def stored_array(source: np.ndarray, context: Context) -> NDArray:
     """An array of NumPy's in its own dtype, which stays as it is, 64 bits too, until it is computed with or written."""
-    dtype = _native(source.dtype)
+    dtype = native_dtype(source.dtype)
     if is_narrowed(dtype):
         return NDArray(StoredCell(np.array(source, dtype), context.device), context)
     return _place(source, context, dtype)
@@ -139,8 +140,8 @@ def _out_of(further: dict[str, Any], shape: Any) -> NDArray | None:
     if unknown:
         raise CallError(f"Cannot find argument {unknown[0]!r}", expected="shape, ctx, dtype or out")
     out = further.get("out")
-    if out is not None and out.shape != _shape(shape):
-        raise CallError("The array given as out= has the wrong shape", expected=_shape(shape), got=out.shape)
+    if out is not None and out.shape != checked_shape(shape):
+        raise CallError("The array given as out= has the wrong shape", expected=checked_shape(shape), got=out.shape)
     return out
 
 
@@ -154,7 +155,7 @@ def full(shape: Any, val: float, ctx: Any = None, dtype: Any = np.float32, out: 
     if out is not None:
         out[:] = val
         return out
-    sizes = _shape(shape)
+    sizes = checked_shape(shape)
     with _making("full"):
         values = np.full(sizes, val)
     return _place(values, ctx, dtype)
@@ -182,10 +183,10 @@ def arange(
     repeat = check_count(repeat, "repeat")
     with _making("arange"):
         numbers = np.arange(len(np.arange(start, stop, step)))
-    if np.issubdtype(_native(dtype), np.integer):
+    if np.issubdtype(native_dtype(dtype), np.integer):
         numbers = numbers * int(step) + int(start)
     else:
-        number = np.float64 if _native(dtype) == np.float64 else np.float32
+        number = np.float64 if native_dtype(dtype) == np.float64 else np.float32
         numbers = numbers.astype(number) * number(step) + number(start)
     return _place(np.repeat(numbers, repeat), ctx, dtype)
 
@@ -218,7 +219,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     if not isinstance(ndarray, np.ndarray):
         got = type(ndarray).__name__
         raise NotAnArrayError("from_numpy needs a numpy.ndarray", got=got, fix="mx.nd.array(value) makes one.")
-    dtype = _native(ndarray.dtype)
+    dtype = native_dtype(ndarray.dtype)
     if not (zero_copy and ndarray.flags.writeable and jax.dtypes.canonicalize_dtype(dtype) == ndarray.dtype):
         return _place(ndarray, None, ndarray.dtype)
     if not ndarray.flags.c_contiguous:

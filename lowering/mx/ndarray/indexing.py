@@ -58,6 +58,55 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     return tuple(full)
 
 
+def without_masks(key: Any, shape: tuple[int, ...]) -> Key:
+    """A key of the NumPy dialect, in which arrays and lists of bools are masks, with the numbers of the elements in
+    their place. Raises SymbolIndexError, an IndexError, for a mask that does not fit the axes that it covers."""
+    entries: list[Any] = []
+    axis = 0
+    given = key if isinstance(key, tuple) else (key,)
+    covered = sum(_axes_of(entry) for entry in given)
+    for entry in given:
+        if entry is Ellipsis:
+            axis += len(shape) - covered
+        elif (mask := _mask(entry)) is None:
+            axis += entry is not None
+        else:
+            part = shape[axis : axis + mask.ndim]
+            if mask.shape != part:
+                at = next((i for i, sizes in enumerate(zip(mask.shape, part, strict=False)) if sizes[0] != sizes[1]), 0)
+                if mask.ndim > len(part):
+                    raise SymbolIndexError(
+                        f"too many indices, whose ndim = {mask.ndim}, for array with ndim = {len(shape)}"
+                    )
+                raise SymbolIndexError(
+                    f"boolean index did not match indexed array along dimension {axis + at}; dimension is {part[at]} "
+                    f"but corresponding boolean dimension is {mask.shape[at]}"
+                )
+            axis += mask.ndim
+            entries.extend(np.nonzero(mask))
+            continue
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _mask(entry: Any) -> np.ndarray | None:
+    """Return an entry that is an array or a list of bools, as NumPy's array; else None."""
+    if isinstance(entry, list):
+        if not entry or not all(isinstance(item, bool | np.bool_) for item in entry):
+            return None
+    elif _is_basic(entry) or getattr(entry, "dtype", None) != np.bool_ or not getattr(entry, "shape", ()):
+        return None
+    return np.asarray(entry)
+
+
+def _axes_of(entry: Any) -> int:
+    """Return how many axes an entry of a key covers."""
+    if entry is None or entry is Ellipsis:
+        return 0
+    mask = _mask(entry)
+    return 1 if mask is None else mask.ndim
+
+
 def _refuse_misfits(shapes: list[tuple[int, ...]]) -> None:
     """Raise SymbolValueError for shapes of index arrays that do not broadcast to one."""
     try:

@@ -108,6 +108,14 @@ class Symbol(GraphSymbol):
         storage = storage_of(names, args) | storage_of(states, aux_states)
         return Executor(held, self, context, storage, storage_of(names, args_grad))
 
+    def as_np_ndarray(self) -> Symbol:
+        """The symbol in the NumPy dialect: its operators are those of mx.np."""
+        return OF_DIALECT["numpy"](self.outputs)
+
+    def as_nd_ndarray(self) -> Symbol:
+        """The symbol in the classic dialect: itself."""
+        return self
+
     def get_backend_symbol(self, backend: str) -> Symbol:
         """The symbol itself; warns that the backend is not here."""
         ask_for_backend(backend)
@@ -181,6 +189,10 @@ class Symbol(GraphSymbol):
     def grad(self, wrt: Sequence[str]) -> Symbol:
         """The gradients with respect to arguments, as a symbol."""
         return as_symbol(self.gradient(list(wrt)))
+
+
+OF_DIALECT: dict[str, type[Symbol]] = {"classic": Symbol}
+"""The class of symbols of each dialect; `mx.sym.np` adds its own."""
 
 
 def _unpickled(text: str) -> Symbol:

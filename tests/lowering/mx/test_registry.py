@@ -88,25 +88,27 @@ def test_gpus():
             mx.util.get_gpu_memory(0)
 
 
-def test_the_numpy_dialect_is_off():
+def test_the_numpy_dialect_is_off_until_it_is_set():
     assert not mx.is_np_array()
-    mx.util.reset_np()
-    mx.util.set_np(shape=False, array=False)
-    with mx.np_array(False):
-        pass
-    for call in (mx.util.set_np, lambda: mx.np_array().__enter__()):
-        with pytest.raises(mx.MXNetError, match="MXNet's NumPy dialect, mx.np, is not implemented"):
-            call()
+    try:
+        mx.util.set_np()
+        assert (mx.is_np_array(), mx.is_np_shape()) == (True, True)
+        with mx.np_array(False):
+            assert not mx.is_np_array()
+        mx.util.set_np(array=False)
+        assert (mx.is_np_array(), mx.is_np_shape()) == (False, True)
+    finally:
+        mx.util.reset_np()
+    assert (mx.is_np_array(), mx.is_np_shape()) == (False, False)
+    with pytest.raises(ValueError, match="NumPy Shape semantics is required"):
+        mx.util.set_np(shape=False)
 
     @mx.use_np
     def ask(x: object) -> object:
         """What it says."""
-        return x
+        return x, mx.is_np_array(), mx.is_np_shape()
 
-    assert mx.use_np is mx.use_np_array
-    assert (ask.__name__, ask.__doc__) == ("ask", "What it says.")
-    with pytest.raises(mx.MXNetError, match="Use mx.nd and mx.sym"):
-        ask(3)
+    assert (ask.__name__, ask.__doc__, ask(3)) == ("ask", "What it says.", (3, True, True))
 
 
 def test_the_module_of_a_function():

@@ -32,7 +32,7 @@ class LossScaler:
 
     def has_overflow(self, params: Iterable[Any]) -> bool:
         """Whether a gradient of a Parameter is not finite; the factor follows."""
-        grads = [param.list_grad()[0] for param in params if param.grad_req != "null"]
+        grads = [param.list_grad()[0].as_nd_ndarray() for param in params if param.grad_req != "null"]
         with pause():
             overflows = bool(grads) and not bool(nd.multi_all_finite(*grads, num_arrays=len(grads)).asscalar())
         self._loss_scale = self._next_loss_scale

@@ -20,7 +20,7 @@ from lowering.casts import held
 from lowering.mx.context import Context, cpu_pinned
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lowering.mx.gluon.errors import MismatchError
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
 from lowering.mx.workers import Workers
 from symjax_nnvm.errors import NNVMError, ParamError
@@ -51,9 +51,9 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
         raise ParamError("The samples of a batch have different shapes", got=list(shapes), fix=fix)
     if isinstance(first, NDArray):  # in the host's memory: an operator would be compiled for each size of a batch
         rows = np.stack([np.asarray(sample) for sample in data])
-        return array(rows, first.context, rows.dtype)
+        return in_current_dialect(array(rows, first.context, rows.dtype))
     rows = held(np.asarray(data))
-    return array(rows, dtype=rows.dtype)
+    return in_current_dialect(array(rows, dtype=rows.dtype))
 
 
 default_mp_batchify_fn = default_batchify_fn

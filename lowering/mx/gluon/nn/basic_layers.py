@@ -78,6 +78,8 @@ class Sequential(_InARow, Block):
 class HybridSequential(_InARow, HybridBlock):
     """Hybrid blocks, one after the other, which run as one program."""
 
+    takes_both_dialects = True
+
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The last block's output."""
         for block in self._children.values():
@@ -220,6 +222,7 @@ class HybridLambda(HybridBlock):
             self._func_name = function
         elif callable(function):
             self._func, self._func_name = function, function.__name__
+            self.takes_both_dialects = True
         else:
             raise _no_function(function)
 

@@ -19,6 +19,9 @@ from lowering.mx.gluon.rnn.sequences import begin_state_of as _get_begin_state
 from lowering.mx.gluon.rnn.sequences import format_sequence as _format_sequence
 from lowering.mx.gluon.rnn.sequences import mask_sequence as _mask_sequence_variable_length
 from lowering.mx.gluon.rnn.sequences import reverse_sequences as _reverse_sequences
+from lowering.mx.gluon.structure import converted
+from lowering.mx.ndarray.array import CLASSIC, current_dialect
+from lowering.mx.util import np_array
 
 States = list[Any]
 
@@ -90,7 +93,7 @@ class RecurrentCell(Block):
         for info in self.state_info(batch_size):
             self._init_counter += 1
             states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **{**(info or {}), **kwargs}))
-        return states
+        return converted(states, current_dialect())
 
     def unroll(
         self,
@@ -108,7 +111,11 @@ class RecurrentCell(Block):
         valid_length: the lengths (n,) of the sequences; outputs after them are 0, and states are those at their ends.
         """
         self.reset()
-        return self._unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+        dialect = current_dialect()
+        with np_array(False):
+            inputs, begin_state, valid_length = converted((inputs, begin_state, valid_length), CLASSIC)
+            unrolled = self._unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+        return converted(unrolled, dialect)
 
     def _unroll(
         self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any

@@ -19,7 +19,8 @@ from lowering.mx.gluon.rnn.rnn_cell import (
     check_states,
 )
 from lowering.mx.gluon.rnn.sequences import TENSORS, joined
-from lowering.mx.ndarray.array import NDArray
+from lowering.mx.gluon.structure import converted
+from lowering.mx.ndarray.array import NDArray, current_dialect
 from symjax_nnvm.errors import SymbolValueError
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -118,7 +119,8 @@ class _RNNLayer(HybridBlock):
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
         """Return the states to begin with. func: makes each of its description, with kwargs."""
         infos = enumerate(self.state_info(batch_size))
-        return [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
+        made = [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
+        return converted(made, current_dialect())
 
     def cast(self, dtype: Any) -> None:
         """Have parameters and states in another dtype."""

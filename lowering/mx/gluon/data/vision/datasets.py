@@ -15,6 +15,7 @@ from lowering.data.mnist import read_idx
 from lowering.mx import image, recordio
 from lowering.mx.base import data_dir
 from lowering.mx.gluon.data.dataset import Dataset, DownloadedDataset, RecordFileDataset
+from lowering.mx.ndarray.array import in_current_dialect
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import ModelNotFoundError, TrainingError
 from symjax_nnvm.io.files import StrPath, path_text
@@ -70,7 +71,8 @@ class MNIST(_Files):
         data, label = read_idx(images, 3), read_idx(labels, 1)
         if len(data) != len(label):
             raise TrainingError(f"{labels} does not fit {images.name}", expected=f"{len(data)} labels", got=len(label))
-        self._data, self._label = array(data[..., None], dtype=np.uint8), label.astype(np.int32)
+        self._data = in_current_dialect(array(data[..., None], dtype=np.uint8))
+        self._label = label.astype(np.int32)
 
 
 class FashionMNIST(MNIST):
@@ -102,7 +104,7 @@ class CIFAR10(_Files):
     def _get_data(self) -> None:
         paths = [self._path(name, f"{self._inside}/{name}") for name in self._files[self._train]]
         images, labels = zip(*(read_cifar(path, self._labels) for path in paths), strict=True)
-        self._data = array(np.concatenate(images), dtype=np.uint8)
+        self._data = in_current_dialect(array(np.concatenate(images), dtype=np.uint8))
         self._label = np.concatenate(labels)[:, self._column].astype(np.int32)
 
 

@@ -1,0 +1,127 @@
+"""Functions of `np.linalg`: norms, decompositions and systems of equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.numpy import reductions
+from lowering.mx.numpy.elementwise import apply_unary
+from lowering.mx.numpy.operators import Operators, UnsupportedError, is_number
+from symjax_nnvm.errors import SymbolTypeError
+
+
+def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The norm of a vector, or of a matrix where axis has two numbers. ord: a number, inf, -inf, "fro" or "nuc"."""
+    if axis is not None and not isinstance(axis, int | tuple):
+        raise SymbolTypeError("'axis' must be None, an integer or a tuple of integers.", got=repr(axis))
+    if isinstance(axis, int):
+        axis = (axis,)
+    ord = {np.inf: "inf", -np.inf: "-inf"}.get(ord, ord) if not isinstance(ord, str) else ord
+    if axis is None and ord is None:
+        return op("_npi_norm", x, ord=2, axis=None, keepdims=keepdims, flag=-2)
+    if axis is not None and len(axis) == 2 and ord in ("inf", "-inf", 1, -1):
+        return _largest_sum(op, x, ord, axis, keepdims)
+    if ord in ("inf", "-inf"):
+        extreme = reductions.max if ord == "inf" else reductions.min
+        return extreme(op, apply_unary(op, "abs", x), axis=axis, keepdims=keepdims)
+    matrix = axis is not None and len(axis) == 2
+    if ord in ("fro", "f", None):
+        order, flag = 2, 1
+    elif ord == "nuc":
+        order, flag = 2, 2
+    elif matrix and ord in (2, -2):
+        order, flag = ord, 0
+    else:
+        order, flag = ord, -1
+    return op("_npi_norm", x, ord=order, axis=axis, keepdims=keepdims, flag=flag)
+
+
+def _largest_sum(op: Operators, x: Any, ord: Any, axis: tuple[int, int], keepdims: bool) -> Any:
+    """Return the largest, or for a negative order the smallest, sum of a row or a column."""
+    rows, columns = axis
+    summed, left = (columns, rows) if ord in ("inf", "-inf") else (rows, columns)
+    if not keepdims and left > summed:
+        left -= 1
+    sums = reductions.sum(op, apply_unary(op, "abs", x), axis=summed, keepdims=keepdims)
+    extreme = reductions.max if ord in ("inf", 1) else reductions.min
+    return extreme(op, sums, axis=left, keepdims=keepdims)
+
+
+def svd(op: Operators, a: Any) -> Any:
+    """(u, s, v) with a = u · diag(s) · v."""
+    return tuple(op("_npi_svd", a))
+
+
+def cholesky(op: Operators, a: Any) -> Any:
+    """The lower triangular L with a = L · Lᵀ."""
+    return op("_npi_cholesky", a)
+
+
+def inv(op: Operators, a: Any) -> Any:
+    """The inverse."""
+    return op("_npi_inv", a)
+
+
+def pinv(op: Operators, a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
+    """The pseudo-inverse. rcond: singular values below it times the largest are taken as 0."""
+    if hermitian:
+        raise UnsupportedError("hermitian is not supported yet")
+    if is_number(rcond):
+        return op("_npi_pinv_scalar_rcond", a, rcond=rcond, hermitian=hermitian)
+    return op("_npi_pinv", a, rcond, hermitian=hermitian)
+
+
+def det(op: Operators, a: Any) -> Any:
+    """The determinant."""
+    return op("_npi_det", a)
+
+
+def slogdet(op: Operators, a: Any) -> Any:
+    """(sign, logarithm of the absolute value) of the determinant."""
+    return op("_npi_slogdet", a)
+
+
+def solve(op: Operators, a: Any, b: Any) -> Any:
+    """x with a · x = b."""
+    return op("_npi_solve", a, b)
+
+
+def tensorinv(op: Operators, a: Any, ind: int = 2) -> Any:
+    """The inverse of a tensor; ind: how many axes come first."""
+    return op("_npi_tensorinv", a, ind=ind)
+
+
+def tensorsolve(op: Operators, a: Any, b: Any, axes: Any = None) -> Any:
+    """x with tensordot(a, x, x.ndim) = b. axes: of a, moved to the end first."""
+    return op("_npi_tensorsolve", a, b, a_axes=() if axes is None else axes)
+
+
+def eigvals(op: Operators, a: Any) -> Any:
+    """The eigenvalues of matrices whose eigenvalues are real."""
+    return op("_npi_eigvals", a)
+
+
+def eigvalsh(op: Operators, a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of symmetric matrices, of which one triangle is read."""
+    return op("_npi_eigvalsh", a, UPLO=UPLO)
+
+
+def eig(op: Operators, a: Any) -> Any:
+    """(eigenvalues, eigenvectors as columns) of matrices whose eigenvalues are real."""
+    return tuple(op("_npi_eig", a))
+
+
+def eigh(op: Operators, a: Any, UPLO: str = "L") -> Any:
+    """(eigenvalues, eigenvectors as columns) of symmetric matrices."""
+    return tuple(op("_npi_eigh", a, UPLO=UPLO))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(norm, svd, cholesky, inv, pinv, det, slogdet, solve, tensorinv, tensorsolve, eigvals, eigvalsh, eig, eigh),
+    )
+}

@@ -1,0 +1,191 @@
+"""Functions of `np.random`: draws. Their stream is that of `mx.random.seed`; NumPy's seed changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.numpy.elementwise import apply_unary
+from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError
+
+
+def _drawn(op: Operators, name: str, numbers: dict[str, Any], size: Any, **params: Any) -> Any:
+    """Return draws. numbers: what the distribution has, each a number or an array; arrays are the operator's inputs."""
+    arrays = [value for value in numbers.values() if isinstance(value, op.kind)]
+    plain = {key: None if isinstance(value, op.kind) else value for key, value in numbers.items()}
+    return op(f"_npi_{name}", *arrays, **plain, size=None if size == () else size, **params)
+
+
+def uniform(
+    op: Operators,
+    low: Any = 0.0,
+    high: Any = 1.0,
+    size: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+) -> Any:
+    """Numbers from low to below high. size: a shape; without one that of low and high."""
+    return _drawn(op, "uniform", {"low": low, "high": high}, size, dtype=dtype or "float32", ctx=ctx, out=out)
+
+
+def normal(
+    op: Operators,
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    size: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+) -> Any:
+    """Numbers of a normal distribution with this mean and standard deviation."""
+    return _drawn(op, "normal", {"loc": loc, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
+
+
+def lognormal(
+    op: Operators,
+    mean: Any = 0.0,
+    sigma: Any = 1.0,
+    size: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+) -> Any:
+    """Numbers whose logarithms are normal."""
+    return apply_unary(op, "exp", normal(op, mean, sigma, size, dtype, ctx), out)
+
+
+def logistic(
+    op: Operators, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+) -> Any:
+    """Numbers of a logistic distribution."""
+    return _drawn(op, "logistic", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
+
+
+def gumbel(op: Operators, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+    """Numbers of a Gumbel distribution."""
+    return _drawn(op, "gumbel", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
+
+
+def rayleigh(op: Operators, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+    """Numbers of a Rayleigh distribution."""
+    return _drawn(op, "rayleigh", {"scale": scale}, size, ctx=ctx, out=out)
+
+
+def exponential(op: Operators, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+    """Numbers of an exponential distribution with this mean."""
+    return _drawn(op, "exponential", {"scale": scale}, size, ctx=ctx, out=out)
+
+
+def weibull(op: Operators, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+    """Numbers of a Weibull distribution of shape a."""
+    return _drawn(op, "weibull", {"a": a}, size, ctx=ctx, out=out)
+
+
+def pareto(op: Operators, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+    """Numbers of a Pareto distribution of shape a."""
+    return _drawn(op, "pareto", {"a": a}, size, ctx=ctx, out=out)
+
+
+def power(op: Operators, a: Any, size: Any = None) -> Any:
+    """Numbers from 0 to 1 whose density is a power."""
+    return _drawn(op, "powerd", {"a": a}, size)
+
+
+def gamma(
+    op: Operators, shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None
+) -> Any:
+    """Numbers of a gamma distribution."""
+    size = size if out is None else out.shape
+    return _drawn(op, "gamma", {"shape": shape, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
+
+
+def beta(op: Operators, a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
+    """Numbers of a beta distribution."""
+    x, y = (gamma(op, shape, 1, size, "float32", ctx) for shape in (a, b))
+    return (x / (x + y)).astype(dtype or "float32")
+
+
+def chisquare(op: Operators, df: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
+    """Numbers of a chi-square distribution with df degrees of freedom."""
+    return gamma(op, df / 2, 2.0, size, dtype, ctx)
+
+
+def rand(op: Operators, *size: int, **kwargs: Any) -> Any:
+    """Numbers from 0 to below 1 in a shape."""
+    return uniform(op, 0, 1, size=size, **kwargs)
+
+
+def randn(op: Operators, *size: int, **kwargs: Any) -> Any:
+    """Numbers of the standard normal distribution in a shape."""
+    return normal(op, 0, 1, size=size, **kwargs)
+
+
+def randint(
+    op: Operators,
+    low: int,
+    high: int | None = None,
+    size: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+) -> Any:
+    """Whole numbers from low to below high, or from 0 to below low."""
+    low, high = (0, low) if high is None else (low, high)
+    params = {"low": low, "high": high, "dtype": dtype or "int64", "ctx": ctx, "out": out}
+    if size is None or size == ():  # which stands for no shape in the classic operator's parameters
+        return op("_np_reshape", op("_npi_random_randint", shape=(1,), **params), newshape=())
+    return op("_npi_random_randint", shape=size, **params)
+
+
+def choice(
+    op: Operators, a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None
+) -> Any:
+    """Elements of an array, or numbers below a, drawn at random. replace: an element may come twice. p: probabilities,
+    as an array."""
+    weights = () if p is None else (p,)
+    params = {"size": None if size == () else size, "replace": replace, "weighted": p is not None}
+    if isinstance(a, op.kind):
+        indices = op("_npi_choice", a, *weights, a=None, **params)
+        return op("_npi_take", a, indices, axis=0, mode="clip")
+    return op("_npi_choice", *weights, a=a, ctx=ctx, out=out, **params)
+
+
+def multinomial(op: Operators, n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
+    """How often each class comes in n draws. pvals: their probabilities."""
+    if isinstance(pvals, op.kind):
+        return op("_npi_multinomial", pvals, pvals=None, n=n, size=size)
+    if isinstance(pvals, np.ndarray):
+        raise DialectValueError("numpy ndarray is not supported!", fix="np.array(pvals)")
+    if any(isinstance(each, list) for each in pvals):
+        raise DialectValueError("object too deep for desired array")
+    return op("_npi_multinomial", n=n, pvals=tuple(pvals), size=size)
+
+
+def multivariate_normal(
+    op: Operators, mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None
+) -> Any:
+    """Vectors of a normal distribution with this mean and covariance."""
+    if check_valid is not None or tol is not None:
+        raise UnsupportedError("Parameters check_valid and tol are not supported")
+    sizes = () if size is None else (size,) if isinstance(size, int) else tuple(size)
+    shape = np.broadcast_shapes(mean.shape, cov.shape[:-1])
+    root = op("_npi_cholesky", cov)
+    standard = normal(op, size=(*sizes, *shape, 1), ctx=mean.ctx)
+    return mean + op("_npi_matmul", root, standard)[..., 0]
+
+
+def shuffle(op: Operators, x: Any) -> None:
+    """Put the rows of an array in another order, in place."""
+    op("_npi_shuffle", x, out=x)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(uniform, normal, lognormal, logistic, gumbel, rayleigh, exponential, weibull, pareto, power, gamma, beta),
+        *(chisquare, rand, randn, randint, choice, multinomial, multivariate_normal, shuffle),
+    )
+}

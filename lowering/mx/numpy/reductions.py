@@ -1,0 +1,190 @@
+"""Functions that reduce axes: sums, means, extremes and where they are, quantiles, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, is_number
+from symjax_nnvm.errors import SymbolTypeError
+
+
+def sum(
+    op: Operators,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: float | None = None,
+    out: Any = None,
+) -> Any:
+    """The sum over axes."""
+    return op("_np_sum", a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, out=out)
+
+
+def prod(
+    op: Operators,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: float | None = None,
+) -> Any:
+    """The product over axes."""
+    return op("_np_prod", a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, out=out)
+
+
+def max(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+    """The largest element over axes."""
+    return op("_np_max", a, axis=axis, keepdims=keepdims, out=out)
+
+
+def min(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+    """The smallest element over axes."""
+    return op("_np_min", a, axis=axis, keepdims=keepdims, out=out)
+
+
+def all(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+    """Whether all elements over axes are not zero."""
+    return op("_np_all", a, axis=axis, keepdims=keepdims, out=out)
+
+
+def any(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+    """Whether some element over axes is not zero."""
+    return op("_np_any", a, axis=axis, keepdims=keepdims, out=out)
+
+
+def mean(op: Operators, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The mean over axes, of whole numbers in float32."""
+    return op("_npi_mean", a, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
+
+
+def std(
+    op: Operators,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+) -> Any:
+    """The standard deviation over axes."""
+    return op("_npi_std", a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, out=out)
+
+
+def var(
+    op: Operators,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+) -> Any:
+    """The variance over axes."""
+    return op("_npi_var", a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, out=out)
+
+
+def average(
+    op: Operators, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None
+) -> Any:
+    """The weighted mean over axes. returned: the sum of the weights, too."""
+    given = (a,) if weights is None else (a, weights)
+    found = op("_npi_average", *given, axis=axis, returned=returned, weighted=weights is not None, out=out)
+    return tuple(found) if returned else found[0] if isinstance(found, list) else found
+
+
+def argmax(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    """The index of the largest element along an axis, or of the flat array."""
+    return op("_npi_argmax", a, axis=axis, keepdims=False, out=out)
+
+
+def argmin(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    """The index of the smallest element likewise."""
+    return op("_npi_argmin", a, axis=axis, keepdims=False, out=out)
+
+
+def cumsum(op: Operators, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """The sums of the elements so far along an axis, or of the flat array."""
+    return op("_np_cumsum", a, axis=axis, dtype=dtype, out=out)
+
+
+def percentile(
+    op: Operators,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool | None = None,
+    interpolation: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """The q-th percentiles over axes. q: a number from 0 to 100, or an array of them."""
+    if overwrite_input is not None:
+        raise UnsupportedError("overwrite_input is not supported yet")
+    params = {"axis": axis, "interpolation": interpolation, "keepdims": keepdims, "out": out}
+    if is_number(q):
+        return op("_npi_percentile", a, q_scalar=q, **params)
+    return op("_npi_percentile", a, q, q_scalar=None, **params)
+
+
+def quantile(
+    op: Operators,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool | None = None,
+    interpolation: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """The q-th quantiles over axes. q: a number from 0 to 1, or an array of them."""
+    return percentile(op, a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
+
+
+def histogram(
+    op: Operators,
+    a: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    normed: bool | None = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> Any:
+    """How many elements are in each bin, and the bins' bounds. bins: an array of bounds, or how many between those of
+    range."""
+    if normed or density or weights is not None:
+        raise UnsupportedError("normed, density and weights are not supported")
+    if isinstance(bins, op.kind):
+        return op("_npi_histogram", a, bins)
+    if not is_number(bins):
+        raise UnsupportedError(f"bins must be a number or an array, got {bins!r:.80}")
+    if range is None:
+        raise UnsupportedError("automatic range is not supported yet", fix="range=(low, high)")
+    return op("_npi_histogram", a, bin_cnt=bins, range=range)
+
+
+def bincount(op: Operators, x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each whole number is there, or the sum of its weights."""
+    if not isinstance(x, op.kind):
+        raise SymbolTypeError("Input data should be NDarray", got=type(x).__name__)
+    if minlength < 0:
+        raise DialectValueError("Minlength value should greater than 0", got=minlength)
+    given = (x,) if weights is None else (x, weights)
+    return op("_npi_bincount", *given, minlength=minlength, has_weights=weights is not None)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{
+        function.__name__: function
+        for function in (
+            *(sum, prod, max, min, all, any, mean, std, var, average, argmax, argmin, cumsum, percentile, quantile),
+            *(histogram, bincount),
+        )
+    },
+    "amax": max,
+    "amin": min,
+    "sometrue": any,
+    "product": prod,
+}

@@ -1,0 +1,131 @@
+"""The functions of `mx.npx` that are operators: layers, and what NumPy lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lowering.mx.functions import after_own, like
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.numpy.operators import DialectValueError, Operators, bound
+from symjax_nnvm.errors import UnknownAttributeError
+from symjax_nnvm.symbol import function_named
+
+NAMES = (
+    "activation", "arange_like", "batch_dot", "batch_flatten", "batch_norm", "cast", "constraint_check", "convolution",
+    "deconvolution", "dropout", "embedding", "erf", "erfinv", "fully_connected", "gamma", "gammaln", "gather_nd",
+    "layer_norm", "leaky_relu", "log_softmax", "multibox_detection", "multibox_prior", "multibox_target", "one_hot",
+    "pick", "pooling", "relu", "reshape_like", "rnn", "roi_pooling", "sequence_mask", "shape_array", "sigmoid", "slice",
+    "smooth_l1", "softmax", "topk",
+)  # fmt: skip
+
+IMAGE_NAMES = (
+    "adjust_lighting", "crop", "flip_left_right", "flip_top_bottom", "normalize", "random_brightness",
+    "random_color_jitter", "random_contrast", "random_flip_left_right", "random_flip_top_bottom", "random_hue",
+    "random_lighting", "random_saturation", "resize", "to_tensor",
+)  # fmt: skip
+"""Those of `mx.npx.image`."""
+
+
+def reshape(op: Operators, a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
+    """The elements in another shape, in which numbers from -1 to -6 are codes: -1 what is left, -2 the same size, -3 an
+    axis of size 1 that is dropped, -4 all axes that are left, -5 the product of two, -6 one in two."""
+    return op("_npx_reshape", a, newshape=newshape, reverse=reverse, order=order)
+
+
+def nonzero(op: Operators, a: Any) -> Any:
+    """The indices of the elements that are not zero, as rows."""
+    return op("_npx_nonzero", a)
+
+
+def bernoulli(
+    op: Operators,
+    prob: Any = None,
+    logit: Any = None,
+    size: Any = None,
+    dtype: Any = None,
+    ctx: Any = None,
+    out: Any = None,
+) -> Any:
+    """0 or 1. prob: the probability of 1; or logit: its logit; each a number or an array."""
+    if (prob is None) == (logit is None):
+        raise DialectValueError("Either `prob` or `logit` must be specified, but not both.")
+    given = logit if prob is None else prob
+    arrays = (given,) if isinstance(given, op.kind) else ()
+    numbers = {"prob": None if arrays else prob, "logit": None if arrays else logit, "is_logit": prob is None}
+    size = None if size == () else size
+    return op("_npi_bernoulli", *arrays, **numbers, size=size, dtype=dtype or "float32", ctx=ctx, out=out)
+
+
+def _in_batches(operator: str, first: str, second: str) -> Callable[..., Any]:
+
+    def function(
+        op: Operators, loc: Any, scale: Any, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
+    ) -> Any:
+        numbers = {first: loc, second: scale}
+        arrays = [value for value in numbers.values() if isinstance(value, op.kind)]
+        plain = {key: None if isinstance(value, op.kind) else value for key, value in numbers.items()}
+        size = None if batch_shape == () else batch_shape
+        return op(operator, *arrays, **plain, size=size, dtype=dtype or "float32", ctx=ctx)
+
+    return function
+
+
+def normal_n(
+    op: Operators, loc: Any = 0.0, scale: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
+) -> Any:
+    """Normal numbers in the shape batch_shape + that of loc and scale."""
+    return _in_batches("_npi_normal_n", "loc", "scale")(op, loc, scale, batch_shape, dtype, ctx)
+
+
+def uniform_n(
+    op: Operators, low: Any = 0.0, high: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
+) -> Any:
+    """Uniform numbers in the shape batch_shape + that of low and high."""
+    return _in_batches("_npi_uniform_n", "low", "high")(op, low, high, batch_shape, dtype, ctx)
+
+
+def _of_operator(op: Operators, operator: str, name: str) -> Callable[..., Any]:
+    function = function_named(operator)
+
+    @after_own(function, out=(NDArray, list, tuple), name=str)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return op(operator, *args, **kwargs)
+
+    named = like(function, call)
+    named.__name__ = named.__qualname__ = name
+    return named
+
+
+OWN = {each.__name__: each for each in (reshape, nonzero)}
+RANDOM = {each.__name__: each for each in (bernoulli, normal_n, uniform_n)}
+"""Those of `mx.npx.random`."""
+
+
+class Group:
+    """Functions of operators as attributes, made when they are first asked for, and others.
+
+    name: of the group, for errors. prefix: of the operators' names. further: other attributes.
+    """
+
+    def __init__(self, name: str, op: Operators, names: tuple[str, ...], prefix: str, **further: Any):
+        self.__name__, self._op, self._names, self._prefix = name, op, names, prefix
+        self.__dict__.update(further)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in self._names:
+            raise UnknownAttributeError(f"{self.__name__} has no function {name!r}", name=name)
+        function = _of_operator(self._op, f"{self._prefix}{name}", name)
+        setattr(self, name, function)
+        return function
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self._names, *(name for name in self.__dict__ if name[:1] != "_")})
+
+
+def extension(owner: str, op: Operators) -> Group:
+    """The functions of `mx.npx` of arrays, or of symbols. owner: its name."""
+    functions = {name: bound(function, op) for name, function in OWN.items()}
+    random = Group(f"{owner}.random", op, (), "", **{name: bound(each, op) for name, each in RANDOM.items()})
+    image = Group(f"{owner}.image", op, IMAGE_NAMES, "_npx__image_")
+    return Group(owner, op, NAMES, "_npx_", **functions, random=random, image=image)
