@@ -205,6 +205,19 @@ def _tuple_parser(element: Callable[[str], Any], bare: Callable[[str], Any]) -> 
     return parse
 
 
+_NESTED = re.compile(r"[(\[]\s*(?:[(\[][^()\[\]]*[)\]]\s*,?\s*)*[)\]]")
+_INNER = re.compile(r"[(\[][^()\[\]]*[)\]]")
+
+
+def _tuples_parser(inner: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    def parse(text: str) -> tuple[Any, ...]:
+        if not _NESTED.fullmatch(text):
+            raise ValueError(text)
+        return tuple(inner(match[0]) for match in _INNER.finditer(text, 1))
+
+    return parse
+
+
 def _enum_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -252,6 +265,8 @@ def _type_parser(annotation: Any) -> tuple[Callable[[str], Any], str]:
         return _enum_parser(args), "one of " + ", ".join(repr(choice) for choice in args)
     if origin is tuple:
         parser, description = _type_parser(args[0])
+        if typing.get_origin(args[0]) is tuple:
+            return _tuples_parser(parser), f"tuple of {description}"
         return _tuple_parser(_parse_long if parser is _parse_int else parser, parser), f"tuple of {description}"
     if origin in (typing.Union, types.UnionType) and type(None) in args:
         (inner,) = (arg for arg in args if arg is not type(None))

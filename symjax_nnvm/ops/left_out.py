@@ -34,13 +34,10 @@ LEFT_OUT: dict[str, str] = {
         _contrib_quantized_pooling _contrib_quantized_rnn _contrib_requantize
     """,
     "MXNet's NumPy dialect is not supported yet; use the classic operator of the same meaning": """
-        _np_atleast_1d _np_atleast_2d _np_atleast_3d _np_copy _np_diag _np_diagflat _np_diagonal _np_roll
         _np_trace _npi_average _npi_backward_ediff1d _npi_backward_nan_to_num _npi_backward_polyval
-        _npi_bincount _npi_boolean_mask_assign_scalar _npi_boolean_mask_assign_tensor _npi_cholesky _npi_delete
-        _npi_diag_indices_from _npi_diff _npi_ediff1d _npi_eig _npi_eigh _npi_eigvals _npi_eigvalsh _npi_flip
-        _npi_insert_scalar _npi_insert_slice _npi_insert_tensor _npi_norm _npi_pad _npi_percentile _npi_pinv
-        _npi_pinv_scalar_rcond _npi_polyval _npi_rot90 _npi_share_memory _npi_solve _npi_svd _npi_tensorinv
-        _npi_tensorsolve _npi_tril _npi_unique _npx_constraint_check _npx_nonzero
+        _npi_bincount _npi_cholesky _npi_diff _npi_ediff1d _npi_eig _npi_eigh _npi_eigvals _npi_eigvalsh
+        _npi_norm _npi_percentile _npi_pinv _npi_pinv_scalar_rcond _npi_polyval _npi_solve _npi_svd
+        _npi_tensorinv _npi_tensorsolve
     """,
     "it updates sparse arrays, or works in place; use the dense operator": """
         _contrib_group_adagrad_update _onehot_encode _set_value _sparse_adagrad_update _zeros_without_dtype

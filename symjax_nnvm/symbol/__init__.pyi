@@ -1128,12 +1128,40 @@ def _np_any(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: boo
     - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all, (): none.
     - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 _np_sometrue = _np_any
+def _np_atleast_1d(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Arrays with axes of length 1 more, so that each has at least 1.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+def _np_atleast_2d(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Arrays with axes of length 1 more, so that each has at least 2.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+def _np_atleast_3d(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Arrays with axes of length 1 more, so that each has at least 3.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
+def _np_copy(a: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The array itself."""
 def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Running sums along an axis. Negative axes are accepted.
 
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
     - dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
+def _np_diag(data: Symbol, k: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A diagonal of a matrix; of a vector, the matrix that has it on its k-th diagonal and zeros elsewhere.
+
+    - k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below."""
+def _np_diagflat(data: Symbol, k: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The matrix that has all elements of data on its k-th diagonal and zeros elsewhere.
+
+    - k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below."""
+def _np_diagonal(data: Symbol, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A diagonal of two axes of data, as a new last axis.
+
+    - offset: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
+    - axis1: int ≥ -64 ≤ 64, optional, default=0. the axis whose index grows downwards.
+    - axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right."""
 def _np_dot(a: Symbol, b: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Products summed over the last axis of a and the last but one of b; of a scalar products."""
 def _np_max(a: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1168,6 +1196,11 @@ def _np_reshape(a: Symbol, newshape: Sequence[int] | int, order: str = 'C', name
 
     - newshape: tuple of int ≥ -1, required. new dimensions; one may be -1, which is computed.
     - order: string, optional, default='C'. only C: the last axis changes fastest."""
+def _np_roll(data: Symbol, shift: Sequence[int] | int | None = None, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Move elements along axes; what leaves one end enters at the other.
+
+    - shift: tuple of int or None, optional, default=None. how many places elements move, on each axis or on all.
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes; None: the array is flattened, and gets its shape back."""
 def _np_squeeze(a: Symbol, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Remove axes of length 1.
 
@@ -1274,6 +1307,15 @@ def _npi_blackman(M: int | None = None, ctx: str = '', dtype: _DType = 'float32'
     - M: int or None, optional, default=None. number of points; below 1, or None, none.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_boolean_mask_assign_scalar(data: Symbol, mask: Symbol | None = None, *, value: float, start_axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data with one value wherever the mask holds: a copy, where MXNet's works in place only.
+
+    - value: float, required. the new value.
+    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
+def _npi_boolean_mask_assign_tensor(data: Symbol, mask: Symbol | None = None, value: Symbol | None = None, *, start_axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data with the values, one after the other or the same one, wherever the mask holds: a copy, where MXNet's works in place only.
+
+    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
 def _npi_broadcast_to(array: Symbol, shape: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat an array along axes of length 1, and along new ones before it, up to a given shape.
 
@@ -1312,6 +1354,16 @@ def _npi_cosh(x: Symbol, name: str | None = None, attr: _Attr = None, **attribut
     """The hyperbolic cosine."""
 def _npi_degrees(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Radians to degrees."""
+def _npi_delete(arr: Symbol, obj: Symbol | None = None, start: int | None = None, stop: int | None = None, step: int | None = None, int_ind: int | None = None, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An array without some slices of an axis. Where an input has their indices, how many remain depends on values: it runs where they are known, outside jax.jit.
+
+    - start: int or None, optional, default=None. where a slice begins.
+    - stop: int or None, optional, default=None. the index before which it ends.
+    - step: int or None, optional, default=None. difference of neighbours in it.
+    - int_ind: int or None, optional, default=None. an index; negative counts from the end.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
+def _npi_diag_indices_from(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The indices of the main diagonal of data, one row for each of its axes."""
 def _npi_dsplit(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Split the third axis.
 
@@ -1357,6 +1409,10 @@ def _npi_eye(N: int, M: int | None = None, k: int = 0, ctx: str = '', dtype: _DT
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npi_fix(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer towards 0."""
+def _npi_flip(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Turn the order along some axes around.
+
+    - axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
 def _npi_floor(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer that is not larger."""
 def _npi_full_like(a: Symbol, fill_value: float, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1432,6 +1488,33 @@ def _npi_indices(dimensions: Sequence[int] | int, dtype: _DType = 'int32', ctx: 
     - dimensions: tuple of int ≥ 0, required. the lengths of the grid's axes.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='int32'. the dtype.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_insert_scalar(arr: Symbol, values: Symbol | None = None, val: float | None = None, start: int | None = None, stop: int | None = None, step: int | None = None, int_ind: int | None = None, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An array with new slices before an index of an axis.
+
+    - val: float or None, optional, default=None. the value; None: an input has it.
+    - start: int or None, optional, default=None. where a slice begins.
+    - stop: int or None, optional, default=None. the index before which it ends.
+    - step: int or None, optional, default=None. difference of neighbours in it.
+    - int_ind: int or None, optional, default=None. an index; negative counts from the end.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
+def _npi_insert_slice(arr: Symbol, values: Symbol | None = None, val: float | None = None, start: int | None = None, stop: int | None = None, step: int | None = None, int_ind: int | None = None, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An array with new slices before the indices of a slice of an axis.
+
+    - val: float or None, optional, default=None. the value; None: an input has it.
+    - start: int or None, optional, default=None. where a slice begins.
+    - stop: int or None, optional, default=None. the index before which it ends.
+    - step: int or None, optional, default=None. difference of neighbours in it.
+    - int_ind: int or None, optional, default=None. an index; negative counts from the end.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
+def _npi_insert_tensor(arr: Symbol, values: Symbol | None = None, obj: Symbol | None = None, val: float | None = None, start: int | None = None, stop: int | None = None, step: int | None = None, int_ind: int | None = None, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """An array with new slices before the indices that an array has of an axis.
+
+    - val: float or None, optional, default=None. the value; None: an input has it.
+    - start: int or None, optional, default=None. where a slice begins.
+    - stop: int or None, optional, default=None. the index before which it ends.
+    - step: int or None, optional, default=None. difference of neighbours in it.
+    - int_ind: int or None, optional, default=None. an index; negative counts from the end.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
 def _npi_isfinite(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Whether |x| < ∞."""
 def _npi_isinf(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1564,6 +1647,13 @@ def _npi_ones(shape: Sequence[int] | int = (), ctx: str = '', dtype: _DType = 'f
     - shape: tuple of int ≥ -1, optional, default=(). the shape; -1 for a dimension that the operators using it decide.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npi_pad(data: Symbol, pad_width: Sequence[Sequence[int] | int] | Sequence[int] | int, mode: Literal['constant', 'edge', 'maximum', 'minimum', 'reflect', 'symmetric'] = 'constant', constant_value: float = 0.0, reflect_type: str = 'even', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Put a border around data.
+
+    - pad_width: tuple of tuple of int, required. (before, after) of every axis; one pair is for all.
+    - mode: one of 'constant', 'edge', 'maximum', 'minimum', 'reflect', 'symmetric', optional, default='constant'. the content of the border: one value, the nearest element, the axis' largest or smallest one, the mirror image without the edge or with it.
+    - constant_value: float, optional, default=0.0. the value of a constant border.
+    - reflect_type: string, optional, default='even'. only even."""
 def _npi_pareto(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Pareto II distribution of shape a.
 
@@ -1614,6 +1704,11 @@ def _npi_rmod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, nam
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_rot90(data: Symbol, k: int = 1, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Turn a plane of two axes by quarters.
+
+    - k: int, optional, default=1. how many quarter turns, from the first axis to the second.
+    - axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the two axes of the plane that is turned."""
 def _npi_rpower_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """scalar to the power of data.
 
@@ -1629,6 +1724,8 @@ def _npi_rtrue_divide_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = T
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_share_memory(a: Symbol, b: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether two arrays are one; of views of one array MXNet says so, too."""
 def _npi_sign(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """-1, 0 or 1."""
 def _npi_sin(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1671,6 +1768,10 @@ def _npi_tensordot_int_axes(a: Symbol, b: Symbol | None = None, *, axes: int, na
     """Products summed over the last axes of a and the first ones of b.
 
     - axes: int ≥ 0, required. how many of the last axes of a meet as many of the first ones of b."""
+def _npi_tril(data: Symbol, k: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The matrices of the last two axes with zeros above the k-th diagonal; a vector is repeated as rows.
+
+    - k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below."""
 def _npi_true_divide(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs / rhs, with broadcasting; of whole numbers in float32."""
 def _npi_true_divide_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1696,6 +1797,13 @@ def _npi_uniform_n(input1: Symbol, input2: Symbol | None = None, *, low: float |
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
+def _npi_unique(data: Symbol, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The different elements of data, or slices of an axis, in order. How many there are depends on values: it runs where they are known, outside jax.jit.
+
+    - return_index: boolean, optional, default=False. also where each element stands first.
+    - return_inverse: boolean, optional, default=False. also which of the different elements each one is.
+    - return_counts: boolean, optional, default=False. also how often each occurs.
+    - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis whose slices are compared; None: all elements."""
 def _npi_var(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, ddof: int = 0, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Variance over axes. Its gradient is its derivative, where MXNet's is 0.
 
@@ -1734,6 +1842,13 @@ def _npi_zeros(shape: Sequence[int] | int = (), ctx: str = '', dtype: _DType = '
     - shape: tuple of int ≥ -1, optional, default=(). the shape; -1 for a dimension that the operators using it decide.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
+def _npx_constraint_check(input: Symbol, msg: str = 'Constraint violated.', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Whether all elements are true; where one is known to be false, an error with a message of the caller's. Compiled code returns false, where MXNet raises an error.
+
+    - msg: string, optional, default='Constraint violated.'. the error's message."""
+def _npx_nonzero(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The indices of the elements that are not 0, one in each row. How many there are depends on values: it runs where they are known, outside jax.jit."""
+_npi_nonzero = _npx_nonzero
 def _npx_relu(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """max(x, 0); its gradient at 0 is 0."""
 def _npx_reshape(a: Symbol, newshape: Sequence[int] | int, reverse: bool = False, order: str = 'C', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2093,6 +2208,10 @@ def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name:
 
     - shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
+def _values_at_mask(ograd: Symbol, mask: Symbol | None = None, value: Symbol | None = None, *, start_axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The elements where the mask holds, in the shape of the values that are put there: the gradient of _npi_boolean_mask_assign_tensor by them.
+
+    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
 def _while_loop(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, max_iterations: int, cond_input_locs: Sequence[int] | int, func_input_locs: Sequence[int] | int, func_var_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the last step (MXNet leaves them undefined).
 

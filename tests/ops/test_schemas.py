@@ -57,6 +57,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     "Shape(tuple)": ("tuple of int", "tuple of int or None"),
     "Shape or None": ("tuple of int or None",),
     "tuple of <float>": ("tuple of float",),
+    "tuple of <Shape(tuple)>": ("tuple of tuple of int",),
     "tuple of <double>": ("tuple of float",),
     "tuple of <long>": ("tuple of int",),
     # What may be None and for which MXNet has no word: two numbers, a size, a shape.

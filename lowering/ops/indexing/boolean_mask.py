@@ -14,20 +14,28 @@ from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ops.indexing import boolean_mask as ops
 
 
-def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
-    """Return the numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
-    if isinstance(index, jax.core.Tracer):
+def values_of(array: Array, attrs: NodeAttrs, name: str, fix: str) -> np.ndarray:
+    """Return an input on whose values a shape depends. Raises LoweringError when they are not known yet."""
+    if isinstance(array, jax.core.Tracer):
         raise LoweringError(
-            "The shape of the result depends on the mask's values, but XLA must know shapes when it compiles",
+            "The shape of the result depends on the values of an input, but XLA must know shapes when it compiles",
             op=attrs.op,
             node=attrs.name,
-            input="index",
-            expected="a mask whose values are known: outside jax.jit, or a jax.Array closed over by jitted code",
-            got=f"a traced {index.dtype} array of shape {index.shape}",
-            fix="Keep the shape instead: multiply data by the mask, choose with where, or mask the ends of "
-            "sequences with SequenceMask.",
+            input=name,
+            expected="an array whose values are known: outside jax.jit, or a jax.Array closed over by jitted code",
+            got=f"a traced {array.dtype} array of shape {array.shape}",
+            fix=fix,
         )
-    return np.flatnonzero(np.asarray(index))
+    return np.asarray(array)
+
+
+def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
+    """Return the numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
+    fix = (
+        "Keep the shape instead: multiply data by the mask, choose with where, or mask the ends of sequences with "
+        "SequenceMask."
+    )
+    return np.flatnonzero(values_of(index, attrs, "index", fix))
 
 
 @lowers("_contrib_boolean_mask", needs=("attrs",))

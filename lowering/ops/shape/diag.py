@@ -6,6 +6,9 @@ a pad with gaps. Both are static, where indexing would gather and scatter.
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -16,7 +19,7 @@ from symjax_nnvm.ops.shape import diag as ops
 def _places(k: int, rows: int, columns: int) -> range:
     """Return the places of the k-th diagonal among the elements of a matrix, row after row."""
     first = k if k > 0 else -k * columns
-    return range(first, first + ops.diagonal_length(k, rows, columns) * (columns + 1), columns + 1)
+    return range(first, first + ops.cut_length(k, rows, columns) * (columns + 1), columns + 1)
 
 
 def _cut(matrices: Array, k: int) -> Array:
@@ -51,3 +54,51 @@ def _backward_diag(p: ops.DiagParams, ograd: Array, data: Array) -> Array:
         return _cut(ograd, p.k)
     axes = p.axes(data.ndim)
     return jnp.moveaxis(_laid(ograd, p.k, data.shape[axes[0]], data.shape[axes[1]]), (-2, -1), axes)
+
+
+def _around(diagonal: Array, k: int) -> Array:
+    """Map (n,) → the matrix with it on the k-th diagonal."""
+    side = diagonal.shape[0] + abs(k)
+    return _laid(diagonal, k, side, side)
+
+
+@lowers("_np_diag")
+def _np_diag(p: ops.NumpyDiagParams, data: Array) -> Array:
+    return _around(data, p.k) if data.ndim == 1 else _cut(data, p.k)
+
+
+@lowers("_backward_np_diag")
+def _backward_np_diag(p: ops.NumpyDiagParams, ograd: Array, data: Array) -> Array:
+    return _cut(ograd, p.k) if data.ndim == 1 else _laid(ograd, p.k, *data.shape)
+
+
+@lowers("_np_diagonal")
+def _diagonal(p: ops.DiagonalParams, data: Array) -> Array:
+    return _cut(jnp.moveaxis(data, p.axes(data.ndim), (-2, -1)), p.offset)
+
+
+@lowers("_backward_np_diagonal")
+def _backward_diagonal(p: ops.DiagonalParams, ograd: Array, data: Array) -> Array:
+    axes = p.axes(data.ndim)
+    return jnp.moveaxis(_laid(ograd, p.offset, data.shape[axes[0]], data.shape[axes[1]]), (-2, -1), axes)
+
+
+@lowers("_np_diagflat")
+def _diagflat(p: ops.NumpyDiagParams, data: Array) -> Array:
+    return _around(data.reshape(-1), p.k)
+
+
+@lowers("_backward_np_diagflat")
+def _backward_diagflat(p: ops.NumpyDiagParams, ograd: Array, data: Array) -> Array:
+    return _cut(ograd, p.k).reshape(data.shape)
+
+
+@lowers("_npi_diag_indices_from")
+def _diag_indices_from(p: Any, data: Array) -> Array:
+    places = lax.iota(jax.dtypes.canonicalize_dtype("int64"), data.shape[0])
+    return jnp.broadcast_to(places, (data.ndim, data.shape[0]))
+
+
+@lowers("_npi_tril")
+def _tril(p: ops.NumpyDiagParams, data: Array) -> Array:
+    return jnp.tril(jnp.broadcast_to(data, data.shape * 2) if data.ndim == 1 else data, p.k)

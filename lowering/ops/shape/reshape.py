@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lowering.core.rules import lowers
+from lowering.core.rules import lowers, lowers_table
 from symjax_nnvm.ops.shape import reshape
 from symjax_nnvm.ops.shape import transpose as movement
 
@@ -50,3 +50,19 @@ def _shape_array(p, data: Array) -> Array:
 @lowers("size_array")
 def _size_array(p, data: Array) -> Array:
     return _int64([math.prod(data.shape)])
+
+
+def _lower_at_least(name: str, ndim: int) -> None:
+    lowers(name)(lambda p, *arrays: [array.reshape(reshape.at_least(ndim, array.shape)) for array in arrays])
+
+
+for _name, _ndim in reshape.AT_LEAST.items():
+    _lower_at_least(_name, _ndim)
+
+
+@lowers("_npi_share_memory")
+def _share_memory(p, a: Array, b: Array) -> Array:
+    return jnp.asarray(a is b)
+
+
+lowers_table({"_np_copy": lambda a: a})

@@ -88,7 +88,7 @@ def _backward_slice_like(p, ograd: Array, data: Array) -> Array:
     return lax.pad(ograd, _zero(ograd), widths)
 
 
-@lowers("reverse")
+@lowers("reverse", "_npi_flip")
 def _reverse(p: ops.ReverseParams, data: Array) -> Array:
     return lax.rev(data, p.turned(data.ndim))
 

@@ -21,6 +21,7 @@ from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.shape.reshape import at_least
 
 # -- Concat ----------------------------------------------------------------------------------------------------------
 
@@ -177,15 +178,6 @@ class Join:
     def adjoint(self) -> str:
         """The name of its gradient."""
         return f"_backward_np_{self.name.removeprefix('_npi_').removesuffix('enate')}"
-
-
-def at_least(ndim: int, shape: Shape) -> Shape:
-    """The shape with axes of length 1 before it, and behind it if it is to have three, so that it has so many."""
-    if len(shape) >= ndim:
-        return shape
-    if ndim == 3 and shape:
-        return (*at_least(2, shape), 1)
-    return (1,) * (ndim - len(shape)) + shape
 
 
 def _flattened(p: Any, shape: Shape) -> Shape:

@@ -7,10 +7,11 @@ from typing import ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.params import Axis, Params, Tuple, param
-from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
+from symjax_nnvm.ir.op import Deviation
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known, size_of, solve_sizes
-from symjax_nnvm.ir.rules.costs import ARRANGES
+from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
 from symjax_nnvm.ir.rules.samples import rows
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -331,3 +332,62 @@ for _name, _aliases, _rank, _doc in (
         flops=0,
         doc=_doc,
     )
+
+# -- at least so many axes; copies -----------------------------------------------------------------------------------
+
+
+class AtLeastParams(Params):
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
+
+
+AT_LEAST = {f"_np_atleast_{ndim}d": ndim for ndim in (1, 2, 3)}
+"""Operator → the number of axes that its results have at least."""
+
+
+def at_least(ndim: int, shape: Shape) -> Shape:
+    """The shape with axes of length 1 before it, and behind it if it is to have three, so that it has so many."""
+    if len(shape) >= ndim:
+        return shape
+    if ndim == 3 and shape:
+        return (*at_least(2, shape), 1)
+    return (1,) * (ndim - len(shape)) + shape
+
+
+for _name, _ndim in AT_LEAST.items():
+    register_op(
+        _name,
+        params=AtLeastParams,
+        variadic="num_args",
+        list_inputs=lambda attrs: [f"ary{i}" for i in range(attrs.parsed.num_args)],
+        num_outputs=lambda p: p.num_args,
+        infer_shape=lambda p, ins, outs, ndim=_ndim: (
+            ins,
+            [None if shape is None else at_least(ndim, shape) for shape in ins],
+        ),
+        gradient=lambda node, ograds: [apply("reshape_like", dy, x) for dy, x in zip(ograds, node.inputs, strict=True)],
+        **MOVES,
+        deviation=Deviation("the gradient passes; MXNet's is zero", affects="training"),
+        doc=f"Arrays with axes of length 1 more, so that each has at least {_ndim}.",
+    )
+
+register_op(
+    "_np_copy",
+    inputs=("a",),
+    infer_shape=same_shape,
+    gradient=lambda node, ograds: [ograds[0]],
+    inplace=((0, 0),),
+    **ARRANGES,
+    layout="agnostic",
+    doc="The array itself.",
+)
+
+register_op(
+    "_npi_share_memory",
+    inputs=("a", "b"),
+    infer_shape=lambda p, ins, outs: (ins, [()]),
+    infer_type=lambda p, ins, outs: (ins, ["bool"]),
+    gradient=lambda node, ograds: [None, None],
+    flops=0,
+    deviation="arrays share memory when they are one array; MXNet knows views of one, too",
+    doc="Whether two arrays are one; of views of one array MXNet says so, too.",
+)

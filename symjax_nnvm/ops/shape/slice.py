@@ -231,16 +231,17 @@ def _reverse_shapes(p: ReverseParams, ins: Shapes, outs: Shapes):
     return same_shape(p, ins, outs)
 
 
-register_op(
-    "reverse",
-    aliases=("flip",),
-    params=ReverseParams,
-    inputs=("data",),
-    infer_shape=_reverse_shapes,
-    **ARRANGES,
-    gradient=self_adjoint,
-    doc="Turn the order along some axes around.",
-)
+for _name, _aliases in (("reverse", ("flip",)), ("_npi_flip", ())):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=ReverseParams,
+        inputs=("data",),
+        infer_shape=_reverse_shapes,
+        **ARRANGES,
+        gradient=self_adjoint,
+        doc="Turn the order along some axes around.",
+    )
 
 # -- Pad -------------------------------------------------------------------------------------------------------------
 

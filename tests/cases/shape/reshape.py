@@ -57,4 +57,13 @@ CASES = [
     Case("_npx_reshape", (T(2, 3, 4),), {"newshape": (-1, -2), "reverse": True}),
     Case("_npx_reshape", (T(0, 3),), {"newshape": (-2, 3)}, wrt=()),
     Case("_npx_reshape", (T(2, 3),), {"newshape": (3, 2)}),
+    *[
+        Case(f"_np_atleast_{ndim}d", inputs, no_mxnet="MXNet's gradient is zero")
+        for ndim in (1, 2, 3)
+        for inputs in ((T(), T(3)), (T(2, 3), T(2, 1, 2, 2)))
+    ],
+    *[Case(f"_np_atleast_{ndim}d", (T(), T(2), T(2, 3)), wrt=()) for ndim in (1, 2, 3)],
+    Case("_np_copy", (T(2, 3),)),
+    Case("_np_copy", (T(),)),
+    Case("_npi_share_memory", (T(2, 3), T(2, 3)), wrt=()),
 ]

@@ -1,4 +1,4 @@
-"""The ONNX form of diag."""
+"""The ONNX forms of diag and of the triangle below it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
+from symjax_nnvm.onnx.ops.shape.arranged import arrangements
 from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.shape import diag as ops
 
@@ -32,3 +33,19 @@ def _cut(g: Builder, p: ops.DiagParams, data: Tensor) -> Tensor:
     places = np.arange(rows * columns).reshape(rows, columns).diagonal(p.k)
     flat = g.reshape(g.transpose(data, order), *(g.size(data, i) for i in order[:-2]), rows * columns, allow_zero=True)
     return g.op("Gather", flat, places.astype(np.int64), axis=data.ndim - 2)
+
+
+arrangements(
+    {
+        "_np_diag": lambda p, places: np.diag(places, p.k),
+        "_np_diagonal": lambda p, places: np.diagonal(places, p.offset, p.axis1, p.axis2),
+        "_np_diagflat": lambda p, places: np.diagflat(places, p.k),
+        "_npi_tril": lambda p, places: np.tril(places, p.k),
+    }
+)
+
+
+@onnx_form("_npi_diag_indices_from")
+def _diag_indices_from(g: Builder, p: object, data: Tensor) -> Tensor:
+    side = g.static(data)[0]
+    return g.constant(np.broadcast_to(np.arange(side), (data.ndim, side)), "int64")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from symjax_nnvm.onnx.builder import Builder
-from symjax_nnvm.onnx.forms import onnx_form, onnx_table
+from symjax_nnvm.onnx.forms import identity, onnx_form, onnx_table, refuses
 from symjax_nnvm.onnx.tensors import Tensor
+from symjax_nnvm.ops.shape import reshape
 from symjax_nnvm.ops.shape import transpose as movement
 
 
@@ -26,4 +27,17 @@ onnx_table(
         "shape_array": lambda g, data: g.shape(data),
         "size_array": lambda g, data: g.reshape(g.op("Size", data, dtype="int64"), 1),
     }
+)
+
+
+@onnx_form(*reshape.AT_LEAST)
+def _at_least(g: Builder, p: Any, *arrays: Tensor) -> list[Tensor]:
+    return [g.reshape_as(array, out) for array, out in zip(arrays, g.outs, strict=True)]
+
+
+onnx_form("_np_copy")(identity)
+refuses(
+    "_npi_share_memory",
+    reason="tensors of a file have no memory of their own",
+    fix="Ask before the network is written.",
 )

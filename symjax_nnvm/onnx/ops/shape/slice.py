@@ -45,7 +45,7 @@ def _slice_like(g: Builder, p: ops.SliceLikeParams, data: Tensor, like: Tensor) 
     return g.op("Slice", data, [0] * len(axes), g.sizes([out.sizes[i] for i in axes]), axes)
 
 
-@onnx_form("reverse")
+@onnx_form("reverse", "_npi_flip")
 def _reverse(g: Builder, p: ops.ReverseParams, data: Tensor) -> Tensor:
     axes = list(p.turned(data.ndim))
     if not axes:
