@@ -12,6 +12,7 @@ import pkgutil
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class Case:
         """Whether the operator is one of MXNet's NumPy dialect, which knows scalars and empty arrays."""
         return self.op.startswith(("_np_", "_npi_", "_npx_"))
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The test's name and the golden's key: operator, tag, parameters, shapes."""
         params = ",".join(f"{k}={v}".replace(" ", "") for k, v in self.params.items())

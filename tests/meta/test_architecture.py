@@ -31,7 +31,6 @@ from tests.support.import_graph import (
 
 PAGE = (ROOT / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
 MODULES = modules()
-IMPORTS = all_imports()
 LAYERS: dict[str, list[list[str]]] = {package: [names for names, _ in rows] for package, rows in layers().items()}
 """Package → its layers in docs/internals/layers.txt, the highest first: the files and folders of each."""
 
@@ -72,18 +71,18 @@ def test_every_entry_of_the_layers_is_there():
 
 def test_imports_point_downwards():
     """Those for types alone, too."""
-    upwards = {(found.source, found.target) for found in IMPORTS if layer(found.target) > layer(found.source)}
+    upwards = {(found.source, found.target) for found in all_imports() if layer(found.target) > layer(found.source)}
     assert upwards == set()
 
 
 def test_no_import_closes_a_cycle():
     """Nor does one for types alone, but for those of nodes and operators."""
     edges: dict[str, set[str]] = {}
-    for found in IMPORTS:
+    for found in all_imports():
         if not found.typing or (found.source, found.target) not in MUTUAL:
             edges.setdefault(found.source, set()).add(found.target)
     assert cycle(edges) == []
-    assert {(found.source, found.target) for found in IMPORTS if found.typing} >= MUTUAL
+    assert {(found.source, found.target) for found in all_imports() if found.typing} >= MUTUAL
 
 
 @pytest.mark.slow("computes much")
@@ -126,7 +125,7 @@ def test_a_name_that_nobody_uses_is_found():
 
 
 def test_no_import_of_ours_hides_in_a_function():
-    assert [f"{found.source} → {found.target}" for found in IMPORTS if found.late] == []
+    assert [f"{found.source} → {found.target}" for found in all_imports() if found.late] == []
 
 
 def test_the_import_graph_is_read_right():

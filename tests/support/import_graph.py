@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,7 @@ def imports_of(source: str, text: str, known: dict[str, Path]) -> list[Import]:
     return list(walk(ast.parse(text), False, False))
 
 
+@cache
 def all_imports() -> list[Import]:
     """Every import of one of our modules by another."""
     known = modules()
