@@ -11,6 +11,7 @@ from jax import Array, lax
 
 from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.norms import norm
 from lowering.ops.reduce.reduction import REDUCTIONS, backward_mean, backward_sum
 from lowering.ops.wide import wide
 from symjax_nnvm.ops.reduce import to_scalar as ops
@@ -71,17 +72,26 @@ for _name, _function in (("argmax", jnp.argmax), ("argmin", jnp.argmin)):
         return cast(function(data, axis, keepdims=p.keepdims), "int64")
 
 
-def _variance(p: ops.SpreadParams, a: Array) -> Array:
-    axes = reduced_axes(p, a.ndim)
+def _centred(p: ops.SpreadParams, a: Array) -> Array:
+    """Return how far each number is from the mean, in the dtype to add up in."""
     x = wide(a)
-    mean = jnp.mean(x, axes, keepdims=True)
+    mean = jnp.mean(x, reduced_axes(p, a.ndim), keepdims=True)
     if not jnp.issubdtype(a.dtype, jnp.floating):
         mean = lax.convert_element_type(cast(mean, a.dtype), x.dtype)  # MXNet's mean of whole numbers is one
-    if p.dtype == "float64":
-        x, mean = cast(x, p.dtype), cast(mean, p.dtype)
-    total = jnp.sum(lax.square(x - mean), axes, keepdims=p.keepdims)
-    return total / (math.prod(a.shape[axis] for axis in axes) - p.ddof)
+    return cast(x, p.dtype) - cast(mean, p.dtype) if p.dtype == "float64" else x - mean
 
 
-lowers("_npi_var")(lambda p, a: cast(_variance(p, a), p.dtype or a.dtype))
-lowers("_npi_std")(lambda p, a: cast(lax.sqrt(_variance(p, a)), p.dtype or a.dtype))
+def _freedom(p: ops.SpreadParams, a: Array) -> int:
+    return math.prod(a.shape[axis] for axis in reduced_axes(p, a.ndim)) - p.ddof
+
+
+@lowers("_npi_var")
+def _var(p: ops.SpreadParams, a: Array) -> Array:
+    total = jnp.sum(lax.square(_centred(p, a)), reduced_axes(p, a.ndim), keepdims=p.keepdims)
+    return cast(total / _freedom(p, a), p.dtype or a.dtype)
+
+
+@lowers("_npi_std")
+def _std(p: ops.SpreadParams, a: Array) -> Array:
+    spread = norm(_centred(p, a), axes=reduced_axes(p, a.ndim), keepdims=p.keepdims)
+    return cast(spread / jnp.sqrt(jnp.asarray(_freedom(p, a), spread.dtype)), p.dtype or a.dtype)
