@@ -1,15 +1,23 @@
-"""Numbers that count something, such as sizes and steps, are checked where they come in."""
+"""Numbers that count something, such as sizes and steps, and flags are checked where they come in."""
 
 from __future__ import annotations
 
+import functools
 import numbers
 import operator
-from collections.abc import Iterable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from symjax_nnvm.errors import ParamError
+
+_FLAGS = ("bool", "bool | None", "bool | int")
+"""Annotations of flags."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class CountError(ParamError, TypeError):
@@ -32,6 +40,30 @@ def check_flag(value: Any, param: str) -> bool:
     if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
         raise ParamError("Wrong value", param=param, expected="True or False", got=f"{value!r:.80}")
     return bool(value)
+
+
+def checks_flags(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that refuses, for its parameters that are annotated `bool`, a text or what else is no flag.
+
+    The text "False" would be true. None and whole numbers are taken, as MXNet's functions do. Raises ParamError.
+    """
+    code, called = function.__code__, function.__qualname__.removesuffix(".__init__")
+    positions = {name: i for i, name in enumerate(code.co_varnames[: code.co_argcount])}
+    annotated = [
+        name for name, kind in function.__annotations__.items() if kind in ("bool", "bool | None", "bool | int")
+    ]
+    flags = [(name, positions.get(name, sys.maxsize)) for name in annotated if name != "return"]
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, place in flags:
+            value = kwargs.get(name) if place >= len(args) else args[place]
+            if value is not None and not isinstance(value, bool | np.bool_ | numbers.Integral):
+                problem = f"Wrong value of a flag of {called}"
+                raise ParamError(problem, param=name, expected="True or False", got=f"{value!r:.80}")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def check_counts(sizes: Any, param: str, least: int = 1) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.messages.counts import paired
+from lowering.messages.counts import checks_flags, paired
 from lowering.mx.ndarray.array import NDArray, like_jax, mark, on_backward, run_symbol
 from lowering.mx.symbol.bound import as_symbol
 from lowering.mx.tape import recording
@@ -36,11 +36,13 @@ class UndefinedMethodError(GradientError, NotImplementedError):
     """A Function without a method that is called. MXNet raises a NotImplementedError."""
 
 
+@checks_flags
 def record(train_mode: bool = True) -> Any:
     """A block whose calls are recorded. train_mode: whether Dropout drops, BatchNorm uses the batch's statistics, …"""
     return Scope(True, train_mode)
 
 
+@checks_flags
 def pause(train_mode: bool = False) -> Any:
     """A block whose calls are not recorded."""
     return Scope(False, train_mode)
@@ -68,6 +70,7 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
 
 
 @on_backward
+@checks_flags
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Compute the gradients of heads and keep them in the `grad` of the arrays that have one.
 
@@ -87,6 +90,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         leaf.fresh = True
 
 
+@checks_flags
 def grad(
     heads: Any,
     variables: Any,

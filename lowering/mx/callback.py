@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowering.messages.counts import check_count, check_number
+from lowering.messages.counts import check_count, check_number, checks_flags
 from lowering.mx.checkpoints import BatchEndParam, save_checkpoint
 from symjax_nnvm.io.files import path_text
 
 
+@checks_flags
 def module_checkpoint(
     mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
@@ -56,6 +57,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
 class Speedometer:
     """Every `frequent` batches, a line of how many samples a second were trained, and of the metrics."""
 
+    @checks_flags
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
         check_number(batch_size, "batch_size")
         self.batch_size, self.auto_reset = batch_size, auto_reset

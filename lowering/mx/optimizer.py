@@ -22,7 +22,7 @@ from lowering.core.python_calls import is_called_back
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.host.staged import Staged
 from lowering.initializer.base import named_key
-from lowering.messages.counts import check_number
+from lowering.messages.counts import check_number, checks_flags
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.functions import overridden
 from lowering.mx.keys import next_key
@@ -87,6 +87,7 @@ class Optimizer:
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     aggregate_num = 0
 
+    @checks_flags
     def __init__(
         self,
         rescale_grad: float = 1.0,

@@ -381,15 +381,16 @@ class ParamSchema:
         for field in (declared[name] for name in getattr(cls, "positional", declared)):
             parser, description = _type_parser(hints[field.name])
             required = field.default is dataclasses.MISSING
+            default: Any = None if required else field.default
             if typing.get_origin(hints[field.name]) is tuple and not required:
-                parser = _or_left_out(parser, field.default)
+                parser = _or_left_out(parser, default)
             self.fields[field.name] = ParamField(
                 name=field.name,
                 annotation=hints[field.name],
                 type=description,
                 parse=parser,
                 required=required,
-                default=None if required else field.default,
+                default=default,
                 bounds=bounds[field.name] | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
                 alias=field.metadata.get("alias"),

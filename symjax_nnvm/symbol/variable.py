@@ -55,7 +55,7 @@ def Variable(
         "wd_mult": wd_mult,
         "dtype": None if dtype is None else dtype_code(_variable_dtype(dtype)),
         "init": init if init is None or isinstance(init, str) else init.dumps(),
-        "storage_type": _STORAGE_CODES.get(stype, stype) if isinstance(stype, str) else stype,
+        "storage_type": None if stype is None else _storage_code(stype),
     }
     attrs |= {f"__{key}__": str(value) for key, value in declared.items() if value is not None}
     for key, value in kwargs.items():
@@ -88,7 +88,15 @@ def _shape_text(shape: Any) -> str | None:
 
 var = Variable
 
-_STORAGE_CODES = {"default": 0, "row_sparse": 1, "csr": 2}
+_STORAGE_CODES = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+
+
+def _storage_code(stype: str | int) -> int:
+    """Return the number that files have for a storage type, given by its name or number."""
+    code = _STORAGE_CODES.get(stype) if isinstance(stype, str) else stype
+    if code is None or code not in _STORAGE_CODES.values():
+        raise SymbolValueError(f"No such storage type: stype={stype!r}; one of {', '.join(_STORAGE_CODES)}")
+    return code
 
 
 def _variable_dtype(dtype: Any) -> str:

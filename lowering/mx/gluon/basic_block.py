@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import init as initializers
 from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError
@@ -165,6 +166,7 @@ class Block:
             params |= child._collect_params_with_prefix(prefix + name)
         return params
 
+    @checks_flags
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all parameters. init: for those without an initialiser of their own; by default Uniform.
 
@@ -205,6 +207,7 @@ class Block:
             params = {name: param for param, name in names.items()}
         save(filename, {name: param._to_save() for name, param in params.items()})
 
+    @checks_flags
     def load_parameters(
         self,
         filename: str,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lowering.host.staged import checked_effort
+from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
@@ -70,6 +71,7 @@ class HybridBlock(Block):
         super().register_child(block, name)
         self._clear_cached_op()
 
+    @checks_flags
     def hybridize(
         self,
         active: bool = True,

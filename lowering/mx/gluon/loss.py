@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
@@ -77,6 +78,7 @@ class L1Loss(Loss):
 class SigmoidBinaryCrossEntropyLoss(Loss):
     """The cross entropy of a class that is or is not. from_sigmoid: pred is a probability, not its logit."""
 
+    @checks_flags
     def __init__(self, from_sigmoid: bool = False, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
@@ -104,6 +106,7 @@ class SoftmaxCrossEntropyLoss(Loss):
     """The cross entropy of classes along an axis. sparse_label: labels are numbers of classes, else probabilities.
     from_logits: pred has log-probabilities already."""
 
+    @checks_flags
     def __init__(
         self,
         axis: int = -1,
@@ -135,6 +138,7 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 class KLDivLoss(Loss):
     """The divergence of label from pred, summed over each sample. from_logits: pred has log-probabilities."""
 
+    @checks_flags
     def __init__(
         self, from_logits: bool = True, axis: int = -1, weight: Any = None, batch_axis: int = 0, **kwargs: Any
     ):
@@ -258,6 +262,7 @@ class PoissonNLLLoss(Loss):
     """The negative log-likelihood of counts. from_logits: pred is the logarithm of the rate. compute_full: with
     Stirling's term, which does not depend on pred."""
 
+    @checks_flags
     def __init__(
         self,
         weight: Any = None,

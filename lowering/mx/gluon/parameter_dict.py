@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
 from lowering.mx.gluon.errors import BlockValueError, MismatchError, MissingConstantError
 from lowering.mx.gluon.utils import _brief_print_list, _indent
@@ -112,6 +113,7 @@ class ParameterDict:
                 )
         self._params.update(other.items())
 
+    @checks_flags
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialise all parameters; init (Uniform) serves those without an initialiser of their own."""
         init = initializers.create("uniform") if init is None else init
@@ -150,6 +152,7 @@ class ParameterDict:
             arrays[param.name.removeprefix(strip_prefix)] = param._to_save()
         save(filename, arrays)
 
+    @checks_flags
     def load(
         self,
         filename: str,

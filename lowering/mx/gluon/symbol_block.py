@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import symbol as sym
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -59,6 +60,7 @@ class SymbolBlock(HybridBlock):
         self._reg_params = {name[begins:]: param for name, param in self._params.items()}
 
     @staticmethod
+    @checks_flags
     def imports(
         symbol_file: str,
         input_names: str | Sequence[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowering.messages.counts import check_positive
+from lowering.messages.counts import check_positive, checks_flags
 from lowering.mx import kv
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
@@ -27,6 +27,7 @@ class Trainer:
     nothing to do here. Raises BlockValueError, MismatchError.
     """
 
+    @checks_flags
     def __init__(
         self,
         params: Any,
@@ -156,6 +157,7 @@ class Trainer:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
+    @checks_flags
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update the parameters by gradients divided by batch_size; those of several contexts are summed before.
 
@@ -174,6 +176,7 @@ class Trainer:
         self._refuse_on_store("allreduce_grads()")
         self._allreduce_grads()
 
+    @checks_flags
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update the parameters: the second half of `step`. Raises MismatchError where the store updates."""
         self._prepare()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx.downloads import fetch, require_url
 from lowering.mx.gluon.errors import BlockValueError, MismatchError
@@ -25,6 +25,7 @@ from symjax_nnvm.io.files import path_text
 _BLOCK = 1 << 20
 
 
+@checks_flags
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
     """Parts of an array along an axis. Without even_split the first ones may have a row more.
 
@@ -46,6 +47,7 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     return [data[*ahead, begin:end] for begin, end in pairs]
 
 
+@checks_flags
 def split_and_load(data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
     """Parts of a batch, each on one of the contexts. data: an NDArray, or what makes one."""
     if not isinstance(data, NDArray):
@@ -56,6 +58,7 @@ def split_and_load(data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even
     return [part.as_in_context(ctx) for part, ctx in zip(slices, ctx_list, strict=True)]
 
 
+@checks_flags
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
     """Scale arrays in place so that the norm of all together is max_norm at most; returns the norm before.
 
@@ -96,6 +99,7 @@ def replace_file(src: str, dst: str) -> None:
     os.replace(src, dst)
 
 
+@checks_flags
 def download(
     url: str,
     path: str | None = None,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.casts import is_narrowed
+from lowering.messages.counts import checks_flags
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
@@ -41,6 +42,7 @@ class Parameter:
     stype="row_sparse" alone, as in MXNet. Raises MismatchError.
     """
 
+    @checks_flags
     def __init__(
         self,
         name: str,
@@ -145,6 +147,7 @@ class Parameter:
 
     # -- first values ------------------------------------------------------------------------------------------------
 
+    @checks_flags
     def initialize(
         self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
     ) -> None:

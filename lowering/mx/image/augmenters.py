@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.image.crops import (
     Size,
     center_crop,
@@ -374,6 +375,7 @@ def colour_augmenters(
     return chosen
 
 
+@checks_flags
 def CreateAugmenter(
     data_shape: Sequence[int],
     resize: int = 0,

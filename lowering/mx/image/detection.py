@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.image.augmenters import (
     MEAN,
     STD,
@@ -309,6 +310,7 @@ def CreateMultiRandCropAugmenter(
     return DetRandomSelectAug([DetRandomCropAug(*row) for row in rows], skip_prob)
 
 
+@checks_flags
 def CreateDetAugmenter(
     data_shape: Sequence[int],
     resize: int = 0,
@@ -363,6 +365,7 @@ class ImageDetIter(ImageIter):
     none, are left out. The other parameters are those of `mx.image.ImageIter`, and so are the errors.
     """
 
+    @checks_flags
     def __init__(
         self,
         batch_size: int,

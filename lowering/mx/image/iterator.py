@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lowering.casts import held
-from lowering.messages.counts import check_count, check_counts
+from lowering.messages.counts import check_count, check_counts, checks_flags
 from lowering.mx.image.augmenters import CreateAugmenter
 from lowering.mx.image.pixels import imdecode
 from lowering.mx.io.desc import DataBatch, DataIter
@@ -53,6 +53,7 @@ class ImageIter(DataIter):
     RuntimeError, for an image that cannot be decoded, with its name.
     """
 
+    @checks_flags
     def __init__(
         self,
         batch_size: int,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import CallError, MissingExtraError, ParamError, RecordFormatError
@@ -50,6 +50,7 @@ def as_image(values: np.ndarray, like: Any = None, out: NDArray | None = None) -
     return out
 
 
+@checks_flags
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | None = None) -> NDArray:
     """An image of a file's bytes (JPEG, PNG, …): uint8 (height, width, 3), or (height, width, 1) for flag 0.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.data.text import read_csv
-from lowering.messages.counts import check_count, check_counts
+from lowering.messages.counts import check_count, check_counts, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
@@ -38,6 +38,7 @@ class NDArrayIter(DataIter):
     layout: N in it is the axis of the samples. Raises CallError; CountError, a ValueError.
     """
 
+    @checks_flags
     def __init__(
         self,
         data: Any,
@@ -211,6 +212,7 @@ class CSVIter(NDArrayIter, MXDataIter):
     Raises TrainingError for what is no table of such samples, FileError, OSError, ValueError.
     """
 
+    @checks_flags
     def __init__(
         self,
         data_csv: str,

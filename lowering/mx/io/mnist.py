@@ -9,7 +9,7 @@ import numpy as np
 
 from lowering.data.mnist import read_idx
 from lowering.data.parameters import check_part
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError
@@ -29,6 +29,7 @@ class MNISTIter(MXDataIter):
     ModelNotFoundError, FileError, OSError.
     """
 
+    @checks_flags
     def __init__(
         self,
         image: StrPath = "./train-images-idx3-ubyte",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, as_desc
 from lowering.mx.workers import Workers
 from symjax_nnvm.errors import CallError
@@ -57,6 +57,7 @@ class ResizeIter(_WholeBatches):
     reset_internal: whether a reset resets the iterator, too. Raises CountError, a ValueError.
     """
 
+    @checks_flags
     def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True):
         super().__init__(data_iter.batch_size)
         self.data_iter, self.size, self.reset_internal = data_iter, check_count(size, "size", 0), reset_internal

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import metric as metrics
 from lowering.mx.checkpoints import BatchEndParam
 from lowering.mx.init import Uniform
@@ -86,6 +87,7 @@ class BaseModule:
         if missing:
             raise NotReadyError("The module is not ready", fix=f"Call module.{', then module.'.join(missing)} first.")
 
+    @checks_flags
     def set_params(
         self,
         arg_params: Mapping[str, Any],
@@ -127,6 +129,7 @@ class BaseModule:
 
     # -- over an iterator --------------------------------------------------------------------------------------------
 
+    @checks_flags
     def score(
         self,
         eval_data: DataIter,
@@ -170,6 +173,7 @@ class BaseModule:
             self.forward(batch, is_train=False)
             yield [out[: out.shape[0] - (batch.pad or 0)] for out in self.get_outputs()], nbatch, batch
 
+    @checks_flags
     def predict(
         self,
         eval_data: Any,
@@ -200,6 +204,7 @@ class BaseModule:
         merged = [concatenate(list(parts)) for parts in zip(*batches, strict=True)]
         return merged[0] if len(merged) == 1 and not always_output_list else merged
 
+    @checks_flags
     def fit(
         self,
         train_data: DataIter,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import checkpoints
 from lowering.mx.context import as_context
 from lowering.mx.functions import overridden
@@ -194,6 +195,7 @@ class BucketingModule(BaseModule):
 
     # -- binding -----------------------------------------------------------------------------------------------------
 
+    @checks_flags
     def bind(
         self,
         data_shapes: Sequence[Any],
@@ -250,6 +252,7 @@ class BucketingModule(BaseModule):
 
     # -- parameters and optimiser ------------------------------------------------------------------------------------
 
+    @checks_flags
     def init_params(
         self,
         initializer: Any = UNIFORM,
@@ -276,6 +279,7 @@ class BucketingModule(BaseModule):
         self._require()
         return self._main.get_params()
 
+    @checks_flags
     def init_optimizer(
         self,
         kvstore: Any = "local",

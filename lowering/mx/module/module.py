@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.initializer.parameters import parameter_names
+from lowering.messages.counts import checks_flags
 from lowering.messages.doors import MODULE, says_how_to_call
 from lowering.mx import checkpoints
 from lowering.mx import optimizer as optimizers
@@ -203,6 +204,7 @@ class Module(BaseModule):
 
     # -- binding -----------------------------------------------------------------------------------------------------
 
+    @checks_flags
     def bind(
         self,
         data_shapes: Sequence[Any],
@@ -339,6 +341,7 @@ class Module(BaseModule):
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
+    @checks_flags
     def init_params(
         self,
         initializer: Any = UNIFORM,
@@ -514,6 +517,7 @@ class Module(BaseModule):
 
     # -- the optimiser -----------------------------------------------------------------------------------------------
 
+    @checks_flags
     def init_optimizer(
         self,
         kvstore: Any = "local",
@@ -586,6 +590,7 @@ class Module(BaseModule):
             self.logger.info('Saved optimizer state to "%s"', states)
 
     @staticmethod
+    @checks_flags
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """A module of a checkpoint; kwargs: those of Module. Bind it before it runs."""
         symbol, args, aux = checkpoints.load_checkpoint(prefix, epoch)

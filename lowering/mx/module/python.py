@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base import UNIFORM, BaseModule, Params
 from lowering.mx.ndarray.array import NDArray
@@ -58,6 +59,7 @@ class PythonModule(BaseModule):
         """(name, shape) of the outputs."""
         return self._output_shapes
 
+    @checks_flags
     def bind(
         self,
         data_shapes: Sequence[Any],

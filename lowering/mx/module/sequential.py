@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base import UNIFORM, BaseModule, Params
 
@@ -65,6 +66,7 @@ class SequentialModule(BaseModule):
 
     # -- binding -----------------------------------------------------------------------------------------------------
 
+    @checks_flags
     def bind(
         self,
         data_shapes: Sequence[Any],
@@ -99,6 +101,7 @@ class SequentialModule(BaseModule):
 
     # -- parameters and optimisers -------------------------------------------------------------------------------------
 
+    @checks_flags
     def init_params(
         self,
         initializer: Any = UNIFORM,
@@ -134,6 +137,7 @@ class SequentialModule(BaseModule):
                 all_of_a_kind.update(params)
         return args, states
 
+    @checks_flags
     def init_optimizer(
         self,
         kvstore: Any = "local",

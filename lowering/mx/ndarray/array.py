@@ -16,6 +16,7 @@ import numpy as np
 from lowering.casts import cast, held, is_narrowed, written
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, fill, writing, zeros
+from lowering.messages.counts import checks_flags
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import (
@@ -330,6 +331,7 @@ class NDArray(Arithmetic, Fluent):
         """The array in the NumPy dialect: the same memory, gradient and place on the tape."""
         return in_dialect(self, NUMPY)
 
+    @checks_flags
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """The array's values in another dtype."""
         if not copy and np.dtype(dtype) == self.cell.dtype:
@@ -392,6 +394,7 @@ class NDArray(Arithmetic, Fluent):
         gradient = in_dialect(zero_gradient(self.shape, self.cell.dtype, self.context), self.dialect)
         mark(self, stored_as(gradient, stype or self.stype), grad_req)
 
+    @checks_flags
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of what was recorded, into the `grad` of the arrays that have one."""
         _hooks["backward"]([self], None if out_grad is None else [out_grad], retain_graph, train_mode)

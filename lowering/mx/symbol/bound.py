@@ -15,10 +15,10 @@ from lowering.mx.context import Context, MixedContextsError, as_context
 from lowering.mx.executor import Executor
 from lowering.mx.mixed_precision import dtypes_of, storage_of, with_policy
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.ndarray.storage import STORAGE
+from lowering.mx.ndarray.storage import STORAGE, check_storage
 from lowering.mx.symbol.partial_shapes import shapes_mxnet_reports
 from lowering.mx.util import is_np_shape
-from symjax_nnvm.errors import BindError, CallError
+from symjax_nnvm.errors import BindError, CallError, close_names, listed
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.ir.types import shape_from_legacy, shape_from_numpy, shape_to_legacy, shape_to_numpy
 from symjax_nnvm.passes.infer.storage import sparse_gradients
@@ -72,6 +72,8 @@ class Symbol(GraphSymbol):
         reads. Raises BindError, which names those.
         """
         context = as_context(ctx)
+        if not isinstance(shared_exec, Executor | None):
+            raise CallError("Wrong argument", param="shared_exec", expected="an executor", got=f"{shared_exec!r:.80}")
         held = self._simply_bound(
             kwargs,
             ctx=context.device,
@@ -81,7 +83,7 @@ class Symbol(GraphSymbol):
             shared_exec=None if shared_exec is None else shared_exec.held,
             shared_arg_names=shared_arg_names,
         )
-        storage = {**self._declared_storage(), **(stype_dict or {})}
+        storage = {**self._declared_storage(), **self._checked_storage(stype_dict)}
         gradients = {**storage, **dict.fromkeys(sparse_gradients(self.outputs, storage), "row_sparse")}
         return Executor(held, self, context, storage, gradients)
 
@@ -154,6 +156,18 @@ class Symbol(GraphSymbol):
         """Return the storage types that variables say, by name."""
         said = {name: attrs.get("__storage_type__") for name, attrs in self.attr_dict().items()}
         return {name: STORAGE[int(code)] for name, code in said.items() if code in ("1", "2")}
+
+    def _checked_storage(self, stype_dict: Any) -> Mapping[str, str]:
+        """Return storage types by name. Raises CallError for what is no dict of them, or names no input."""
+        if not isinstance(stype_dict, Mapping | None):
+            expected = "a dict of storage types by name"
+            raise CallError("Wrong argument", param="stype_dict", expected=expected, got=f"{stype_dict!r:.80}")
+        for name, stype in (stype_dict or {}).items():
+            if name not in (inputs := self.list_inputs()):
+                fix = close_names([name], inputs) or None
+                raise CallError(f"The graph has no {name!r}", param="stype_dict", expected=listed(inputs), fix=fix)
+            check_storage(stype)
+        return stype_dict or {}
 
     def _requests(self, grad_req: Any) -> Any:
         """Return what is asked for of each argument; names that the graph does not have are left out, as MXNet does."""

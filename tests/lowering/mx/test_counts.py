@@ -206,3 +206,58 @@ def test_whole_numbers_of_numpy_and_whole_floats_of_a_sampler_are_taken():
     assert len(list(mx.io.NDArrayIter(DATA, batch_size=np.int64(2)))) == 3  # pyright: ignore[reportArgumentType]
     assert len(data.DataLoader(Numbers(), batch_size=2.0)) == 3  # pyright: ignore[reportArgumentType]
     assert len(mx.gluon.utils.split_data(mx.nd.array(DATA), np.int32(2))) == 2  # pyright: ignore[reportArgumentType]
+
+
+def flags(files: dict[str, str]) -> dict[str, Door]:
+    """A call with a flag, of the doors of each kind: iterators, modules, blocks, the tape, images."""
+    pairs = mx.gluon.data.ArrayDataset(DATA, DATA)
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2)
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (2, 3))])
+    dense = mx.gluon.nn.Dense(2, in_units=3)
+    x = mx.nd.ones((2, 3))
+    return {
+        "DataLoader shuffle": lambda f: mx.gluon.data.DataLoader(pairs, 2, shuffle=f),
+        "DataLoader shuffle by position": lambda f: mx.gluon.data.DataLoader(pairs, 2, f),
+        "DataLoader pin_memory": lambda f: mx.gluon.data.DataLoader(pairs, 2, pin_memory=f),
+        "NDArrayIter shuffle": lambda f: mx.io.NDArrayIter(DATA, batch_size=2, shuffle=f),
+        "CSVIter round_batch": lambda f: mx.io.CSVIter(files["csv"], (3,), batch_size=2, round_batch=f),
+        "ImageIter shuffle": lambda f: mx.image.ImageIter(2, SHAPE, path_imgrec=files["rec"], shuffle=f),
+        "CreateAugmenter rand_crop": lambda f: mx.image.CreateAugmenter(SHAPE, rand_crop=f),
+        "Module.bind force_rebind": lambda f: module.bind([("data", (2, 3))], force_rebind=f),
+        "Module.init_params force_init": lambda f: module.init_params(force_init=f),
+        "Executor.forward is_train": lambda f: net.simple_bind(mx.cpu(), data=(2, 3)).forward(f),
+        "Dense use_bias": lambda f: mx.gluon.nn.Dense(2, use_bias=f),
+        "initialize force_reinit": lambda f: dense.initialize(force_reinit=f),
+        "hybridize static_alloc": lambda f: dense.hybridize(static_alloc=f),
+        "record train_mode": mx.autograd.record,
+        "backward retain_graph": lambda f: x.backward(retain_graph=f),
+        "astype copy": lambda f: x.astype("float32", copy=f),
+        "SGD multi_precision": lambda f: mx.optimizer.create("sgd", multi_precision=f),
+    }
+
+
+def test_what_is_no_flag_is_refused_at_every_door_deviation(files: dict[str, str]):
+    """MXNet takes most of it for true, the text "False" as well."""
+    for name, door in flags(files).items():
+        for value in ("False", "x", 0.5, [1], {}):
+            with pytest.raises(mx.MXNetError) as told:
+                door(value)
+            assert "True or False" in str(told.value), name
+
+
+def test_numbers_and_none_are_flags():
+    for shuffle in (1, 0, None, np.True_, np.int64(0)):
+        assert len(list(mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset(DATA), 2, shuffle=shuffle))) == 3
+    with mx.autograd.record(train_mode=0):
+        assert not mx.autograd.is_training()
+
+
+def test_storage_types_and_executors_of_another_kind_are_refused():
+    x = mx.sym.var("x")
+    for given in ({"stype_dict": 5}, {"stype_dict": {"x": "sparse"}}, {"stype_dict": {"y": "csr"}}, {"shared_exec": 5}):
+        with pytest.raises(mx.MXNetError, match="stype_dict|storage type|shared_exec"):
+            (x + 1).simple_bind(mx.cpu(), x=(2,), **given)
+    for stype in ("sparse", 5):
+        with pytest.raises(mx.MXNetError, match="No such storage type"):
+            mx.sym.var("x", stype=stype)

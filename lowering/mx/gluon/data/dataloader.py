@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lowering.casts import held
+from lowering.messages.counts import checks_flags
 from lowering.mx.context import Context, cpu_pinned
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lowering.mx.gluon.errors import MismatchError
@@ -81,6 +82,7 @@ class DataLoader:
     WorkerTimeoutError, a TimeoutError and multiprocessing's.
     """
 
+    @checks_flags
     def __init__(
         self,
         dataset: Any,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSampler
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
@@ -50,6 +50,7 @@ class Dataset:
             raise SymbolTypeError(problem)
         return _SampledDataset(self, sampler)
 
+    @checks_flags
     def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
         """The samples with a function applied, which is given the parts of a tuple one by one.
 
@@ -58,6 +59,7 @@ class Dataset:
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset([transformed[i] for i in range(len(transformed))])
 
+    @checks_flags
     def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
         """The samples with a function applied to the first part of each, such as the image before its label."""
         return self.transform(_TransformFirstClosure(fn), lazy)

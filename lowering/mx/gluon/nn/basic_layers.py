@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
 from lowering.mx.gluon.basic_block import Block, described
@@ -91,6 +91,7 @@ class Dense(HybridBlock):
     """activation(x · weightᵀ + bias). units: of the output's last axis. flatten: x becomes (n, d) first, else all axes
     but the last stay. in_units: of the input; 0: the first pass says it."""
 
+    @checks_flags
     def __init__(
         self,
         units: int,
@@ -145,6 +146,7 @@ class Embedding(HybridBlock):
     """The rows of a matrix (input_dim, output_dim) with the numbers in x. sparse_grad: the gradient is
     shown as row_sparse, with the rows that are not zero; it is dense."""
 
+    @checks_flags
     def __init__(
         self,
         input_dim: int,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -43,6 +43,7 @@ def _check_layout(layout: str, known: tuple[str, ...], what: str) -> None:
 class _Conv(Ranked):
     """Holds what all convolutions have in common. adj: of a transposed one."""
 
+    @checks_flags
     def __init__(
         self,
         channels: int,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.weights import Parameter
 
@@ -24,6 +25,7 @@ class BatchNorm(HybridBlock):
     running_mean: Parameter
     running_var: Parameter
 
+    @checks_flags
     def __init__(
         self,
         axis: int = 1,
@@ -99,6 +101,7 @@ class _Normalized(HybridBlock):
 class InstanceNorm(_Normalized):
     """Normalises each channel of each sample. axis: of channels."""
 
+    @checks_flags
     def __init__(
         self,
         axis: int = 1,
@@ -129,6 +132,7 @@ class InstanceNorm(_Normalized):
 class LayerNorm(_Normalized):
     """Normalises each sample along an axis."""
 
+    @checks_flags
     def __init__(
         self,
         axis: int = -1,
@@ -157,6 +161,7 @@ class LayerNorm(_Normalized):
 class GroupNorm(_Normalized):
     """Normalises groups of channels of each sample."""
 
+    @checks_flags
     def __init__(
         self,
         num_groups: int = 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.gluon.nn.ranked import Ranked
@@ -12,6 +13,7 @@ from lowering.mx.gluon.nn.ranked import Ranked
 class _Pooling(Ranked):
     """Holds what all poolings have in common."""
 
+    @checks_flags
     def __init__(
         self,
         pool_size: Any,

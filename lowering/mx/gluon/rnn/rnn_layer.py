@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray, symbol
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.rnn.rnn_cell import (
@@ -48,6 +48,7 @@ class _RNNLayer(HybridBlock):
     _reg_params: Any
     l0_i2h_weight: Any
 
+    @checks_flags
     def __init__(
         self,
         mode: str,

@@ -12,6 +12,7 @@ import numpy as np
 
 from lowering.data.cifar import read_cifar
 from lowering.data.mnist import read_idx
+from lowering.messages.counts import checks_flags
 from lowering.mx import image, recordio
 from lowering.mx.base import data_dir
 from lowering.mx.gluon.data.dataset import Dataset, DownloadedDataset, RecordFileDataset
@@ -33,6 +34,7 @@ class _Files(DownloadedDataset):
     """Its folder in MXNet's folder of data sets."""
     _source = ""
 
+    @checks_flags
     def __init__(self, root: StrPath | None, train: bool, transform: Transform):
         self._train = train
         super().__init__(os.path.join(data_dir(), "datasets", self._folder) if root is None else root, transform)
