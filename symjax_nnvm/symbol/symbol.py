@@ -412,7 +412,7 @@ class Symbol(Arithmetic, Fluent):
             kwargs: shapes by the name of an argument or auxiliary state; 0 and -1 are unknown dimensions.
 
         Returns:
-            Three lists of tuples: shapes of arguments, outputs and auxiliary states. When a shape stays unknown,
+            The shapes of arguments, outputs and auxiliary states, as three lists of tuples. When a shape stays unknown,
             `(None, None, None)`, with a warning that names it.
 
         Raises:
@@ -449,8 +449,8 @@ class Symbol(Arithmetic, Fluent):
             kwargs: dtypes by the name of an argument or auxiliary state.
 
         Returns:
-            Three lists of NumPy types: of arguments, outputs and auxiliary states. When a dtype stays unknown, `(None,
-            None, None)`, with a warning.
+            The dtypes of arguments, outputs and auxiliary states, as three lists of NumPy types. When a dtype stays
+            unknown, `(None, None, None)`, with a warning.
 
         Raises:
             InferenceError: dtypes contradict each other.

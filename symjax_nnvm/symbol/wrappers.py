@@ -22,7 +22,7 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
         kwargs: `name` and `attr` of the node.
 
     Returns:
-        A symbol with two outputs: counts (bins,) and edges (bins + 1,).
+        A symbol with two outputs, the counts (bins,) and the edges (bins + 1,).
 
     Raises:
         SymbolValueError: `bins` is a number and `range` is missing, or `bins` is neither a whole number nor a symbol.

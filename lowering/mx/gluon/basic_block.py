@@ -70,11 +70,15 @@ class _BlockScope:
 
 
 class Block:
-    """The base of layers and networks. A subclass makes its children and parameters in `__init__`, as attributes, and
-    says `forward(self, *args)`, which computes with NDArrays.
+    """The base class of layers and networks.
 
-    prefix: comes before the names of all parameters inside; by default the class name in lower case and a number.
-    params: the parameters of another block, which are shared by name.
+    A subclass makes its children and parameters in `__init__`, as attributes, and must define `forward(self, *args)`,
+    which computes with NDArrays.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
@@ -113,30 +117,39 @@ class Block:
 
     @property
     def prefix(self) -> str:
-        """What comes before the names of parameters."""
+        """Return the beginning of the parameters' names."""
         return self._prefix
 
     @property
     def name(self) -> str:
-        """The prefix without the underscore at its end."""
+        """Return the prefix without the underscore at its end."""
         return self._name
 
     @property
     def params(self) -> ParameterDict:
-        """The parameters of this block, without those of its children."""
+        """Return the parameters of this block, without those of its children."""
         return self._params
 
     def name_scope(self) -> _BlockScope:
-        """A `with` block: what is made inside has this block's prefix."""
+        """Return a `with` block in which new blocks and parameters get this block's prefix."""
         return self._scope
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Take a block as a child; attributes are taken by themselves."""
+        """Add a block as a child; a block that is assigned to an attribute is added automatically.
+
+        Args:
+            block: the child.
+            name: its name; None for its number.
+        """
         self._children[str(len(self._children)) if name is None else name] = block
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
-        """The parameters of this block and, in order, of its children. select: a regular expression that whole names
-        match from their beginning, such as ".*weight|.*bias"."""
+        """Return the parameters of this block and, in order, of its children.
+
+        Args:
+            select: a regular expression that names must match from their beginning, such as ".*weight|.*bias"; None for
+                all.
+        """
         self._warn_of_unregistered()
         params = ParameterDict(self._params.prefix)
         matches = re.compile(select or "").match
@@ -168,15 +181,19 @@ class Block:
 
     @checks_flags
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialise all parameters. init: for those without an initialiser of their own; by default Uniform.
+        """Initialise all parameters.
 
-        ctx: a context or a list of them, by default the current one.
+        Args:
+            init: the initialiser of parameters that have none of their own; None for Uniform.
+            ctx: a context or a list of them; None for the current one.
+            verbose: log what is initialised.
+            force_reinit: initialise parameters again that have values.
         """
         init = initializers.create("uniform") if init is None else init
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
     def apply(self, fn: Callable[[Block], Any]) -> Self:
-        """Call a function with each child, and then with this block."""
+        """Call a function with each child, then with this block, and return this block."""
         for child in self._children.values():
             child.apply(fn)
         fn(self)
@@ -190,16 +207,23 @@ class Block:
             param.cast(dtype)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Have children that are hybrid run as one program each."""
+        """Run each hybrid child as one program.
+
+        Args:
+            active: False runs them operator by operator again.
+            kwargs: as in `HybridBlock.hybridize`.
+        """
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
     # -- files -------------------------------------------------------------------------------------------------------
 
     def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Write the parameters as an array file, under structural names: "features.0.weight".
+        """Write the parameters to a file of arrays, under structural names: "features.0.weight".
 
-        deduplicate: write a shared parameter once, under the last of its names.
+        Args:
+            filename: the file's path.
+            deduplicate: write a shared parameter once, under the last of its names.
         """
         params = self._collect_params_with_prefix()
         if deduplicate:
@@ -217,11 +241,20 @@ class Block:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take the parameters of a file: structural names, or whole ones where no name has a dot.
+        """Load the parameters from a file, whose names are structural, or whole ones where no name has a dot.
 
-        ctx: of parameters that were not initialised. cast_dtype: where dtypes differ, convert the file's arrays, or
-        with dtype_source "saved" the parameters. Raises MismatchError, an AssertionError, for parameters that the file
-        lacks and for shapes and dtypes that differ, BlockValueError for names that the block does not have.
+        Args:
+            filename: the file's path.
+            ctx: the context of parameters that were not initialised.
+            allow_missing: leave parameters as they are that the file does not have.
+            ignore_extra: ignore names that the block does not have.
+            cast_dtype: convert where dtypes differ.
+            dtype_source: what is converted: "current" for the file's arrays, "saved" for the parameters.
+
+        Raises:
+            MismatchError: the file does not have a parameter, or a shape or dtype differs; the error is an
+                AssertionError, too.
+            BlockValueError: the block does not have a name.
         """
         loaded, params = load_named(filename, "a network"), self._collect_params_with_prefix()
         if not loaded and not params:
@@ -255,8 +288,16 @@ class Block:
         self.save_parameters(f"{prefix}-model.params")
 
     def load(self, prefix: str) -> None:
-        """Take what `save` wrote of a network that was made by the same lines: names and traced graphs, which hybrid
-        blocks run from now on, and parameters. Raises MismatchError for another network."""
+        """Load what `save` wrote for a network made by the same code: names, parameters and traced graphs.
+
+        Hybrid blocks run the traced graphs from now on.
+
+        Args:
+            prefix: the part of the path before `-model.json`.
+
+        Raises:
+            MismatchError: the files are of another network.
+        """
         load_tree(self, f"{prefix}-model.json")
         self.load_parameters(f"{prefix}-model.params")
 
@@ -268,7 +309,7 @@ class Block:
     def load_params(
         self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
     ) -> None:
-        """`load_parameters`; deprecated."""
+        """Call `load_parameters`; deprecated."""
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
@@ -294,24 +335,33 @@ class Block:
         return door_of(type(self).__name__, self.forward)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The outputs for some inputs; a subclass says them."""
+        """Return the outputs for inputs; a subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, *args)")
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Have `hook(block, input)` called before `forward`; the handle takes it away."""
+        """Call `hook(block, input)` before `forward`; the returned handle can detach it."""
         return _attached(self._forward_pre_hooks, hook)
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Have `hook(block, input, output)` called after `forward`; the handle takes it away."""
+        """Call `hook(block, input, output)` after `forward`; the returned handle can detach it."""
         return _attached(self._forward_hooks, hook)
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
-        """Have the hybrid blocks within call `callback(name, operator, array)`: see theirs."""
+        """Call `callback(name, operator, array)` for the operators of all hybrid blocks inside.
+
+        Args:
+            callback: as in `HybridBlock.register_op_hook`.
+            monitor_all: report inputs as well.
+        """
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
     def summary(self, *inputs: Any) -> None:
-        """Print each layer's output shape and number of parameters, for a network that is not hybridised."""
+        """Print each layer's output shape and number of parameters; the network must not be hybridised.
+
+        Args:
+            inputs: inputs of one call.
+        """
         print_summary(self, *inputs)
 
 

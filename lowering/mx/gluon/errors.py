@@ -6,7 +6,7 @@ from symjax_nnvm.errors import NNVMError
 
 
 class DeferredInitializationError(NNVMError):
-    """A parameter that has no array yet, because its shape follows from data that no call has given."""
+    """A parameter has no array yet, because its shape follows from the data of the first call."""
 
 
 class NotInitializedError(NNVMError):

@@ -38,10 +38,16 @@ _LIBRARY = __name__.partition(".gluon")[0]
 
 
 class HybridBlock(Block):
-    """A block whose `hybrid_forward(self, F, x, ...)` computes by `F`, which is `mx.nd` or `mx.sym`; its parameters
-    come as keywords. `hybridize()` has it traced once, and run as one program.
+    """A block that `hybridize()` traces once and runs as one program.
 
-    Its children must be hybrid, too. A subclass may say `forward` instead, and is then no program.
+    A subclass defines `hybrid_forward(self, F, x, ...)`, which computes with the functions of `F`, `mx.nd` or `mx.sym`,
+    and gets its parameters as keywords. Its children must be hybrid, too. A subclass may define `forward` instead, and
+    then does not become a program.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
@@ -62,7 +68,15 @@ class HybridBlock(Block):
             self._clear_cached_op()
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Take a hybrid block as a child. Raises BlockValueError for others."""
+        """Add a hybrid block as a child.
+
+        Args:
+            block: the child.
+            name: its name; None for its number.
+
+        Raises:
+            BlockValueError: the child is not hybrid.
+        """
         if not isinstance(block, HybridBlock):
             raise BlockValueError(
                 f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}.",
@@ -85,13 +99,20 @@ class HybridBlock(Block):
         effort: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Run as one program from the next call on, or not. What was traced is dropped, unless clear is False.
+        """Run as one program from the next call on, or operator by operator again.
 
-        effort: how the program comes to be, "auto", "quick" or "full", as in `lowering.effort`; None: as the block says
-        in which a call is made.
-
-        Other flags are accepted and ignored: XLA plans memory by itself, and there is no backend but XLA, which
-        a warning says. kwargs: what a backend is told.
+        Args:
+            active: False runs operator by operator.
+            backend: accepted and ignored with a warning; XLA is the only backend.
+            clear: drop what was traced before.
+            static_alloc: accepted and ignored: XLA plans memory by itself.
+            static_shape: accepted and ignored.
+            inline_limit: accepted and ignored.
+            forward_bulk_size: accepted and ignored.
+            backward_bulk_size: accepted and ignored.
+            effort: how the program is made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
+                around a call says.
+            kwargs: options of a backend, ignored.
         """
         if backend is not None:
             ask_for_backend(backend)
@@ -110,9 +131,17 @@ class HybridBlock(Block):
         super().hybridize(active, **flags, **bulk, **({} if effort is None else {"effort": effort}))
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
-        """Hybridise, trace for these inputs and make the program, so that `export` may follow.
+        """Hybridise, trace for these inputs and compile, so that `export` may follow.
 
-        kwargs: as of `hybridize`. Raises BlockValueError without a backend and without inputs, and as a call does.
+        Args:
+            x: the first input.
+            args: further inputs.
+            backend: a backend's name, which MXNet requires.
+            clear: drop what was traced before.
+            kwargs: as in `hybridize`.
+
+        Raises:
+            BlockValueError: there is no backend, or no input.
         """
         if not backend:
             raise BlockValueError('Must specify "backend" to optimize_for', fix="hybridize() needs none.")
@@ -125,7 +154,7 @@ class HybridBlock(Block):
         self._build_cache(x, *args)
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters to another dtype; the block is traced anew."""
+        """Convert the parameters to another dtype; the block is traced again."""
         self._clear_cached_op()
         super().cast(dtype)
 
@@ -161,9 +190,13 @@ class HybridBlock(Block):
         return self._cached_graph
 
     def traced_symbol(self, wanted_by: str) -> tuple[list[Any], Any]:
-        """(input variables, symbol) of a hybridised block that was called. wanted_by: the function that asks.
+        """Return the input variables and the symbol of a hybridised block that was called.
 
-        Raises NotInitializedError, a RuntimeError, for others.
+        Args:
+            wanted_by: the name of the function that needs them, for the message.
+
+        Raises:
+            NotInitializedError: the block was not hybridised and called; the error is a RuntimeError, too.
         """
         if not self._cached_graph:
             raise NotInitializedError(
@@ -232,20 +265,23 @@ class HybridBlock(Block):
                 setattr(param, attr, by_name[param.name])
 
     def infer_shape(self, *args: Any) -> None:
-        """Set the shapes of the parameters from inputs. Raises what inference raises."""
+        """Set the shapes of the parameters from inputs; it raises what inference raises."""
         self._infer_attrs(lambda out, **known: out.infer_shape(**known), "shape", *args)
 
     def infer_type(self, *args: Any) -> None:
-        """Set the dtypes of the parameters from inputs. Raises what inference raises."""
+        """Set the dtypes of the parameters from inputs; it raises what inference raises."""
         self._infer_attrs(lambda out, **known: out.infer_type(**known), "dtype", *args)
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
-        """Have `callback(name, operator, array)` called for every operator's outputs when the block runs hybridised.
+        """Call `callback(name, operator, array)` for every operator's outputs when the block runs hybridised.
 
-        Calls come after the forward pass, in its order; gradients are not told. monitor_all: an operator's inputs
-        before its outputs. Every value is kept in memory then.
+        Calls come after the forward pass, in its order, without gradients. Every value stays in memory until then.
+
+        Args:
+            callback: the function.
+            monitor_all: report an operator's inputs as well, before its outputs.
         """
         super().register_op_hook(callback, monitor_all)
         self._op_hook = callback, monitor_all
@@ -269,9 +305,15 @@ class HybridBlock(Block):
         return _regroup(converted(outputs, NUMPY) if is_np_array() else outputs, self._out_format)
 
     def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The outputs for arrays, or for symbols, also in lists; None stands for inputs that are left out.
+        """Return the outputs for arrays or for symbols.
 
-        Raises BlockValueError for arrays and symbols together, for neither, and after `hybridize` for several contexts.
+        Args:
+            x: the first input: an array, a symbol, or a list of them.
+            args: further inputs; None for one that is left out.
+
+        Raises:
+            BlockValueError: inputs are arrays and symbols, or neither; or they are on several contexts after
+                `hybridize`.
         """
         symbols, arrays, contexts = kinds_in((x, *args))
         if symbols == arrays:
@@ -332,16 +374,23 @@ class HybridBlock(Block):
         return door_of(type(self).__name__, self.hybrid_forward, ("F", *self._reg_params))
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """The outputs by functions of F; a subclass says them."""
+        """Return the outputs, computed with functions of `F`; a subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x)")
 
     # -- files -------------------------------------------------------------------------------------------------------
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
-        """Write `path-symbol.json` and `path-0000.params`, which all loaders of checkpoints take.
+        """Write `path-symbol.json` and `path-0000.params`, which all loaders of checkpoints read.
 
-        One input is called data, several data0, data1, …. remove_amp_cast: without the casts of AMP.
-        Raises NotInitializedError before a hybridised block was called.
+        A single input is named `data`; several are named `data0`, `data1`, ….
+
+        Args:
+            path: the part of the path before `-symbol.json`.
+            epoch: the number in the name of the second file.
+            remove_amp_cast: leave out the casts of AMP.
+
+        Raises:
+            NotInitializedError: the block was not hybridised and called.
         """
         prefix = path_text(path)
         _, symbol = self.traced_symbol("export")

@@ -37,7 +37,13 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:
 
 
 class Loss(HybridBlock):
-    """The base of losses. weight: a number that they are multiplied with, or None. batch_axis: that of samples."""
+    """The base class of losses.
+
+    Args:
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, weight: Any, batch_axis: int, **kwargs: Any):
         super().__init__(**kwargs)
@@ -53,7 +59,13 @@ class Loss(HybridBlock):
 
 
 class L2Loss(Loss):
-    """½ · (label - pred)²."""
+    """½ · (label - pred)², averaged over each sample.
+
+    Args:
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -65,7 +77,13 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """|label - pred|."""
+    """label - pred|, averaged over each sample.
+
+    Args:
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -76,7 +94,14 @@ class L1Loss(Loss):
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
-    """The cross entropy of a class that is or is not. from_sigmoid: pred is a probability, not its logit."""
+    """The cross entropy of a class that is present or absent.
+
+    Args:
+        from_sigmoid: pred is a probability, not its logit.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(self, from_sigmoid: bool = False, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
@@ -84,7 +109,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         self._from_sigmoid = from_sigmoid
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:
-        """The mean of each sample. pos_weight: of samples with label 1, broadcast."""
+        """Return the mean of each sample; `pos_weight` multiplies samples with label 1 and is broadcast."""
         label = _reshape_like(F, label, pred)
         if self._from_sigmoid:
             positive = F.log(pred + _TINY) * label
@@ -103,8 +128,16 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
 class SoftmaxCrossEntropyLoss(Loss):
-    """The cross entropy of classes along an axis. sparse_label: labels are numbers of classes, else probabilities.
-    from_logits: pred has log-probabilities already."""
+    """The cross entropy of classes along an axis.
+
+    Args:
+        axis: the axis of the classes.
+        sparse_label: labels are numbers of classes, not probabilities.
+        from_logits: pred has log-probabilities already.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(
@@ -136,7 +169,15 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """The divergence of label from pred, summed over each sample. from_logits: pred has log-probabilities."""
+    """The Kullback-Leibler divergence of label from pred, summed over each sample.
+
+    Args:
+        from_logits: pred has log-probabilities already.
+        axis: the axis of the classes.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(
@@ -155,8 +196,17 @@ class KLDivLoss(Loss):
 
 
 class CTCLoss(Loss):
-    """The loss of sequences without alignment; the last class is the blank. layout: of pred, "NTC" or "TNC".
-    label_layout: "NT" or "TN". Raises MismatchError for others."""
+    """The loss of sequences without alignment; the last class is the blank.
+
+    Args:
+        layout: the layout of pred, "NTC" or "TNC".
+        label_layout: the layout of label, "NT" or "TN".
+        weight: a number that the losses are multiplied with; None for 1.
+        kwargs: `prefix` and `params` of the block.
+
+    Raises:
+        MismatchError: a layout is another one.
+    """
 
     def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Any = None, **kwargs: Any):
         if layout not in ("NTC", "TNC"):
@@ -175,7 +225,7 @@ class CTCLoss(Loss):
         label_lengths: Any = None,
         sample_weight: Any = None,
     ) -> Any:
-        """The loss of each sequence. Lengths: of each; without them all are whole, and labels end at -1."""
+        """Return the loss of each sequence; without lengths all are whole, and labels end at -1."""
         if self._layout == "NTC":
             pred = F.swapaxes(pred, 0, 1)
         if self._batch_axis == 1:
@@ -188,7 +238,14 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """½ · (label - pred)² / rho where that is smaller than rho, |label - pred| - ½ · rho elsewhere."""
+    """½ · (label - pred)² / rho where |label - pred| is at most rho, |label - pred| - ½ · rho elsewhere.
+
+    Args:
+        rho: the bound.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, rho: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -202,7 +259,14 @@ class HuberLoss(Loss):
 
 
 class HingeLoss(Loss):
-    """max(0, margin - pred · label), with labels 1 and -1."""
+    """max(0, margin - pred · label), with labels 1 and -1.
+
+    Args:
+        margin: the margin.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -214,7 +278,14 @@ class HingeLoss(Loss):
 
 
 class SquaredHingeLoss(HingeLoss):
-    """The square of max(0, margin - pred · label), with labels 1 and -1."""
+    """The square of max(0, margin - pred · label), with labels 1 and -1.
+
+    Args:
+        margin: the margin.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The mean of each sample."""
@@ -223,9 +294,16 @@ class SquaredHingeLoss(HingeLoss):
 
 
 class LogisticLoss(Loss):
-    """log(1 + exp(-pred · label)). label_format: "signed" for labels 1 and -1, "binary" for 1 and 0.
+    """log(1 + exp(-pred · label)).
 
-    Raises BlockValueError for another format.
+    Args:
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        label_format: "signed" for labels 1 and -1, "binary" for 1 and 0.
+        kwargs: `prefix` and `params` of the block.
+
+    Raises:
+        BlockValueError: `label_format` is another word.
     """
 
     def __init__(self, weight: Any = None, batch_axis: int = 0, label_format: str = "signed", **kwargs: Any):
@@ -244,7 +322,14 @@ class LogisticLoss(Loss):
 
 
 class TripletLoss(Loss):
-    """max(0, |positive - pred|² - |negative - pred|² + margin)."""
+    """max(0, |positive - pred|² - |negative - pred|² + margin).
+
+    Args:
+        margin: the margin.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -259,8 +344,15 @@ class TripletLoss(Loss):
 
 
 class PoissonNLLLoss(Loss):
-    """The negative log-likelihood of counts. from_logits: pred is the logarithm of the rate. compute_full: with
-    Stirling's term, which does not depend on pred."""
+    """The negative log-likelihood of counts.
+
+    Args:
+        weight: a number that the losses are multiplied with; None for 1.
+        from_logits: pred is the logarithm of the rate.
+        batch_axis: the axis of the samples.
+        compute_full: add Stirling's term, which does not depend on pred.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(
@@ -288,7 +380,14 @@ class PoissonNLLLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - cos of two vectors with label 1, max(0, cos - margin) with label -1."""
+    """1 - cos of two vectors with label 1, max(0, cos - margin) with label -1.
+
+    Args:
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        margin: the margin.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, weight: Any = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -308,8 +407,15 @@ class CosineEmbeddingLoss(Loss):
 
 
 class SDMLLoss(Loss):
-    """The smoothed deep metric loss of pairs: each row of one batch is near the same row of the other, and far from
-    the others. smoothing_parameter: the probability that all others share."""
+    """The smoothed deep metric loss of pairs: each row of one batch is near the same row of the other, far from all
+    others.
+
+    Args:
+        smoothing_parameter: the probability that all other rows share.
+        weight: a number that the losses are multiplied with; None for 1.
+        batch_axis: the axis of the samples.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, smoothing_parameter: float = 0.3, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -317,7 +423,8 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
-        """The loss of each row; for arrays alone, as in MXNet, which asks for their shapes. Raises MismatchError."""
+        """Return the loss of each row, for arrays alone, as in MXNet, which reads their shapes; symbols raise
+        MismatchError."""
         if x1.shape != x2.shape:
             raise MismatchError("SDMLLoss needs two batches of the same shape", got=f"{x1.shape} and {x2.shape}")
         rows = x1.shape[0]

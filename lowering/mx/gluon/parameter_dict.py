@@ -20,8 +20,12 @@ _NAMING = "Source and target networks must have the same prefix: prefix= of the 
 
 
 class ParameterDict:
-    """Parameters by their whole names. prefix: comes before each name that `get` is asked for. shared: a dict whose
-    parameters of the same names are taken instead of new ones."""
+    """Parameters by their whole names.
+
+    Args:
+        prefix: the text before each name that `get` gets.
+        shared: a dict whose parameters are used instead of new ones of the same names.
+    """
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None):
         self._prefix = prefix
@@ -39,20 +43,20 @@ class ParameterDict:
         return iter(self._params)
 
     def items(self) -> ItemsView[str, Parameter]:
-        """(name, parameter) pairs in the order in which they were made."""
+        """Return (name, parameter) pairs in the order in which they were made."""
         return self._params.items()
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """Return the names."""
         return self._params.keys()
 
     def values(self) -> ValuesView[Parameter]:
-        """The parameters."""
+        """Return the parameters."""
         return self._params.values()
 
     @property
     def prefix(self) -> str:
-        """What comes before each name that `get` is asked for."""
+        """Return the text before each name that `get` gets."""
         return self._prefix
 
     def _get_impl(self, name: str) -> Parameter | None:
@@ -61,9 +65,14 @@ class ParameterDict:
         return self._params.get(name)
 
     def get(self, name: str, **kwargs: Any) -> Parameter:
-        """The parameter of a name, after the prefix; a new one where there is none. kwargs: as of `Parameter`.
+        """Return the parameter of a name; it is made if there is none.
 
-        Raises MismatchError where an existing one is something else.
+        Args:
+            name: the name without the prefix.
+            kwargs: as in `Parameter`.
+
+        Raises:
+            MismatchError: there is a parameter of that name with other properties.
         """
         name = self.prefix + name
         param = self._get_impl(name)
@@ -86,8 +95,16 @@ class ParameterDict:
         return param
 
     def get_constant(self, name: str, value: Any = None) -> Constant:
-        """The constant of a name; a new one where there is none. Raises MissingConstantError, a KeyError, where there
-        is no value either, MismatchError where an existing one is another."""
+        """Return the constant of a name; it is made if there is none.
+
+        Args:
+            name: the name without the prefix.
+            value: the value.
+
+        Raises:
+            MissingConstantError: there is no constant of that name and no value; the error is a KeyError, too.
+            MismatchError: there is a parameter of that name, or a constant of another value.
+        """
         name = self.prefix + name
         param = self._get_impl(name)
         if param is None:
@@ -105,7 +122,7 @@ class ParameterDict:
         return param  # pyright: ignore[reportReturnType]
 
     def update(self, other: Any) -> None:
-        """Take all parameters of another dict. Raises MismatchError for another parameter of the same name."""
+        """Add all parameters of another dict; a different parameter of the same name raises MismatchError."""
         for name, param in other.items():
             if self._params.get(name, param) is not param:
                 raise MismatchError(
@@ -115,7 +132,14 @@ class ParameterDict:
 
     @checks_flags
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialise all parameters; init (Uniform) serves those without an initialiser of their own."""
+        """Initialise all parameters.
+
+        Args:
+            init: the initialiser of parameters that have none of their own; None for Uniform.
+            ctx: a context or a list of them; None for the current one.
+            verbose: log what is initialised.
+            force_reinit: initialise parameters again that have values.
+        """
         init = initializers.create("uniform") if init is None else init
         for param in self.values():
             param.initialize(None, ctx, init, force_reinit=force_reinit)
@@ -131,7 +155,7 @@ class ParameterDict:
             param.reset_ctx(ctx)
 
     def list_ctx(self) -> list[Any]:
-        """The contexts of all parameters, each once."""
+        """Return the contexts of all parameters, each once."""
         return list({ctx: None for param in self.values() for ctx in param.list_ctx()})
 
     def setattr(self, name: str, value: Any) -> None:
@@ -140,7 +164,15 @@ class ParameterDict:
             setattr(param, name, value)
 
     def save(self, filename: str, strip_prefix: str = "") -> None:
-        """Write an array file. strip_prefix: taken off the names. Raises BlockValueError for a name without it."""
+        """Write the parameters to a file of arrays.
+
+        Args:
+            filename: the file's path.
+            strip_prefix: a text to remove from the beginning of all names.
+
+        Raises:
+            BlockValueError: a name does not begin with `strip_prefix`.
+        """
         arrays: dict[str, NDArray] = {}
         for param in self.values():
             if not param.name.startswith(strip_prefix):
@@ -163,9 +195,20 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take the values of an array file. restore_prefix: put before the names of the file. ctx: of parameters that
-        were not initialised. cast_dtype, dtype_source: as of `Block.load_parameters`. Raises MismatchError for names
-        that are missing, unless allow_missing, and for others, unless ignore_extra."""
+        """Load the values of the parameters from a file of arrays.
+
+        Args:
+            filename: the file's path.
+            ctx: the context of parameters that were not initialised.
+            allow_missing: leave parameters as they are that the file does not have.
+            ignore_extra: ignore names that the dict does not have.
+            restore_prefix: a text to put before the names in the file.
+            cast_dtype: convert where dtypes differ.
+            dtype_source: what is converted: "current" for the file's arrays, "saved" for the parameters.
+
+        Raises:
+            MismatchError: the file does not have a parameter, or has other names.
+        """
         other = [name for name in self.keys() if not name.startswith(restore_prefix)]
         if other:
             problem = f"restore_prefix is '{restore_prefix}' but Parameters name '{other[0]}' does not start with it"
@@ -184,7 +227,18 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take the values of arrays by name, with or without `arg:` and `aux:`; see `load`."""
+        """Take the values of the parameters from arrays.
+
+        Args:
+            param_dict: arrays by name, with or without `arg:` and `aux:`.
+            ctx: as in `load`.
+            allow_missing: as in `load`.
+            ignore_extra: as in `load`.
+            restore_prefix: as in `load`.
+            filename: the arrays' origin in messages.
+            cast_dtype: as in `load`.
+            dtype_source: as in `load`.
+        """
         pairs = param_dict.items() if isinstance(param_dict, Mapping) else param_dict
         given = {restore_prefix + name.removeprefix("arg:").removeprefix("aux:"): value for name, value in pairs}
         source = f"file: {filename}" if filename else "param_dict"

@@ -22,10 +22,15 @@ _ROW_SPARSE = "1"
 
 
 class SymbolBlock(HybridBlock):
-    """A block that computes a symbol, or a list of them, of inputs; all other variables are its parameters, under their
-    own names. params: a dict whose parameters of these names are taken.
+    """A block that computes symbols; all variables that are no inputs are its parameters, under their own names.
 
-    Raises MismatchError for an input that is no variable, and for parameters of row-sparse storage.
+    Args:
+        outputs: a symbol, or a list of symbols.
+        inputs: the variables that calls give, as symbols.
+        params: a dict whose parameters of these names are used.
+
+    Raises:
+        MismatchError: an input is no variable, or a parameter is of row-sparse storage.
     """
 
     def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None):
@@ -69,10 +74,20 @@ class SymbolBlock(HybridBlock):
         allow_missing: bool = False,
         ignore_extra: bool = False,
     ) -> SymbolBlock:
-        """The block of a symbol file, with the parameters of an array file, in whose dtypes they are.
+        """Return the block of a symbol's file, with the parameters of a file of arrays in their dtypes.
 
-        input_names: the variables that calls give. Raises MismatchError for parameters that are missing or surplus,
-        unless allow_missing and ignore_extra, and what loading a symbol raises.
+        Raises what loading a symbol raises.
+
+        Args:
+            symbol_file: the symbol's file.
+            input_names: the names of the variables that calls give.
+            param_file: the file of arrays; None to initialise the parameters later.
+            ctx: a context or a list of them; None for the current one.
+            allow_missing: accept parameters that the file does not have.
+            ignore_extra: ignore arrays that the symbol does not have.
+
+        Raises:
+            MismatchError: parameters are missing or surplus.
         """
         symbol = sym.load(symbol_file)
         names = [input_names] if isinstance(input_names, str) else input_names
@@ -88,7 +103,7 @@ class SymbolBlock(HybridBlock):
         return f"{type(self).__name__}(\n{out} : {len(variables)} -> {len(out.list_outputs())}\n)"
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """The outputs for arrays, as one program, or for symbols."""
+        """Return the outputs for arrays, as one program, or for symbols."""
         if isinstance(x, NDArray):
             with x.context:
                 return self._call_cached_op(x.context, x, *args)
@@ -108,7 +123,7 @@ class SymbolBlock(HybridBlock):
         self._cached_graph = graph
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters to another dtype; in float16 a BatchNorm's stay float32, known by their names."""
+        """Convert the parameters to another dtype; for float16, those of a BatchNorm (by their names) stay float32."""
         super().cast(dtype)
         if np.dtype(dtype).name != "float16":
             return

@@ -21,10 +21,17 @@ _ON_STORE = "when parameters are updated on kvstore is not supported."
 class Trainer:
     """Updates parameters by their gradients: `trainer.step(batch_size)` after `backward`.
 
-    params: `net.collect_params()`, whose parameters come sorted by name, or a list of them. optimizer: a name with
-    optimizer_params, or an object. kvstore: what sums the gradients of several contexts, or of several processes: a
-    name, an object or None. update_on_kvstore: whether the store updates, by default where it sums. compression_params:
-    nothing to do here. Raises BlockValueError, MismatchError.
+    Args:
+        params: `net.collect_params()`, whose parameters are sorted by name, or a list of parameters.
+        optimizer: an optimiser or its name.
+        optimizer_params: the parameters of a named optimiser.
+        kvstore: the store that sums the gradients of several contexts or processes: a name, an object or None.
+        compression_params: accepted and ignored.
+        update_on_kvstore: let the store update the parameters; None: where it sums gradients.
+
+    Raises:
+        BlockValueError: an argument has a wrong value.
+        MismatchError: parameters are on different contexts, or options exclude each other.
     """
 
     @checks_flags
@@ -143,26 +150,38 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate now."""
+        """Return the present learning rate."""
         return self._optimizer.learning_rate
 
     @property
     def optimizer(self) -> Any:
-        """The optimiser."""
+        """Return the optimiser."""
         return self._optimizer
 
     def set_learning_rate(self, lr: float) -> None:
-        """Change the rate. Raises ScheduledError, a UserWarning, where a scheduler sets it."""
+        """Change the learning rate.
+
+        Args:
+            lr: the new rate.
+
+        Raises:
+            ScheduledError: a scheduler sets the rate; the error is a UserWarning, too.
+        """
         self._optimizer.set_learning_rate(lr)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
     @checks_flags
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """Update the parameters by gradients divided by batch_size; those of several contexts are summed before.
+        """Update the parameters; the gradients of several contexts are summed first.
 
-        ignore_stale_grad: leave out parameters whose gradient no backward pass has written since the last step. Raises
-        StaleGradientError, a UserWarning, for such parameters else; CountError, a ValueError.
+        Args:
+            batch_size: the number that gradients are divided by.
+            ignore_stale_grad: leave out parameters whose gradient no backward pass has written since the last step.
+
+        Raises:
+            StaleGradientError: there is such a parameter; the error is a UserWarning, too.
+            CountError: `batch_size` is no number above 0; the error is a ValueError, too.
         """
         self._rescale(batch_size)
         self._prepare()
@@ -170,15 +189,23 @@ class Trainer:
         self._update(ignore_stale_grad)
 
     def allreduce_grads(self) -> None:
-        """Sum the gradients of several contexts: the first half of `step`. Raises MismatchError where the store
-        updates."""
+        """Sum the gradients of several contexts, the first half of `step`; if the store updates, it raises
+        MismatchError."""
         self._prepare()
         self._refuse_on_store("allreduce_grads()")
         self._allreduce_grads()
 
     @checks_flags
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """Update the parameters: the second half of `step`. Raises MismatchError where the store updates."""
+        """Update the parameters, the second half of `step`.
+
+        Args:
+            batch_size: as in `step`.
+            ignore_stale_grad: as in `step`.
+
+        Raises:
+            MismatchError: the store updates the parameters.
+        """
         self._prepare()
         self._refuse_on_store("update()")
         self._rescale(batch_size)
@@ -229,7 +256,7 @@ class Trainer:
                 updater(*map(list, zip(*update, strict=True)))
 
     def unscale_grads(self) -> None:
-        """Multiply the gradients by the factor of `step`, which is 1 from then on: `amp.unscale` does so."""
+        """Multiply the gradients with the factor of `step` now, for `amp.unscale`; `step` then uses 1."""
         for param in self._params:
             for grad in param.list_grad() if param.grad_req != "null" else ():
                 grad[:] *= self._scale
@@ -238,14 +265,14 @@ class Trainer:
     # -- files -------------------------------------------------------------------------------------------------------
 
     def save_states(self, fname: str) -> None:
-        """Write what the optimiser keeps and has counted, as an array file; MXNet's are pickled Python."""
+        """Write the optimiser's states and counts to a file of arrays, where MXNet writes pickled Python."""
         self._prepare()
         if self._update_on_kvstore and self._params_to_init:
             raise MismatchError("Cannot save trainer states when some parameters are not yet initialized in kvstore.")
         self._updater.save(fname, counts=True)
 
     def load_states(self, fname: str) -> None:
-        """Take what `save_states` wrote. Raises ParamsFormatError for MXNet's own files."""
+        """Load what `save_states` wrote; MXNet's own files raise ParamsFormatError."""
         self._prepare()
         for updater in [self._updater] if self._update_on_kvstore else self._updaters:
             updater.load(fname)

@@ -27,9 +27,20 @@ _BLOCK = 1 << 20
 
 @checks_flags
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
-    """Parts of an array along an axis. Without even_split the first ones may have a row more.
+    """Split an array along an axis.
 
-    Raises BlockValueError where the rows cannot be split evenly; CountError, a ValueError.
+    Args:
+        data: the array.
+        num_slice: the number of parts.
+        batch_axis: the axis.
+        even_split: require equal parts; False lets the first ones have a row more.
+
+    Returns:
+        The parts.
+
+    Raises:
+        BlockValueError: the rows cannot be split evenly.
+        CountError: `num_slice` is below 1; the error is a ValueError, too.
     """
     num_slice = check_count(num_slice, "num_slice")
     size = data.shape[batch_axis]
@@ -49,7 +60,17 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
 
 @checks_flags
 def split_and_load(data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
-    """Parts of a batch, each on one of the contexts. data: an NDArray, or what makes one."""
+    """Split a batch and put each part on one of the contexts.
+
+    Args:
+        data: an NDArray, or values for one.
+        ctx_list: the contexts.
+        batch_axis: the axis to split.
+        even_split: require equal parts.
+
+    Returns:
+        The parts.
+    """
     if not isinstance(data, NDArray):
         data = numpy_array(data, ctx=ctx_list[0]) if is_np_array() else nd.array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
@@ -60,10 +81,15 @@ def split_and_load(data: Any, ctx_list: Sequence[Any], batch_axis: int = 0, even
 
 @checks_flags
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
-    """Scale arrays in place so that the norm of all together is max_norm at most; returns the norm before.
+    """Scale arrays in place so that the norm of all of them together is at most `max_norm`.
 
-    check_isfinite: warn of NaN and infinity, and return a number; else the norm is an NDArray of shape (1,), and
-    nothing waits for it.
+    Args:
+        arrays: the arrays.
+        max_norm: the largest norm.
+        check_isfinite: warn of NaN and infinity, and return a number. Without it nothing waits for the norm.
+
+    Returns:
+        The norm before scaling: a number, or without `check_isfinite` an NDArray (1,).
     """
     if not arrays:
         raise MismatchError("clip_global_norm needs at least one array")
@@ -86,7 +112,7 @@ def _wide(array: NDArray) -> str:
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """Whether a file has this SHA-1."""
+    """Return whether a file has this SHA-1."""
     sha1 = hashlib.sha1()
     with open(path_text(filename, "filename"), "rb") as file:
         while block := file.read(_BLOCK):
@@ -95,7 +121,7 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
 
 
 def replace_file(src: str, dst: str) -> None:
-    """Move a file, over another one if there is one. Raises OSError."""
+    """Move a file, over another one if there is one; failures raise OSError."""
     os.replace(src, dst)
 
 
@@ -108,12 +134,24 @@ def download(
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
-    """The path of a file of the network; one that is there, with the SHA-1 that is asked for, is not downloaded again
-    unless overwrite says so.
+    """Download a file, unless it is there already with the right SHA-1.
 
-    path: the file, or a folder in which it has the last part of the URL as its name; by default the current one.
-    retries: how often to try. Raises MismatchError for a URL without a name and for negative retries; FileError, which
-    says where to put the file, where the network does not give it; ChecksumError.
+    Args:
+        url: the file's URL.
+        path: the path of the file, or of a folder for it; None for the current folder. In a folder its name is the
+            URL's last part.
+        overwrite: download the file in any case.
+        sha1_hash: the file's SHA-1; None not to check it.
+        retries: how often to try again.
+        verify_ssl: check the server's certificate.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        MismatchError: the URL has no name, or `retries` is negative.
+        FileError: the download fails; the message says where to put the file.
+        ChecksumError: the file has another SHA-1.
     """
     name = require_url(url).split("/")[-1]
     if path is None:
@@ -160,14 +198,14 @@ def _brief_print_list(names: Iterable[Any], limit: int = 7) -> str:
 
 
 class HookHandle:
-    """What registering a hook returns: `detach()`, or the end of a `with` block, takes the hook away."""
+    """The handle of a registered hook: `detach()`, or the end of a `with` block, removes the hook."""
 
     def __init__(self) -> None:
         self._hooks: weakref.ref[Any] | None = None
         self._id: int | None = None
 
     def attach(self, hooks_dict: Any, hook: Any) -> None:
-        """Put a hook into a dict of them. Raises MismatchError the second time."""
+        """Put a hook into a dict of hooks; a second call raises MismatchError."""
         if self._hooks is not None:
             raise MismatchError("The same handle cannot be attached twice.")
         self._id = id(hook)
@@ -175,7 +213,7 @@ class HookHandle:
         self._hooks = weakref.ref(hooks_dict)
 
     def detach(self) -> None:
-        """Take the hook away, if it is still there."""
+        """Remove the hook, if it is still there."""
         hooks = None if self._hooks is None else self._hooks()
         if hooks is not None:
             hooks.pop(self._id, None)
@@ -188,8 +226,16 @@ class HookHandle:
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether a shape has an axis, and no size of 0, which means unknown; under `np_shape` -1 means it, and no axis is
-    a shape, too. Raises MismatchError for sizes below."""
+    """Return whether a shape has an axis and no unknown size, which is 0.
+
+    Under `np_shape` an unknown size is -1, and a shape without axes is known.
+
+    Args:
+        shape: the shape; None for an unknown one.
+
+    Raises:
+        MismatchError: a size is below that.
+    """
     if shape is None:
         return False
     unknown = -1 if is_np_shape() else 0

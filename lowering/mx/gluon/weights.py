@@ -36,10 +36,23 @@ _STORAGE = ("default", "row_sparse", "csr")
 class Parameter:
     """A weight: its name, shape and initialiser, and once it is initialised an array on each of its contexts.
 
-    grad_req: "write", "add" or "null", as of `attach_grad`. shape: 0 for sizes that the first forward pass says, if
-    allow_deferred_init. init: comes before the initialiser of the network. lr_mult, wd_mult: read by the trainer at
-    every step. stype, grad_stype: what the array and its gradient are shown as; both are dense. row_sparse_data is for
-    stype="row_sparse" alone, as in MXNet. Raises MismatchError.
+    `row_sparse_data` is for stype="row_sparse" alone, as in MXNet.
+
+    Args:
+        name: the parameter's name.
+        grad_req: what a backward pass does with the gradient: "write", "add" or "null".
+        shape: the shape; 0 for sizes that the first forward pass decides, with `allow_deferred_init`.
+        dtype: the dtype.
+        lr_mult: the multiplier of the learning rate, which a trainer reads at every step.
+        wd_mult: the multiplier of the weight decay, likewise.
+        init: the initialiser; it comes before the network's.
+        allow_deferred_init: let the first forward pass decide unknown sizes.
+        differentiable: False for a parameter without a gradient.
+        stype: the storage type that the array shows; it is dense.
+        grad_stype: the storage type that the gradient shows; it is dense.
+
+    Raises:
+        MismatchError: an argument has a wrong value.
     """
 
     @checks_flags
@@ -85,7 +98,7 @@ class Parameter:
 
     @property
     def grad_req(self) -> Any:
-        """What a backward pass does with the gradient. "null" drops the array of it; the others make one."""
+        """What a backward pass does with the gradient; "null" drops its array, the others make one."""
         return self._grad_req
 
     @grad_req.setter
@@ -106,7 +119,7 @@ class Parameter:
 
     @property
     def dtype(self) -> Any:
-        """The type of the elements; setting it casts the arrays."""
+        """The dtype; setting it converts the arrays."""
         return self._dtype
 
     @dtype.setter
@@ -115,8 +128,10 @@ class Parameter:
 
     @property
     def shape(self) -> Any:
-        """The shape, in which 0 is a size that is not known yet, under `np_shape` -1; None: nothing is known. Only
-        unknown sizes can be set."""
+        """The shape; None while nothing is known. Only unknown sizes can be set.
+
+        An unknown size is 0, or -1 under `np_shape`.
+        """
         if self._shape is None or not is_np_shape():
             return self._shape
         return tuple(size or -1 for size in self._shape)
@@ -131,7 +146,7 @@ class Parameter:
         self._shape = new_shape
 
     def var(self) -> Any:
-        """The variable of this name, of which symbols are composed; always the same one."""
+        """Return the variable of this name, always the same one, for composing symbols."""
         if self._var is None:
             self._var = sym.var(
                 self.name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult,
@@ -151,11 +166,18 @@ class Parameter:
     def initialize(
         self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
     ) -> None:
-        """Make the arrays, now or, where sizes are unknown, at the first forward pass.
+        """Make the arrays now or, where sizes are unknown, at the first forward pass.
 
-        init: comes before the parameter's own initialiser, and that before default_init (Uniform). ctx: a context or a
-        list of them, by default the current one. A second call only warns, unless force_reinit. Raises BlockValueError
-        for unknown sizes where the pass must not say them.
+        A second call only warns.
+
+        Args:
+            init: the initialiser; it comes before the parameter's own.
+            ctx: a context or a list of them; None for the current one.
+            default_init: the initialiser of a parameter without one of its own; None for Uniform.
+            force_reinit: initialise again.
+
+        Raises:
+            BlockValueError: sizes are unknown and the first forward pass may not decide them.
         """
         if self._data is not None and not force_reinit:
             warnings.warn(
@@ -248,7 +270,14 @@ class Parameter:
         self._deferred_init = ()
 
     def set_data(self, data: Any) -> None:
-        """Hold a value on all contexts; before the first forward pass it is kept for that. Raises MismatchError."""
+        """Set the value on all contexts; before the first forward pass it is stored until then.
+
+        Args:
+            data: the value.
+
+        Raises:
+            MismatchError: the shape is wrong.
+        """
         data = _as_ndarray(data)
         self.shape = data.shape
         if self._data is None:
@@ -266,7 +295,7 @@ class Parameter:
                 each[:] = data
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move to other contexts. Raises BlockValueError before `initialize`."""
+        """Move the arrays to other contexts; before `initialize` it raises BlockValueError."""
         contexts = _contexts(ctx)
         if self._data:
             data = self._reduce()
@@ -280,7 +309,7 @@ class Parameter:
             raise BlockValueError(problem, fix="Call initialize(ctx=...).")
 
     def cast(self, dtype: Any) -> None:
-        """Convert the arrays, and what is made later, to another dtype."""
+        """Convert the arrays, and those made later, to another dtype."""
         self._dtype = dtype
         if self._data is None:
             return
@@ -323,20 +352,34 @@ class Parameter:
         )
 
     def data(self, ctx: Any = None) -> NDArray:
-        """The array on a context, which may be left out where there is one. Raises DeferredInitializationError before
-        the first forward pass where sizes follow from it, NotInitializedError without `initialize`."""
+        """Return the array on a context.
+
+        Args:
+            ctx: the context; None where there is only one.
+
+        Raises:
+            DeferredInitializationError: the first forward pass, which decides sizes, has not run.
+            NotInitializedError: `initialize` was not called.
+        """
         return in_current_dialect(self._check_and_get(self._data, ctx))
 
     def list_data(self) -> list[NDArray]:
-        """The arrays on all contexts."""
+        """Return the arrays on all contexts."""
         return [in_current_dialect(each) for each in self._check_and_get(self._data, list)]
 
     def grad(self, ctx: Any = None) -> NDArray:
-        """The gradient on a context. Raises NotInitializedError where grad_req is "null"."""
+        """Return the gradient on a context.
+
+        Args:
+            ctx: the context; None where there is only one.
+
+        Raises:
+            NotInitializedError: there is no gradient, because `grad_req` is "null" or `initialize` was not called.
+        """
         return in_current_dialect(self._check_and_get(self._gradients(), ctx))
 
     def list_grad(self) -> list[NDArray]:
-        """The gradients on all contexts."""
+        """Return the gradients on all contexts."""
         return [in_current_dialect(each) for each in self._check_and_get(self._gradients(), list)]
 
     def _gradients(self) -> list[NDArray] | None:
@@ -346,7 +389,7 @@ class Parameter:
         return self._grad
 
     def list_ctx(self) -> list[Context]:
-        """The contexts. Raises NotInitializedError."""
+        """Return the contexts; before `initialize` it raises NotInitializedError."""
         if self._data is None:
             if self._deferred_init:
                 return self._deferred_init[1]
@@ -372,13 +415,19 @@ class Parameter:
         return stored_array(mean.asnumpy().astype(self.dtype), cpu())
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """The array on the context of row_id: the rows that row_id names are in it, and all others, too. Raises
-        NotInitializedError where the parameter was not made with stype="row_sparse"."""
+        """Return the array on the context of `row_id`, with all rows, not only those that `row_id` names.
+
+        Args:
+            row_id: numbers of rows.
+
+        Raises:
+            NotInitializedError: the parameter was not made with stype="row_sparse".
+        """
         self._refuse_rows_of_dense()
         return self.data(row_id.context)
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
-        """The arrays on all contexts likewise."""
+        """Return the arrays on all contexts, as `row_sparse_data` returns one."""
         self._refuse_rows_of_dense()
         return self.list_data()
 
@@ -389,7 +438,12 @@ class Parameter:
 
 
 class Constant(Parameter):
-    """A parameter that has its value and no gradient: trainers leave it as it is, `set_data` changes it."""
+    """A parameter with a value and no gradient; trainers do not change it, `set_data` does.
+
+    Args:
+        name: the parameter's name.
+        value: the value.
+    """
 
     def __init__(self, name: str, value: Any):
         value = value.as_nd_ndarray() if isinstance(value, NDArray) else array(value)
@@ -407,7 +461,7 @@ class Constant(Parameter):
 
     @property
     def grad_req(self) -> Any:
-        """Always "null"; setting another only warns."""
+        """Always "null"; setting another value only warns."""
         return "null"
 
     @grad_req.setter

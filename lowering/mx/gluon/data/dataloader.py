@@ -69,17 +69,27 @@ def _as_in_context(data: Any, ctx: Context) -> Any:
 
 
 class DataLoader:
-    """Batches of the samples of a data set: one epoch each time it is iterated over.
+    """Batches of the samples of a data set; each iteration over it is one epoch.
 
-    dataset: what has a length and items. batch_size, with shuffle or a sampler of numbers, and last_batch ("keep",
-    "discard" or "rollover", `BatchSampler`); or batch_sampler, which gives lists of numbers. batchify_fn: list of
-    samples → batch, default arrays (n, …). num_workers: threads that make batches ahead; 0 makes each when it is asked
-    for. thread_pool: means nothing, workers are threads. prefetch: how many batches are made ahead, default 2 for each
-    worker. timeout: seconds to wait for a worker's batch. pin_memory: arrays say that they are on
-    mx.cpu_pinned(pin_device_id). auto_reload: begin the next epoch when one has ended.
+    Args:
+        dataset: the data set, which has a length and items.
+        batch_size: the number of samples in a batch.
+        shuffle: use a new random order in each epoch.
+        sampler: an iterable of sample numbers, instead of `shuffle`.
+        last_batch: what happens to samples that fill no batch: "keep", "discard" or "rollover", as in `BatchSampler`.
+        batch_sampler: an iterable of lists of sample numbers, instead of the four arguments before.
+        batchify_fn: makes a batch of a list of samples; None for arrays (n, …).
+        num_workers: the number of threads that make batches ahead; 0 makes each batch when it is needed.
+        pin_memory: arrays are on mx.cpu_pinned(pin_device_id) by name.
+        pin_device_id: the number in that name.
+        prefetch: the number of batches made ahead; None for 2 for each worker.
+        thread_pool: accepted and ignored: workers are threads.
+        timeout: how long to wait for a worker's batch, in seconds.
+        auto_reload: begin the next epoch when one has ended.
 
-    Raises ParamError, a ValueError, for parameters that exclude each other; what the data set raises;
-    WorkerTimeoutError, a TimeoutError and multiprocessing's.
+    Raises:
+        ParamError: arguments exclude each other; the error is a ValueError, too.
+        WorkerTimeoutError: a worker's batch took too long; the error is a TimeoutError, Python's and multiprocessing's.
     """
 
     @checks_flags
@@ -137,11 +147,11 @@ class DataLoader:
             self.refresh()
 
     def refresh(self) -> None:
-        """Begin an epoch now: its first batches are made before they are asked for."""
+        """Begin an epoch now, so that its first batches are made before they are needed."""
         self._iter = self._prefetch_iter()
 
     def clean(self) -> None:
-        """Forget an epoch that was begun by `refresh`."""
+        """Drop an epoch that `refresh` began."""
         self._iter = None
 
     def _prefetch_iter(self) -> Iterator[Any]:

@@ -18,7 +18,10 @@ __all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
 
 
 class Dataset:
-    """Base class. A subclass defines `__getitem__` and `__len__`. A sample of several things is a tuple."""
+    """The base class of data sets: a subclass defines `__getitem__` and `__len__`.
+
+    A sample of several things is a tuple.
+    """
 
     def __getitem__(self, idx: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
@@ -27,24 +30,41 @@ class Dataset:
         raise NotImplementedError(f"{type(self).__name__} must define __len__")
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
-        """The samples for which a function is true; it is asked once, now."""
+        """Return the data set of samples for which a function is true; it is called once for each, now."""
         return _SampledDataset(self, FilterSampler(fn, self))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """One of num_shards parts of consecutive samples; the first parts have one more where they are unequal."""
+        """Return one of several parts of consecutive samples; where parts are unequal, the first ones have one sample
+        more.
+
+        Args:
+            num_shards: the number of parts.
+            index: the number of the part.
+        """
         if not 0 <= index < num_shards:
             raise MismatchError(f"Shard index of out bound: {index} out of {num_shards}")
         size, rest = divmod(len(self), num_shards)
         return _SampledDataset(self, SequentialSampler(size + (index < rest), size * index + min(index, rest)))
 
     def take(self, count: int | None) -> Dataset:
-        """The first samples; all of them where there are no more than `count`, or for None."""
+        """Return the data set of the first samples.
+
+        Args:
+            count: the number of samples; None for all.
+        """
         length = len(self)
         taken = length if count is None else min(check_count(count, "count", 0), length)
         return _SampledDataset(self, SequentialSampler(taken))
 
     def sample(self, sampler: Sampler) -> Dataset:
-        """The samples that a sampler gives the numbers of. Raises SymbolTypeError, a TypeError, for no Sampler."""
+        """Return the data set of samples that a sampler chooses.
+
+        Args:
+            sampler: the sampler, which gives numbers of samples.
+
+        Raises:
+            SymbolTypeError: `sampler` is no Sampler; the error is a TypeError, too.
+        """
         if not isinstance(sampler, Sampler):
             problem = f"Invalid sampler type: {type(sampler)}. Expected gluon.data.Sampler instead."
             raise SymbolTypeError(problem)
@@ -52,21 +72,29 @@ class Dataset:
 
     @checks_flags
     def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
-        """The samples with a function applied, which is given the parts of a tuple one by one.
+        """Return the data set with a function applied to each sample.
 
-        lazy: apply it whenever a sample is asked for, else once, now.
+        Args:
+            fn: the function; it gets the parts of a tuple as arguments.
+            lazy: apply the function whenever a sample is needed; False applies it once, now.
         """
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset([transformed[i] for i in range(len(transformed))])
 
     @checks_flags
     def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
-        """The samples with a function applied to the first part of each, such as the image before its label."""
+        """Return the data set with a function applied to the first part of each sample, such as an image before its
+        label.
+
+        Args:
+            fn: the function.
+            lazy: as in `transform`.
+        """
         return self.transform(_TransformFirstClosure(fn), lazy)
 
 
 class SimpleDataset(Dataset):
-    """A list, or anything that has a length and items."""
+    """The data set of a list, or of anything that has a length and items."""
 
     def __init__(self, data: Any):
         self._data = data
@@ -114,9 +142,11 @@ class _SampledDataset(Dataset):
 
 
 class ArrayDataset(Dataset):
-    """Samples are the items of one array, or tuples of the items of several, such as data and labels.
+    """The data set of one array's items, or of tuples of several arrays' items, such as data and labels.
 
-    args: anything with a length and items, all of one length; an NDArray of one axis gives NumPy's numbers.
+    Args:
+        args: arrays, or anything with a length and items, all of one length. An NDArray of one axis gives NumPy's
+            numbers.
     """
 
     def __init__(self, *args: Any):
@@ -135,9 +165,16 @@ class ArrayDataset(Dataset):
 
 
 class RecordFileDataset(Dataset):
-    """The records of a file `.rec`, bytes, in the order of the index `.idx` beside it. Threads may read it at once.
+    """The records of a file `.rec`, as bytes, in the order of the index `.idx` beside it; several threads may read it
+    at once.
 
-    Raises what `mx.recordio.MXIndexedRecordIO` raises; RecordFormatError for a record that the file lacks.
+    Raises what `mx.recordio.MXIndexedRecordIO` raises.
+
+    Args:
+        filename: the path of the record file.
+
+    Raises:
+        RecordFormatError: the file does not have a record of the index.
     """
 
     def __init__(self, filename: StrPath):

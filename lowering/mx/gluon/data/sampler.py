@@ -14,7 +14,7 @@ __all__ = ["BatchSampler", "FilterSampler", "RandomSampler", "Sampler", "Sequent
 
 
 class Sampler:
-    """Base class: iterated, it gives numbers of samples, or lists of them; its length says how many."""
+    """The base class of samplers: an iterable of sample numbers, or of lists of them, with a length."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
@@ -24,7 +24,12 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """`length` numbers, one after the other, from start on."""
+    """Consecutive sample numbers.
+
+    Args:
+        length: how many there are.
+        start: the first one.
+    """
 
     def __init__(self, length: int, start: int = 0):
         self._numbers = range(start, start + check_count(length, "length", 0))
@@ -37,7 +42,11 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """The numbers from 0 to length - 1 in an order that NumPy's global generator draws anew for each epoch."""
+    """The numbers from 0 to length - 1 in an order that NumPy's global generator draws for each epoch.
+
+    Args:
+        length: how many there are.
+    """
 
     def __init__(self, length: int):
         self._length = check_count(length, "length", 0)
@@ -52,7 +61,12 @@ class RandomSampler(Sampler):
 
 
 class FilterSampler(Sampler):
-    """The numbers of those samples for which a function is true; it is asked once, here."""
+    """The numbers of the samples for which a function is true.
+
+    Args:
+        fn: the function; it is called once for each sample, here.
+        dataset: the data set.
+    """
 
     def __init__(self, fn: Callable[[Any], Any], dataset: Any):
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
@@ -65,11 +79,16 @@ class FilterSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of batch_size numbers from a sampler.
+    """Lists of sample numbers, one for each batch.
 
-    last_batch: what becomes of numbers that fill no batch: "keep" makes a smaller batch, "discard" leaves them out,
-    "rollover" puts them before the next epoch's. Raises ParamError, a ValueError, for another word, and for a
-    batch_size that is not above 0.
+    Args:
+        sampler: the sampler that gives the numbers.
+        batch_size: the number of samples in a batch.
+        last_batch: what happens to numbers that fill no batch: "keep" makes a smaller batch, "discard" leaves them out,
+            "rollover" puts them before the next epoch's.
+
+    Raises:
+        ParamError: `last_batch` is another word, or `batch_size` not above 0; the error is a ValueError, too.
     """
 
     def __init__(self, sampler: Any, batch_size: int, last_batch: str = "keep"):

@@ -10,7 +10,12 @@ from lowering.mx.gluon.hybrid import HybridBlock
 
 
 class Activation(HybridBlock):
-    """The operator Activation. activation: "relu", "sigmoid", "tanh", "softrelu" or "softsign"."""
+    """The operator Activation on each element.
+
+    Args:
+        activation: "relu", "sigmoid", "tanh", "softrelu" or "softsign".
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, activation: str, **kwargs: Any):
         self._act_type = activation
@@ -28,7 +33,15 @@ class Activation(HybridBlock):
 
 
 class LeakyReLU(HybridBlock):
-    """x where it is positive, alpha · x elsewhere. Raises MismatchError for a negative alpha."""
+    """x where it is positive, alpha · x elsewhere.
+
+    Args:
+        alpha: the slope, 0 or more.
+        kwargs: `prefix` and `params` of the block.
+
+    Raises:
+        MismatchError: `alpha` is negative.
+    """
 
     def __init__(self, alpha: float, **kwargs: Any):
         if alpha < 0:
@@ -42,7 +55,7 @@ class LeakyReLU(HybridBlock):
 
     @property
     def slope(self) -> float:
-        """alpha."""
+        """Return alpha."""
         return self._alpha
 
     def __repr__(self) -> str:
@@ -50,7 +63,13 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """LeakyReLU with a slope that is learned, for all channels or, with in_channels, for each."""
+    """LeakyReLU with a learned slope.
+
+    Args:
+        alpha_initializer: the initialiser of the slope.
+        in_channels: the number of slopes: 1 for all channels together, or the number of channels.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any):
         super().__init__(**kwargs)
@@ -64,7 +83,12 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """x where it is positive, alpha · (exp(x) - 1) elsewhere."""
+    """x where it is positive, alpha · (exp(x) - 1) elsewhere.
+
+    Args:
+        alpha: the factor.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, alpha: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
@@ -76,7 +100,13 @@ class ELU(HybridBlock):
 
 
 class SELU(HybridBlock):
-    """ELU, scaled so that what is normalised stays so."""
+    """ELU with a scale that keeps normalised inputs normalised.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Each element's activation."""
@@ -84,7 +114,13 @@ class SELU(HybridBlock):
 
 
 class GELU(HybridBlock):
-    """x times the normal distribution's probability below x."""
+    """x times the probability that a standard normal number is below x.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Each element's activation."""
@@ -92,7 +128,12 @@ class GELU(HybridBlock):
 
 
 class Swish(HybridBlock):
-    """x · sigmoid(beta · x)."""
+    """x · sigmoid(beta · x).
+
+    Args:
+        beta: the factor.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, beta: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)

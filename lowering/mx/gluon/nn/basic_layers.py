@@ -56,16 +56,27 @@ class _InARow:
 
 
 class Sequential(_InARow, Block):
-    """Blocks of any kind, one after the other."""
+    """Blocks of any kind, one after the other; `add` appends one.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def forward(self, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The last block's output."""
+        """Return the last block's output."""
         for block in self._children.values():
             x = block(x)
         return x
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Have the hybrid ones run as one program each; warns where all are hybrid."""
+        """Run each hybrid block as one program; it warns where all are hybrid.
+
+        Args:
+            active: False runs them operator by operator again.
+            kwargs: as in `HybridBlock.hybridize`.
+        """
         if self._children and all(isinstance(child, HybridBlock) for child in self._children.values()):
             warnings.warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using "
@@ -76,7 +87,13 @@ class Sequential(_InARow, Block):
 
 
 class HybridSequential(_InARow, HybridBlock):
-    """Hybrid blocks, one after the other, which run as one program."""
+    """Hybrid blocks, one after the other, which run as one program; `add` appends one.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     takes_both_dialects = True
 
@@ -88,8 +105,19 @@ class HybridSequential(_InARow, HybridBlock):
 
 
 class Dense(HybridBlock):
-    """activation(x · weightᵀ + bias). units: of the output's last axis. flatten: x becomes (n, d) first, else all axes
-    but the last stay. in_units: of the input; 0: the first pass says it."""
+    """A dense layer: activation(x · weightᵀ + bias).
+
+    Args:
+        units: the size of the output's last axis.
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        flatten: flatten x to (n, d) first; False keeps all axes except the last.
+        dtype: the dtype of the parameters.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_units: the size of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(
@@ -125,8 +153,13 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """In training sets elements to 0 with probability rate, and scales the others. axes: along which all elements share
-    their fate."""
+    """In training, sets elements to 0 with a probability, and scales the others.
+
+    Args:
+        rate: the probability.
+        axes: the axes along which all elements are dropped together.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, rate: float, axes: Any = (), **kwargs: Any):
         super().__init__(**kwargs)
@@ -143,8 +176,16 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """The rows of a matrix (input_dim, output_dim) with the numbers in x. sparse_grad: the gradient is
-    shown as row_sparse, with the rows that are not zero; it is dense."""
+    """The rows of a matrix (input_dim, output_dim) whose numbers are in x.
+
+    Args:
+        input_dim: the number of rows.
+        output_dim: the size of a row.
+        dtype: the dtype of the parameters.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        sparse_grad: show the gradient as row_sparse, with the rows that are not zero; it is dense.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(
@@ -181,7 +222,13 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """(n, ...) → (n, d)."""
+    """Reshapes (n, ...) to (n, d).
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """(n, d)."""
@@ -192,7 +239,16 @@ class Flatten(HybridBlock):
 
 
 class Lambda(Block):
-    """A function of arrays, or the name of one of mx.nd, as a block. Raises MismatchError, BlockValueError."""
+    """A function of arrays as a block.
+
+    Args:
+        function: the function, or the name of one in mx.nd.
+        prefix: the prefix of the block.
+
+    Raises:
+        MismatchError: there is no function of that name.
+        BlockValueError: `function` is neither a function nor a name.
+    """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None):
         super().__init__(prefix=prefix)
@@ -205,7 +261,7 @@ class Lambda(Block):
             raise _no_function(function)
 
     def forward(self, *args: Any) -> Any:
-        """What the function returns."""
+        """Return what the function returns."""
         return self._func_impl(*args)
 
     def __repr__(self) -> str:
@@ -213,8 +269,16 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function (F, x, ...), or the name of one of mx.nd and mx.sym, as a hybrid block. Raises MismatchError,
-    BlockValueError."""
+    """A function (F, x, ...) as a hybrid block.
+
+    Args:
+        function: the function, or the name of one in mx.nd and mx.sym.
+        prefix: the prefix of the block.
+
+    Raises:
+        MismatchError: there is no function of that name.
+        BlockValueError: `function` is neither a function nor a name.
+    """
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None):
         super().__init__(prefix=prefix)

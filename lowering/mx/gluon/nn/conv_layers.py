@@ -137,15 +137,63 @@ class _Convolution(_Conv):
 
 
 class Conv1D(_Convolution, layouts=("NCW",)):
-    """A convolution of data (n, c, w). channels: of the output. groups: of channels, each convolved by itself."""
+    """A convolution of data (n, c, w).
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: "NCW".
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class Conv2D(_Convolution, layouts=("NCHW", "NHWC"), strides=(1, 1), padding=(0, 0), dilation=(1, 1)):
-    """A convolution of data (n, c, h, w), or with layout "NHWC" of (n, h, w, c)."""
+    """A convolution of data (n, c, h, w) or (n, h, w, c).
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: "NCHW" or "NHWC".
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class Conv3D(_Convolution, layouts=("NCDHW", "NDHWC"), strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)):
-    """A convolution of data (n, c, d, h, w), or with layout "NDHWC" of (n, d, h, w, c)."""
+    """A convolution of data (n, c, d, h, w) or (n, d, h, w, c).
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: "NCDHW" or "NDHWC".
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class _Transpose(_Conv):
@@ -177,13 +225,47 @@ class _Transpose(_Conv):
 
 
 class Conv1DTranspose(_Transpose, layouts=("NCW",)):
-    """The transpose of Conv1D. output_padding: further columns of the output."""
+    """The transpose of Conv1D.
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        output_padding: the number of further columns of the output.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: "NCW".
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class Conv2DTranspose(
     _Transpose, layouts=("NCHW", "NHWC"), strides=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1)
 ):
-    """The transpose of Conv2D. output_padding: further rows and columns of the output."""
+    """The transpose of Conv2D.
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        output_padding: the numbers of further rows and columns of the output.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: "NCHW" or "NHWC".
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class Conv3DTranspose(
@@ -194,11 +276,33 @@ class Conv3DTranspose(
     output_padding=(0, 0, 0),
     dilation=(1, 1, 1),
 ):
-    """The transpose of Conv3D. output_padding: further elements of the output along each axis."""
+    """The transpose of Conv3D.
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        output_padding: the number of further elements of the output along each axis.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: "NCDHW" or "NDHWC".
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class ReflectionPad2D(HybridBlock):
-    """Pads rows and columns by what is mirrored at the edges. padding: a number, or the eight of the operator pad."""
+    """Adds rows and columns to data (n, c, h, w) that mirror those at the edges.
+
+    Args:
+        padding: the number of rows and columns on each side, or the eight numbers of the operator pad.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, padding: Any = 0, **kwargs: Any):
         super().__init__(**kwargs)

@@ -16,8 +16,22 @@ def _text(first: str, values: dict[str, Any], channels: Any) -> str:
 
 
 class BatchNorm(HybridBlock):
-    """Normalises each channel over the batch. axis: of channels. center, scale: whether there is a beta, a gamma that
-    is learned. use_global_stats: the moving statistics serve in training, too."""
+    """Normalises each channel over the batch: by the batch's statistics in training, else by the moving averages.
+
+    Args:
+        axis: the axis of the channels.
+        momentum: the share of the old value in a moving average.
+        epsilon: the number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        use_global_stats: use the moving averages in training as well.
+        beta_initializer: the initialiser of beta.
+        gamma_initializer: the initialiser of gamma.
+        running_mean_initializer: the initialiser of the moving mean.
+        running_variance_initializer: the initialiser of the moving variance.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     fuse_relu = False
     gamma: Parameter
@@ -69,7 +83,7 @@ class BatchNorm(HybridBlock):
             setattr(self, name, param)
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters; in float16 they stay float32."""
+        """Convert the parameters to another dtype; for float16 they stay float32."""
         super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
@@ -83,7 +97,22 @@ class BatchNorm(HybridBlock):
 
 
 class BatchNormReLU(BatchNorm):
-    """BatchNorm, and relu after it, as one operator."""
+    """BatchNorm with relu after it, as one operator.
+
+    Args:
+        axis: the axis of the channels.
+        momentum: the share of the old value in a moving average.
+        epsilon: the number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        use_global_stats: use the moving averages in training as well.
+        beta_initializer: the initialiser of beta.
+        gamma_initializer: the initialiser of gamma.
+        running_mean_initializer: the initialiser of the moving mean.
+        running_variance_initializer: the initialiser of the moving variance.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     fuse_relu = True
 
@@ -99,7 +128,18 @@ class _Normalized(HybridBlock):
 
 
 class InstanceNorm(_Normalized):
-    """Normalises each channel of each sample. axis: of channels."""
+    """Normalises each channel of each sample.
+
+    Args:
+        axis: the axis of the channels.
+        epsilon: the number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        beta_initializer: the initialiser of beta.
+        gamma_initializer: the initialiser of gamma.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     @checks_flags
     def __init__(
@@ -130,7 +170,20 @@ class InstanceNorm(_Normalized):
 
 
 class LayerNorm(_Normalized):
-    """Normalises each sample along an axis."""
+    """Normalises each sample along an axis.
+
+    Args:
+        axis: the axis.
+        epsilon: the number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        beta_initializer: the initialiser of beta.
+        gamma_initializer: the initialiser of gamma.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     @checks_flags
     def __init__(
@@ -159,7 +212,19 @@ class LayerNorm(_Normalized):
 
 
 class GroupNorm(_Normalized):
-    """Normalises groups of channels of each sample."""
+    """Normalises groups of channels of each sample.
+
+    Args:
+        num_groups: the number of groups.
+        epsilon: the number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        beta_initializer: the initialiser of beta.
+        gamma_initializer: the initialiser of gamma.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     @checks_flags
     def __init__(

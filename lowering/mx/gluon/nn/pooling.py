@@ -88,23 +88,41 @@ class _MaxPool(_Pooling):
 
 
 class MaxPool1D(_MaxPool, layouts=_1D):
-    """The largest element of each window along the last axis.
+    """The largest element of each window along the last axis of data (n, c, w).
 
-    strides: by default the window. ceil_mode: a last window may overhang.
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        layout: the order of the axes: "NCW".
+        ceil_mode: let a last window overhang the edge.
+        kwargs: `prefix` and `params` of the block.
     """
 
 
 class MaxPool2D(_MaxPool, layouts=_2D, pool_size=(2, 2)):
     """The largest element of each window along rows and columns.
 
-    strides: by default the window. ceil_mode: a last window may overhang.
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        layout: the order of the axes: "NCHW" or "NHWC".
+        ceil_mode: let a last window overhang the edge.
+        kwargs: `prefix` and `params` of the block.
     """
 
 
 class MaxPool3D(_Pooling, layouts=_3D):
     """The largest element of each window along three axes.
 
-    strides: by default the window. ceil_mode: a last window may overhang.
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        ceil_mode: let a last window overhang the edge.
+        layout: the order of the axes: "NCDHW" or "NDHWC".
+        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(
@@ -121,7 +139,17 @@ class MaxPool3D(_Pooling, layouts=_3D):
 
 
 class AvgPool1D(_Pooling, layouts=_1D):
-    """The mean of each window along the last axis; see MaxPool1D. count_include_pad: whether padding counts."""
+    """The mean of each window along the last axis of data (n, c, w).
+
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        layout: the order of the axes: "NCW".
+        ceil_mode: let a last window overhang the edge.
+        count_include_pad: whether padding counts in the mean.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(
         self,
@@ -155,11 +183,31 @@ class _AvgPool(_Pooling):
 
 
 class AvgPool2D(_AvgPool, layouts=_2D):
-    """The mean of each window along rows and columns; see MaxPool2D. count_include_pad: whether padding counts."""
+    """The mean of each window along rows and columns.
+
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        ceil_mode: let a last window overhang the edge.
+        layout: the order of the axes: "NCHW" or "NHWC".
+        count_include_pad: whether padding counts in the mean.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class AvgPool3D(_AvgPool, layouts=_3D, pool_size=(2, 2, 2)):
-    """The mean of each window along three axes; see MaxPool3D. count_include_pad: whether padding counts."""
+    """The mean of each window along three axes.
+
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        ceil_mode: let a last window overhang the edge.
+        layout: the order of the axes: "NCDHW" or "NDHWC".
+        count_include_pad: whether padding counts in the mean.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class _GlobalPool(_Pooling):

@@ -62,10 +62,15 @@ def check_states(cell: Any, states: Any) -> None:
 
 
 class RecurrentCell(Block):
-    """Base class of cells: (input (n, c) of a step, states) → (output, states).
+    """The base class of cells: (input (n, c) of a step, states) → (output, states).
 
-    A subclass defines `state_info` and `forward`, or `hybrid_forward`. A cell counts its steps: it is `reset` before
-    another sequence, which `unroll` does.
+    A subclass defines `state_info` and `forward`, or `hybrid_forward`. A cell counts its steps: call `reset` before
+    another sequence, as `unroll` does.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
     """
 
     _children: Any
@@ -77,17 +82,23 @@ class RecurrentCell(Block):
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew to count steps and states."""
+        """Start counting steps and states again."""
         self._init_counter = self._counter = -1
         for cell in self._children.values():
             cell.reset()
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """{"shape": …, "__layout__": …} of each state."""
+        """Return {"shape": …, "__layout__": …} for each state."""
         raise NotImplementedError(f"{type(self).__name__} must define state_info")
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> States:
-        """The states to begin with. func: makes each of its description, with kwargs: `mx.sym.zeros` for symbols."""
+        """Return the states before the first step.
+
+        Args:
+            batch_size: the number of samples.
+            func: makes each state from its description: `mx.nd.zeros`, or `mx.sym.zeros` for symbols.
+            kwargs: further arguments of `func`.
+        """
         assert not self._modified, _MODIFIED.format("ZoneoutCell")
         states = []
         for info in self.state_info(batch_size):
@@ -104,11 +115,20 @@ class RecurrentCell(Block):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, States]:
-        """(outputs, last states) of `length` steps.
+        """Run the cell over a sequence.
 
-        inputs: a sequence in a layout, (n, t, c) for "NTC", or a list of `length` steps (n, c). begin_state: default
-        zeros. merge_outputs: True for one tensor, False for a list; None for a list, or what a subclass finds cheaper.
-        valid_length: the lengths (n,) of the sequences; outputs after them are 0, and states are those at their ends.
+        Args:
+            length: the number of steps.
+            inputs: the sequence in a layout, (n, t, c) for "NTC", or a list of steps (n, c).
+            begin_state: the states before the first step; None for zeros.
+            layout: the order of the sequence's axes.
+            merge_outputs: True for outputs in one tensor, False for a list; None for a list, or what a subclass finds
+                cheaper.
+            valid_length: the lengths (n,) of the sequences. Outputs after them are 0, and the states are those at their
+                ends.
+
+        Returns:
+            The outputs and the last states.
         """
         self.reset()
         dialect = current_dialect()
@@ -143,21 +163,27 @@ class RecurrentCell(Block):
         return activated(F, inputs, activation, **kwargs)
 
     def forward(self, x: Any, *args: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """One step: (output, states) of an input and states."""
+        """Run one step and return its output and states."""
         self._counter += 1
         return super().forward(x, *args)
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
-    """Base class of cells that are hybrid: a subclass defines `hybrid_forward(F, inputs, states, **parameters)`."""
+    """The base class of hybrid cells: a subclass defines `hybrid_forward(F, inputs, states, **parameters)`.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """One step."""
+        """Run one step."""
         raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward")
 
     @property
     def step(self) -> str:
-        """What the names of a step's nodes begin with."""
+        """Return the beginning of the names of a step's nodes."""
         return f"t{self._counter}_"
 
 
@@ -230,7 +256,20 @@ class GatedCell(HybridRecurrentCell):
 
 
 class RNNCell(GatedCell):
-    """h' = activation(W x + b + U h + c). activation: a name, such as "relu", or a block."""
+    """A plain recurrent cell: h' = activation(W x + b + U h + c).
+
+    Args:
+        hidden_size: the number of features of the state.
+        activation: a name, such as "relu", or a block.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        input_size: the number of features of the input; 0: the first call decides.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def __init__(
         self,
@@ -260,9 +299,20 @@ class RNNCell(GatedCell):
 
 
 class LSTMCell(GatedCell):
-    """Long short-term memory (Hochreiter, Schmidhuber 1997); its states are (output, cell).
+    """A cell of long short-term memory (Hochreiter, Schmidhuber 1997); its states are (output, cell).
 
-    activation, recurrent_activation: of the new values and of the gates.
+    Args:
+        hidden_size: the number of features of the state.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        input_size: the number of features of the input; 0: the first call decides.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+        activation: the activation of new values, a name or a block.
+        recurrent_activation: the activation of gates, a name or a block.
     """
 
     _gates, _states, _hint = 4, 2, "lstm"
@@ -303,7 +353,19 @@ class LSTMCell(GatedCell):
 
 
 class GRUCell(GatedCell):
-    """Gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, as cuDNN has it."""
+    """A gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, as in cuDNN.
+
+    Args:
+        hidden_size: the number of features of the state.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        input_size: the number of features of the input; 0: the first call decides.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     _gates, _hint = 3, "gru"
 
@@ -399,11 +461,23 @@ class _Stack(RecurrentCell):
 
 
 class SequentialRNNCell(_Stack):
-    """Cells of any kind, stacked: `add(cell)`."""
+    """A stack of cells of any kind; `add(cell)` puts one on top.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
 
 class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Hybrid cells, stacked: `add(cell)`."""
+    """A stack of hybrid cells; `add(cell)` puts one on top.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
@@ -411,7 +485,15 @@ class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # pyright: ignore[r
 
 
 class DropoutCell(HybridRecurrentCell):
-    """Dropout of the inputs; it has no states. rate: how many become 0. axes: along which the mask is the same."""
+    """Dropout of the inputs, without states.
+
+    Args:
+        rate: the probability of dropping an element.
+        axes: the axes along which all elements are dropped together.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def __init__(self, rate: float, axes: Any = (), prefix: str | None = None, params: Any = None):
         super().__init__(prefix, params)
@@ -422,7 +504,7 @@ class DropoutCell(HybridRecurrentCell):
         return f"DropoutCell(rate={self._rate}, axes={self._axes})"
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """None."""
+        """Return an empty list: there are no states."""
         return []
 
     def _alias(self) -> str:
@@ -445,7 +527,11 @@ class DropoutCell(HybridRecurrentCell):
 
 
 class ModifierCell(HybridRecurrentCell):
-    """Base class of cells that change what another cell does, and have its parameters."""
+    """The base class of cells that change what another cell does; they have that cell's parameters.
+
+    Args:
+        base_cell: the other cell.
+    """
 
     def __init__(self, base_cell: Any):
         assert not base_cell._modified, f"Cell {base_cell.name} is already modified. One cell cannot be modified twice"
@@ -455,15 +541,20 @@ class ModifierCell(HybridRecurrentCell):
 
     @property
     def params(self) -> Any:
-        """The parameters of the base cell."""
+        """Return the parameters of the base cell."""
         return self.base_cell.params
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The states of the base cell."""
+        """Return the states of the base cell."""
         return self.base_cell.state_info(batch_size)
 
     def begin_state(self, func: Any = symbol.zeros, **kwargs: Any) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The states of the base cell to begin with; symbols, unless func makes others."""
+        """Return the base cell's states before the first step.
+
+        Args:
+            func: makes each state; the default makes symbols.
+            kwargs: further arguments of `func`.
+        """
         assert not self._modified, _MODIFIED.format("DropoutCell")
         self.base_cell._modified = False
         begin = self.base_cell.begin_state(func=func, **kwargs)
@@ -484,7 +575,13 @@ def refuse_bidirectional(base_cell: Any, what: str, modifier: str) -> None:
 
 
 class ZoneoutCell(ModifierCell):
-    """Zoneout (Krueger et al. 2016): some outputs and states are randomly those of the step before."""
+    """Zoneout (Krueger et al. 2016): some outputs and states randomly keep the values of the step before.
+
+    Args:
+        base_cell: the cell.
+        zoneout_outputs: the probability for an element of the output.
+        zoneout_states: the probability for an element of a state.
+    """
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
         refuse_bidirectional(base_cell, "zoneout", "ZoneoutCell")
@@ -499,7 +596,7 @@ class ZoneoutCell(ModifierCell):
         return "zoneout"
 
     def reset(self) -> None:
-        """Begin anew: there is no step before."""
+        """Start again: there is no step before."""
         super().reset()
         self._prev_output = None
 
@@ -542,7 +639,15 @@ class ResidualCell(ModifierCell):
 
 
 class BidirectionalCell(HybridRecurrentCell):
-    """Two cells, one of which takes the sequence backwards; outputs are both, side by side. It unrolls alone."""
+    """Two cells, the second of which takes the sequence backwards; the output has both side by side.
+
+    It can only `unroll`.
+
+    Args:
+        l_cell: the cell that goes forwards.
+        r_cell: the cell that goes backwards.
+        output_prefix: the prefix of the output's name.
+    """
 
     def __init__(self, l_cell: Any, r_cell: Any, output_prefix: str = "bi_"):
         super().__init__(prefix="", params=None)
@@ -558,11 +663,11 @@ class BidirectionalCell(HybridRecurrentCell):
         return "BidirectionalCell(forward={l_cell}, backward={r_cell})".format(**self._children)
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The states of both cells."""
+        """Return the states of both cells."""
         return _cells_state_info(self._children.values(), batch_size)
 
     def begin_state(self, **kwargs: Any) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The states of both cells to begin with."""
+        """Return the states of both cells before the first step."""
         assert not self._modified, _MODIFIED.format("DropoutCell")
         return _cells_begin_state(self._children.values(), **kwargs)
 

@@ -204,7 +204,27 @@ def _initializers(*given: Any) -> dict[str, Any]:
 
 
 class RNN(_RNNLayer):
-    """Layers of h' = activation(W x + b + U h + c), activation "relu" or "tanh": else as `_RNNLayer`."""
+    """Layers of plain recurrent units: h' = activation(W x + b + U h + c).
+
+    The input is (t, n, c) for layout "TNC" and (n, t, c) for "NTC", a state (layers · directions, n, hidden). Called
+    with the input alone, the layer returns the output; called with states, the output and the new states.
+
+    Args:
+        hidden_size: the number of features of the state.
+        num_layers: the number of layers.
+        activation: "relu" or "tanh".
+        layout: "TNC" or "NTC".
+        dropout: the probability of dropping an element between two layers.
+        bidirectional: run the layers in both directions.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        input_size: the number of features of the input; 0: the first call decides.
+        dtype: the dtype of the parameters.
+        kwargs: `prefix` and `params` of the block; `use_sequence_length` for a third input with the lengths (n,) of
+            sequences.
+    """
 
     def __init__(
         self,
@@ -230,10 +250,28 @@ class RNN(_RNNLayer):
 
 
 class LSTM(_RNNLayer):
-    """Layers of long short-term memory, with states (output, cell): else as `_RNNLayer`.
+    """Layers of long short-term memory, with states (output, cell); inputs and outputs are those of `RNN`.
 
-    projection_size: of outputs that are products of what the gates let out with h2r_weight (projection, hidden).
-    state_clip_min, state_clip_max: bounds of the cell; state_clip_nan: also of NaN.
+    Args:
+        hidden_size: the number of features of the state.
+        num_layers: the number of layers.
+        layout: "TNC" or "NTC".
+        dropout: the probability of dropping an element between two layers.
+        bidirectional: run the layers in both directions.
+        input_size: the number of features of the input; 0: the first call decides.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        projection_size: the size of an output that is multiplied with h2r_weight (projection, hidden); None for no
+            product.
+        h2r_weight_initializer: the initialiser of h2r_weight.
+        state_clip_min: the lower bound of the cell.
+        state_clip_max: the upper bound of the cell.
+        state_clip_nan: apply the bounds to NaN as well.
+        dtype: the dtype of the parameters.
+        kwargs: `prefix` and `params` of the block; `use_sequence_length` for a third input with the lengths (n,) of
+            sequences.
     """
 
     def __init__(
@@ -269,7 +307,23 @@ class LSTM(_RNNLayer):
 
 
 class GRU(_RNNLayer):
-    """Layers of gated recurrent units: else as `_RNNLayer`."""
+    """Layers of gated recurrent units; inputs and outputs are those of `RNN`.
+
+    Args:
+        hidden_size: the number of features of the state.
+        num_layers: the number of layers.
+        layout: "TNC" or "NTC".
+        dropout: the probability of dropping an element between two layers.
+        bidirectional: run the layers in both directions.
+        input_size: the number of features of the input; 0: the first call decides.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        dtype: the dtype of the parameters.
+        kwargs: `prefix` and `params` of the block; `use_sequence_length` for a third input with the lengths (n,) of
+            sequences.
+    """
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ Parts = list[NDArray]
 
 
 class BatchProcessor:
-    """Computes a batch for an Estimator, in training and in evaluation; a subclass may do otherwise.
+    """Computes the batches of an Estimator in training and evaluation; a subclass may change both.
 
     Both methods return (data, labels, predictions, losses), each a list with an array for each context.
     """
@@ -23,7 +23,7 @@ class BatchProcessor:
         return split_and_load(batch[0], ctx, batch_axis), split_and_load(batch[1], ctx, batch_axis)
 
     def evaluate_batch(self, estimator: Any, val_batch: Any, batch_axis: int = 0) -> tuple[Parts, Parts, Parts, Parts]:
-        """Compute a batch by the network for validation."""
+        """Compute a batch with the network for validation."""
         data, labels = self._get_data_and_label(val_batch, estimator.context, batch_axis)
         predictions = [estimator.val_net(x) for x in data]
         losses = [estimator.val_loss(output, label) for output, label in zip(predictions, labels, strict=True)]

@@ -29,15 +29,24 @@ Handlers = events.EventHandler | Sequence[events.EventHandler] | None
 class Estimator:
     """A block with its loss, its metrics and its trainer.
 
-    net: a Gluon block. loss: a Gluon loss. train_metrics: a metric or several; by default the accuracy, for a softmax
-    loss, and the loss. val_metrics: by default copies of those. initializer: of what is not initialised yet. trainer: a
-    Gluon trainer; by default SGD at 0.001, which a warning says. context: one or several; by default the first GPU, or
-    the processor. val_net, val_loss: what evaluates, by default net and loss. batch_processor: an object with
-    `fit_batch` and `evaluate_batch`.
-
     The names of metrics begin with "training " and "validation ". `logger` writes INFO and above to the standard
-    output. Raises BlockValueError, a ValueError, and MismatchError, an AssertionError, for a
-    context that is not there.
+    output.
+
+    Args:
+        net: a Gluon block.
+        loss: a Gluon loss.
+        train_metrics: a metric or several; None for the loss, and for the accuracy where the loss is a softmax loss.
+        val_metrics: the metrics of validation; None for copies of those.
+        initializer: the initialiser of parameters that are not initialised yet.
+        trainer: a Gluon trainer; None for SGD at 0.001, with a warning.
+        context: a context or several; None for the first GPU, or the CPU.
+        val_net: the block for validation; None for `net`.
+        val_loss: the loss for validation; None for `loss`.
+        batch_processor: an object with `fit_batch` and `evaluate_batch`; None for a BatchProcessor.
+
+    Raises:
+        BlockValueError: an argument is of another kind; the error is a ValueError, too.
+        MismatchError: a context does not exist; the error is an AssertionError, too.
     """
 
     logger: Any = None
@@ -83,12 +92,12 @@ class Estimator:
 
     @property
     def train_metrics(self) -> list[EvalMetric]:
-        """The metrics of training."""
+        """Return the metrics of training."""
         return self._train_metrics
 
     @property
     def val_metrics(self) -> list[EvalMetric]:
-        """The metrics of validation."""
+        """Return the metrics of validation."""
         return self._val_metrics
 
     def _initialize(self, initializer: Any) -> None:
@@ -113,9 +122,15 @@ class Estimator:
         return trainer
 
     def evaluate(self, val_data: DataLoader, batch_axis: int = 0, event_handlers: Handlers = None) -> None:
-        """Evaluate on a loader's batches; `val_metrics` have the values then.
+        """Evaluate on the batches of a loader; `val_metrics` then have the values.
 
-        event_handlers: in addition to a MetricHandler and a LoggingHandler, or in their place. Raises BlockValueError.
+        Args:
+            val_data: the loader.
+            batch_axis: the axis of the samples.
+            event_handlers: further handlers; a MetricHandler or LoggingHandler among them replaces the automatic one.
+
+        Raises:
+            BlockValueError: an argument is of another kind.
         """
         _refuse_others(val_data)
         for metric in self.val_metrics:
@@ -142,11 +157,20 @@ class Estimator:
         batches: int | None = None,
         batch_axis: int = 0,
     ) -> None:
-        """Train on a loader's batches, for a number of epochs or of batches.
+        """Train on the batches of a loader, for a number of epochs or of batches.
 
-        val_data: evaluated after each epoch. event_handlers: in addition to a StoppingHandler, and to a
-        GradientUpdateHandler, MetricHandler, ValidationHandler and LoggingHandler or in the place of these. Raises
-        BlockValueError, and CountError for a number below 1.
+        Args:
+            train_data: the loader.
+            val_data: a loader to evaluate after each epoch.
+            epochs: the number of epochs; give this or `batches`.
+            event_handlers: further handlers besides a StoppingHandler; a GradientUpdateHandler, MetricHandler,
+                ValidationHandler or LoggingHandler among them replaces the automatic one.
+            batches: the number of batches.
+            batch_axis: the axis of the samples.
+
+        Raises:
+            BlockValueError: an argument is of another kind.
+            CountError: a number is below 1.
         """
         _refuse_others(train_data)
         if bool(epochs) == bool(batches):

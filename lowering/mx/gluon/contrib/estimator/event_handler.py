@@ -75,7 +75,7 @@ class BatchEnd(EventHandler):
 
 
 class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Ends training after the epochs or the batches that `fit` was called with."""
+    """Ends training after the number of epochs or batches that `fit` got."""
 
     def __init__(self, max_epoch: int | None = None, max_batch: int | None = None):
         self.max_epoch, self.max_batch = max_epoch, max_batch
@@ -101,7 +101,7 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class MetricHandler(EpochBegin, BatchEnd):
-    """Updates metrics at the end of each batch; they begin anew with each epoch."""
+    """Updates metrics at the end of each batch; they start again with each epoch."""
 
     def __init__(self, metrics: Metrics, priority: float = -1000):
         self.metrics = metrics_of(metrics)
@@ -122,10 +122,18 @@ class MetricHandler(EpochBegin, BatchEnd):
 
 
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Evaluates after every epoch_period epochs, and after every batch_period batches.
+    """Evaluates after every `epoch_period` epochs and every `batch_period` batches.
 
-    eval_fn: called with val_data=, batch_axis= and event_handlers=, as `Estimator.evaluate` is. A period of None or 0:
-    never. Raises CountError for other periods below 1.
+    Args:
+        val_data: the data to evaluate on.
+        eval_fn: a function like `Estimator.evaluate`; it gets val_data=, batch_axis= and event_handlers=.
+        epoch_period: the number of epochs between two evaluations; None or 0 for never.
+        batch_period: the number of batches between two evaluations; None or 0 for never.
+        priority: handlers with smaller numbers run first.
+        event_handlers: handlers of the evaluation.
+
+    Raises:
+        CountError: a period is below 0.
     """
 
     def __init__(
@@ -318,7 +326,7 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
 
     @property
     def saved_checkpoints(self) -> list[str]:
-        """What the names of the files that this handler wrote and keeps begin with, the oldest first."""
+        """Return the beginnings of the names of the files that this handler wrote and kept, the oldest first."""
         return self._files.names
 
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:

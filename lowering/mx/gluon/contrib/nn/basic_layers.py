@@ -13,7 +13,14 @@ from lowering.mx.ndarray.storage import check_storage
 
 
 class Concurrent(Sequential):
-    """Blocks that all take the input; their outputs are joined along an axis."""
+    """Blocks that all get the same input; their outputs are joined along an axis.
+
+    Args:
+        axis: the axis.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     _children: Any
 
@@ -22,12 +29,19 @@ class Concurrent(Sequential):
         self.axis = axis
 
     def forward(self, x: Any) -> Any:
-        """The outputs, joined."""
+        """Return the joined outputs."""
         return ndarray.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
 
 class HybridConcurrent(HybridSequential):
-    """Hybrid blocks that all take the input; their outputs are joined along an axis."""
+    """Hybrid blocks that all get the same input; their outputs are joined along an axis.
+
+    Args:
+        axis: the axis.
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     _children: Any
 
@@ -41,7 +55,13 @@ class HybridConcurrent(HybridSequential):
 
 
 class Identity(HybridBlock):
-    """The input."""
+    """Returns its input.
+
+    Args:
+        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
+            number.
+        params: a ParameterDict whose parameters are shared by name.
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The input."""
@@ -49,7 +69,15 @@ class Identity(HybridBlock):
 
 
 class SparseEmbedding(Embedding):
-    """`mx.gluon.nn.Embedding`: MXNet's weights and gradients are rows, which are dense here. A warning says so once."""
+    """`mx.gluon.nn.Embedding`: what MXNet stores as rows is dense here, as a warning says once.
+
+    Args:
+        input_dim: the number of rows.
+        output_dim: the size of a row.
+        dtype: the dtype of the parameters.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(
         self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any
@@ -61,8 +89,22 @@ class SparseEmbedding(Embedding):
 class SyncBatchNorm(BatchNorm):
     """BatchNorm of inputs (n, c, ...) over all devices of a step.
 
-    num_devices: how many there are, the GPUs by default. A program of JAX that is laid out over devices has sums over
-    all of them; a replica of Gluon's on a device of its own has its own.
+    A JAX program over several devices has statistics of all of them. A replica of Gluon's on its own device has its
+    own.
+
+    Args:
+        in_channels: the number of channels of the input; 0: the first call decides.
+        num_devices: the number of devices; None for the GPUs.
+        momentum: the share of the old value in a moving average.
+        epsilon: the number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        use_global_stats: use the moving averages in training as well.
+        beta_initializer: the initialiser of beta.
+        gamma_initializer: the initialiser of gamma.
+        running_mean_initializer: the initialiser of the moving mean.
+        running_variance_initializer: the initialiser of the moving variance.
+        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(
@@ -118,7 +160,11 @@ class _PixelShuffle(HybridBlock):
 
 
 class PixelShuffle1D(_PixelShuffle):
-    """(n, f · c, w) → (n, c, f · w). factor: f."""
+    """Rearranges (n, f · c, w) to (n, c, f · w).
+
+    Args:
+        factor: f.
+    """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The pixels."""
@@ -129,7 +175,11 @@ class PixelShuffle1D(_PixelShuffle):
 
 
 class PixelShuffle2D(_PixelShuffle):
-    """(n, f1 · f2 · c, h, w) → (n, c, f1 · h, f2 · w). factor: f, or (f1, f2)."""
+    """Rearranges (n, f1 · f2 · c, h, w) to (n, c, f1 · h, f2 · w).
+
+    Args:
+        factor: f, or (f1, f2).
+    """
 
     _axes = 2
 
@@ -143,12 +193,16 @@ class PixelShuffle2D(_PixelShuffle):
 
 
 class PixelShuffle3D(_PixelShuffle):
-    """(n, f1 · f2 · f3 · c, d, h, w) → (n, c, f1 · d, f2 · h, f3 · w). factor: f, or (f1, f2, f3)."""
+    """Rearranges (n, f1 · f2 · f3 · c, d, h, w) to (n, c, f1 · d, f2 · h, f3 · w).
+
+    Args:
+        factor: f, or (f1, f2, f3).
+    """
 
     _axes = 3
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The pixels; an operator has six axes at most, so that a factor at a time goes to its axis."""
+        """Return the pixels, one factor after the other, since an operator has six axes at most."""
         f1, f2, f3 = self._factors
         x = F.reshape(x, (0, -4, -1, f1 * f2 * f3, 0, 0, 0))
         x = F.swapaxes(x, 2, 3)

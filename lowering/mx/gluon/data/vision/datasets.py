@@ -51,10 +51,17 @@ class _Files(DownloadedDataset):
 class MNIST(_Files):
     """Handwritten digits: samples are (image uint8 NDArray (28, 28, 1), label int32).
 
-    root: the folder of MNIST's four files, as they are or packed by gzip (`.gz`); default is
-    `datasets/mnist` in `mx.base.data_dir()`. train: the 60,000 images to train with, else the 10,000 to test with.
-    transform: a function of an image and its label. Raises ModelNotFoundError, which says what files to get and where
-    to put them; TrainingError for a file that is none of MNIST's, FileError, OSError.
+    Args:
+        root: the folder of MNIST's four files, plain or packed by gzip (`.gz`); the default is `datasets/mnist` in
+            `mx.base.data_dir()`.
+        train: the 60,000 images to train with; False: the 10,000 to test with.
+        transform: a function of an image and its label.
+
+    Raises:
+        ModelNotFoundError: a file is missing; the message says which files to get and where to put them.
+        TrainingError: a file is none of MNIST's.
+        FileError: a path is no regular file.
+        OSError: a file cannot be read.
     """
 
     _folder = "mnist"
@@ -78,7 +85,10 @@ class MNIST(_Files):
 
 
 class FashionMNIST(MNIST):
-    """Pictures of clothes in ten classes, in files like MNIST's: see there. Default folder `datasets/fashion-mnist`."""
+    """Pictures of clothes in ten classes, in files like MNIST's, which describes the arguments and errors.
+
+    The default folder is `datasets/fashion-mnist` in `mx.base.data_dir()`.
+    """
 
     _folder = "fashion-mnist"
     _source = MNIST._source.replace("yann.lecun.com/exdb/mnist", "github.com/zalandoresearch/fashion-mnist")
@@ -87,9 +97,13 @@ class FashionMNIST(MNIST):
 class CIFAR10(_Files):
     """Pictures in ten classes: samples are (image uint8 NDArray (32, 32, 3), label int32).
 
-    root: the folder of the binary files, or the one that has their folder `cifar-10-batches-bin`; default is
-    `datasets/cifar10` in `mx.base.data_dir()`. train: the 50,000 images to train with, else the 10,000 to test with.
-    transform: a function of an image and its label. Raises as MNIST.
+    Raises what MNIST raises.
+
+    Args:
+        root: the folder of the binary files, or the one that has their folder `cifar-10-batches-bin`; the default is
+            `datasets/cifar10` in `mx.base.data_dir()`.
+        train: the 50,000 images to train with; False: the 10,000 to test with.
+        transform: a function of an image and its label.
     """
 
     _folder, _inside = "cifar10", "cifar-10-batches-bin"
@@ -111,8 +125,14 @@ class CIFAR10(_Files):
 
 
 class CIFAR100(CIFAR10):
-    """Pictures in 100 classes, or in 20 coarse ones unless fine_label: else as CIFAR10. Its folders are
-    `cifar-100-binary` and `datasets/cifar100`."""
+    """Pictures in 100 classes or in 20 coarse ones, otherwise like CIFAR10.
+
+    Args:
+        root: as in CIFAR10, with the folders `cifar-100-binary` and `datasets/cifar100`.
+        fine_label: use the 100 classes; False: the 20.
+        train: as in CIFAR10.
+        transform: as in CIFAR10.
+    """
 
     _folder, _inside, _source = "cifar100", "cifar-100-binary", CIFAR10._source.replace("-10-", "-100-")
     _files, _labels = (("test.bin",), ("train.bin",)), 2
@@ -131,8 +151,12 @@ class CIFAR100(CIFAR10):
 class ImageRecordDataset(RecordFileDataset):
     """The images in a record file: samples are (image uint8 NDArray (height, width, channels), label).
 
-    flag: 1 for colour, 0 for grey. transform: a function of an image and its label. Raises as RecordFileDataset and
-    `mx.image.imdecode`.
+    Raises what RecordFileDataset and `mx.image.imdecode` raise.
+
+    Args:
+        filename: the path of the record file.
+        flag: 1 for colour, 0 for grey.
+        transform: a function of an image and its label.
     """
 
     def __init__(self, filename: StrPath, flag: int = 1, transform: Transform = None):
@@ -146,11 +170,18 @@ class ImageRecordDataset(RecordFileDataset):
 
 
 class ImageFolderDataset(Dataset):
-    """The images in the folders of a folder, a class each: samples are (image uint8 NDArray (h, w, c), class).
+    """The images in the subfolders of a folder, one class each: samples are (image uint8 NDArray (h, w, c), class).
 
-    flag: 1 for colour, 0 for grey. transform: a function of an image and its class. `synsets` has the classes' names,
-    `items` (path, class) of each image. Warns of files that are no .jpg, .jpeg or .png. Raises OSError, and as
-    `mx.image.imread`.
+    `synsets` has the classes' names, `items` the (path, class) of each image. A warning names files that are no .jpg,
+    .jpeg or .png. Raises what `mx.image.imread` raises.
+
+    Args:
+        root: the folder.
+        flag: 1 for colour, 0 for grey.
+        transform: a function of an image and its class.
+
+    Raises:
+        OSError: a folder cannot be read.
     """
 
     def __init__(self, root: StrPath, flag: int = 1, transform: Transform = None):

@@ -23,10 +23,13 @@ from symjax_nnvm.errors import ParamError, SymbolTypeError
 
 
 class Compose(Sequential):
-    """Transforms one after the other. Hybrid ones that follow each other are one hybridised block, but for those that
-    resize: a program would be compiled for each size of an image.
+    """Transforms, one after the other.
 
-    transforms: a list of blocks.
+    Hybrid transforms that follow each other become one hybridised block, except those that resize: each size of an
+    image would need its own program.
+
+    Args:
+        transforms: a list of blocks.
     """
 
     def __init__(self, transforms: list[Any]):
@@ -74,7 +77,8 @@ class Cast(HybridBlock):
 
 
 class ToTensor(_Operator):
-    """Images (h, w, c) or (n, h, w, c) from 0 to 255 as tensors (c, h, w) or (n, c, h, w), float32 from 0 to 1."""
+    """Converts images (h, w, c) or (n, h, w, c) from 0 to 255 to tensors (c, h, w) or (n, c, h, w), float32 from 0 to
+    1."""
 
     _image_operator = "to_tensor"
 
@@ -83,7 +87,12 @@ class ToTensor(_Operator):
 
 
 class Normalize(_Operator):
-    """Tensors (c, h, w) or (n, c, h, w) less a mean, over a deviation: numbers, or one for each channel."""
+    """Subtracts a mean from tensors (c, h, w) or (n, c, h, w) and divides by a deviation.
+
+    Args:
+        mean: a number, or one for each channel.
+        std: a number, or one for each channel.
+    """
 
     _image_operator = "normalize"
 
@@ -92,7 +101,16 @@ class Normalize(_Operator):
 
 
 class Rotate(Block):
-    """Tensors float32 (c, h, w) or (n, c, h, w), turned by degrees: `mx.image.imrotate`. Raises SymbolTypeError."""
+    """Turns float32 tensors (c, h, w) or (n, c, h, w), as `mx.image.imrotate` does.
+
+    Args:
+        rotation_degrees: the angle in degrees.
+        zoom_in: enlarge until no corner is empty.
+        zoom_out: shrink until the whole image is visible.
+
+    Raises:
+        SymbolTypeError: the input is no float32 tensor.
+    """
 
     def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False):
         super().__init__()
@@ -104,9 +122,17 @@ class Rotate(Block):
 
 
 class RandomRotation(Block):
-    """Tensors float32, turned by degrees between two limits with a probability: `mx.image.random_rotate`.
+    """Turns float32 tensors by a random angle, with a probability, as `mx.image.random_rotate` does.
 
-    Raises ParamError, a ValueError, for limits without an order and for no probability; SymbolTypeError.
+    Args:
+        angle_limits: the lowest and the highest angle in degrees.
+        zoom_in: as in Rotate.
+        zoom_out: as in Rotate.
+        rotate_with_proba: the probability.
+
+    Raises:
+        ParamError: the limits are not in order, or the probability is none; the error is a ValueError, too.
+        SymbolTypeError: the input is no float32 tensor.
     """
 
     def __init__(
@@ -149,9 +175,13 @@ class _Crop(Block):
 
 
 class RandomResizedCrop(_Crop):
-    """A part of an image of random area and shape, resized to `size`: `mx.image.random_size_crop`.
+    """A part of an image of random area and shape, resized to `size`, as by `mx.image.random_size_crop`.
 
-    scale: smallest and largest part of the area. ratio: smallest and largest width for a height of 1.
+    Args:
+        size: (width, height) of the result, or a number for both.
+        scale: the smallest and the largest part of the area.
+        ratio: the smallest and the largest width for a height of 1.
+        interpolation: the method of resizing, as in `mx.image.resize_short`.
     """
 
     _function = staticmethod(image.random_size_crop)
@@ -167,7 +197,12 @@ class RandomResizedCrop(_Crop):
 
 
 class CenterCrop(_Crop):
-    """The middle of an image, enlarged where it is smaller than `size`: `mx.image.center_crop`."""
+    """The middle of an image, enlarged where the image is smaller than `size`, as by `mx.image.center_crop`.
+
+    Args:
+        size: (width, height) of the result, or a number for both.
+        interpolation: the method of resizing, as in `mx.image.resize_short`.
+    """
 
     _function = staticmethod(image.center_crop)
 
@@ -176,7 +211,16 @@ class CenterCrop(_Crop):
 
 
 class CropResize(HybridBlock):
-    """The part of images (h, w, c) or (n, h, w, c) at (x, y), width by height, resized where there is a size."""
+    """A fixed part of images (h, w, c) or (n, h, w, c), resized where there is a size.
+
+    Args:
+        x: the left edge of the part.
+        y: its upper edge.
+        width: its width.
+        height: its height.
+        size: (width, height) of the result, or a number for both; None not to resize.
+        interpolation: the method of resizing, as in `mx.image.resize_short`.
+    """
 
     def __init__(self, x: int, y: int, width: int, height: int, size: Any = None, interpolation: int | None = None):
         super().__init__()
@@ -190,10 +234,15 @@ class CropResize(HybridBlock):
 
 
 class Resize(HybridBlock):
-    """Images (h, w, c) or (n, h, w, c) in a size (width, height): arrays by `mx.image.imresize`, symbols and arrays on
-    the tape by the operator, whose uint8 pixels may differ by one.
+    """Images (h, w, c) or (n, h, w, c) in another size.
 
-    size: a number makes a square, or with keep_ratio the length of the shorter edge.
+    Arrays are resized by `mx.image.imresize`; symbols, and arrays on the tape, by the operator, whose uint8 pixels may
+    differ by one.
+
+    Args:
+        size: (width, height); or a number for a square, with `keep_ratio` for the shorter edge.
+        keep_ratio: keep the proportions.
+        interpolation: the method of resizing, as in `mx.image.resize_short`.
     """
 
     def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1):
@@ -300,7 +349,12 @@ class RandomLighting(_Operator):
 
 
 class RandomApply(Sequential):
-    """A transform, which is applied with a probability p, drawn by Python's global generator."""
+    """Applies a transform with a probability that Python's global generator decides.
+
+    Args:
+        transforms: the transform.
+        p: the probability.
+    """
 
     def __init__(self, transforms: Any, p: float = 0.5):
         super().__init__()
