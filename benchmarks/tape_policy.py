@@ -1,6 +1,6 @@
 """What the numbers of `lowering/mx/tape/policy.py` rest on: how long steps take with one number and with another.
 
-    python benchmarks/tape_policy.py [--rounds 60]
+    python benchmarks/tape_policy.py [--rounds 60] [--works 'tapes 8' …]
 
 Each line is a work and a number of the policy, set to each value in a process of its own: the first step, the sum of
 the first twenty, and the median of those that follow.
@@ -28,8 +28,9 @@ WORKS: dict[str, tuple[str, list[Any]]] = {
     "blocks 8": ("MOST_WAITING", [0, 16]),
     "blocks 16": ("MOST_WAITING", [0, 16]),
     "update": ("UPDATES", [0, 8]),
-    "one tape": ("MOST_TAPES", [0, 4]),
-    "trees": ("MOST_TAPES", [0, 4, 1000]),
+    "tapes 1": ("MOST_TAPES", [0, 1, 4]),
+    "tapes 2": ("MOST_TAPES", [0, 1, 4]),
+    "tapes 8": ("MOST_TAPES", [0, 1, 4]),
     "draws 3000": ("SIZES_OF_DRAWS", [(), (4096, 65536)]),
     "draws 60000": ("SIZES_OF_DRAWS", [(), (4096, 65536)]),
 }
@@ -63,7 +64,7 @@ def step_of(mx: Any, work: str) -> Callable[[], Any]:
     def step() -> Any:
         if kind == "draws":
             return nd.random.uniform(shape=(int(count) + next(steps),)).value
-        trained(1 + next(steps) % 8 if kind == "trees" else int(count) if count.isdigit() else 1)
+        trained(1 + next(steps) % int(count) if kind == "tapes" else int(count or 1))
         if kind == "update":
             trainer.step(4)
             return weight.data().value
@@ -90,13 +91,15 @@ def main() -> None:
     """Measure all works."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--works", nargs="*", default=[*WORKS])
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(measure(args.one[0], ast.literal_eval(args.one[1]), args.rounds))
         return
     print(f"{'work':11} {'number':15} {'value':>13}    first   twenty   median (ms)")
-    for work, (name, values) in WORKS.items():
+    for work in args.works:
+        name, values = WORKS[work]
         for value in values:
             command = [sys.executable, __file__, "--rounds", str(args.rounds), "--one", work, str(value)]
             line = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip("\n")

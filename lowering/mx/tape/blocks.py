@@ -55,8 +55,8 @@ class CachedProgram:
         self._states = {name: self.names.index(name) for name in symbol.list_auxiliary_states()}
         self._is_state = [name in self._states for name in self.names]
         self._programs = Programs(symbol, mixes_dtypes=False)
-        self._ways: Recent[Any, Ways] = Recent(policy.KEPT_BY_A_BLOCK)
-        self._waiting: Recent[Any, _Function] = Recent(policy.KEPT_BY_A_BLOCK)
+        self._ways: Recent[Any, Ways] = Recent(policy.KEPT_TAPES)
+        self._waiting: Recent[Any, _Function] = Recent(policy.KEPT_TAPES)
         self._fixed = {  # by whether a call is recorded
             recorded: [
                 (self.names.index(name), number)

@@ -144,7 +144,7 @@ class _TapeProgram:
         compiles = lambda kept: jit(self._run, quick=quick, kept=kept)  # noqa: E731
         self.run = jit(self._run) if compiled else Staged(self._run, compiles, self._accounts or None)
         self._with_updates: dict[Any, Callable[..., Any]] = {}
-        self._asked: Recent[Any, int] = Recent(64)
+        self._asked: Recent[Any, int] = Recent(policy.KEPT_TAPES)
 
     def with_update(
         self, arguments: Sequence[Any], update: Callable[..., Any], numbers: tuple[int, ...], donate: bool
