@@ -67,6 +67,7 @@ COMPILED = {
     "cholesky": "LAPACK computes it, with NaN where NumPy raises an error",
     "complex": "complex numbers are in the middle of Fourier transforms alone",
     "digamma": "NumPy has no such function",
+    "eig": "LAPACK computes it; NumPy's vectors may have another scale",
     "eigh": "LAPACK computes it; NumPy's vectors may have another sign",
     "erf_inv": "of 64 bits, for which XLA has a polynomial of its own",
     "ffi_call": "a library's function",
@@ -79,6 +80,7 @@ COMPILED = {
     "random_fold_in": "of several keys at once",
     "random_split": "of several keys at once",
     "reduce_precision": "to a precision that no dtype has",
+    "svd": "LAPACK computes it; NumPy's vectors may have another sign",
     "triangular_solve": "NumPy has no such function",
 }
 """Primitives that operators use and that are left to the compiler, all or in one form → why."""

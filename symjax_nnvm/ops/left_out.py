@@ -34,10 +34,8 @@ LEFT_OUT: dict[str, str] = {
         _contrib_quantized_pooling _contrib_quantized_rnn _contrib_requantize
     """,
     "MXNet's NumPy dialect is not supported yet; use the classic operator of the same meaning": """
-        _np_trace _npi_average _npi_backward_ediff1d _npi_backward_nan_to_num _npi_backward_polyval
-        _npi_bincount _npi_cholesky _npi_diff _npi_ediff1d _npi_eig _npi_eigh _npi_eigvals _npi_eigvalsh
-        _npi_norm _npi_percentile _npi_pinv _npi_pinv_scalar_rcond _npi_polyval _npi_solve _npi_svd
-        _npi_tensorinv _npi_tensorsolve
+        _npi_average _npi_backward_ediff1d _npi_backward_nan_to_num _npi_backward_polyval _npi_bincount
+        _npi_norm _npi_percentile
     """,
     "it updates sparse arrays, or works in place; use the dense operator": """
         _contrib_group_adagrad_update _onehot_encode _set_value _sparse_adagrad_update _zeros_without_dtype

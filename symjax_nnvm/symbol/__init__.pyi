@@ -1212,6 +1212,12 @@ def _np_sum(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | 
     - dtype: one of 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of the data, int64 for booleans.
     - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
     - initial: float or None, optional, default=None. must be None."""
+def _np_trace(data: Symbol, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The sum of a diagonal of two axes; 0 of one outside.
+
+    - offset: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
+    - axis1: int ≥ -64 ≤ 64, optional, default=0. the axis whose index grows downwards.
+    - axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right."""
 def _np_transpose(a: Symbol, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Permute the axes, or turn their order around.
 
@@ -1332,6 +1338,10 @@ def _npi_choice(input1: Symbol, input2: Symbol | None = None, *, a: int | None, 
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
     - replace: boolean, optional, default=True. whether one may be chosen again.
     - weighted: boolean, optional, default=False. whether the last input has their probabilities."""
+def _npi_cholesky(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.
+
+    - lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 def _npi_column_stack(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays along the second axis; vectors are columns.
 
@@ -1364,6 +1374,11 @@ def _npi_delete(arr: Symbol, obj: Symbol | None = None, start: int | None = None
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
 def _npi_diag_indices_from(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The indices of the main diagonal of data, one row for each of its axes."""
+def _npi_diff(a: Symbol, n: int = 1, axis: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """a[i + 1] - a[i] along an axis, n times.
+
+    - n: int ≥ 0 ≤ 65536, optional, default=1. how many times differences are taken.
+    - axis: int ≥ -64 ≤ 64, optional, default=-1. along which axis."""
 def _npi_dsplit(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Split the third axis.
 
@@ -1376,6 +1391,25 @@ def _npi_dstack(*data: Symbol, num_args: int | None = None, dim: int = 1, name: 
 
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
     - dim: int ≥ -64 ≤ 64, optional, default=1. nothing: the operator knows its axis."""
+def _npi_ediff1d(input1: Symbol, input2: Symbol | None = None, input3: Symbol | None = None, to_begin_arr_given: bool = False, to_end_arr_given: bool = False, to_begin_scalar: float | None = None, to_end_scalar: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """x[i + 1] - x[i] of all elements in one line, with what stands before and after them.
+
+    - to_begin_arr_given: boolean, optional, default=False. whether an input has what stands before the differences.
+    - to_end_arr_given: boolean, optional, default=False. whether an input has what stands after them.
+    - to_begin_scalar: float or None, optional, default=None. a number that stands before them, if no input does.
+    - to_end_scalar: float or None, optional, default=None. a number that stands after them."""
+def _npi_eig(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Eigenvalues and eigenvectors, in columns; complex ones are NaN, where MXNet has an error."""
+def _npi_eigh(A: Symbol, UPLO: Literal['L', 'U'] = 'L', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices: one triangle is read. It has a gradient, unlike in MXNet.
+
+    - UPLO: one of 'L', 'U', optional, default='L'. which triangle is read: the lower or the upper one."""
+def _npi_eigvals(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Eigenvalues; complex ones are NaN, where MXNet has an error."""
+def _npi_eigvalsh(A: Symbol, UPLO: Literal['L', 'U'] = 'L', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Eigenvalues, ascending, of symmetric matrices: one triangle is read. It has a gradient, unlike in MXNet.
+
+    - UPLO: one of 'L', 'U', optional, default='L'. which triangle is read: the lower or the upper one."""
 def _npi_einsum(*data: Symbol, num_args: int | None = None, subscripts: str = '', optimize: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Einstein's sum of products over labelled axes.
 
@@ -1660,6 +1694,17 @@ def _npi_pareto(input1: Symbol, a: float | None = None, size: Sequence[int] | in
     - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_pinv(A: Symbol, rcond: Symbol | None = None, hermitian: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The pseudo-inverse of each matrix (Moore-Penrose). It has a gradient, unlike in MXNet.
+
+    - hermitian: boolean, optional, default=False. whether A is symmetric; changes nothing."""
+def _npi_pinv_scalar_rcond(A: Symbol, rcond: float = 1e-15, hermitian: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The pseudo-inverse of each matrix (Moore-Penrose). It has a gradient, unlike in MXNet.
+
+    - rcond: float, optional, default=1e-15. singular values that are smaller, relative to the largest, count as 0.
+    - hermitian: boolean, optional, default=False. whether A is symmetric; changes nothing."""
+def _npi_polyval(p: Symbol, x: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """p[0] · xⁿ⁻¹ + p[1] · xⁿ⁻² + … + p[n-1]."""
 def _npi_power(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs to the power of rhs, with broadcasting."""
 def _npi_power_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1732,6 +1777,8 @@ def _npi_sin(x: Symbol, name: str | None = None, attr: _Attr = None, **attribute
     """The sine of radians."""
 def _npi_sinh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The hyperbolic sine."""
+def _npi_solve(A: Symbol, B: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The X with A X = B; of whole numbers in float64. Of a singular matrix not finite, where MXNet has an error."""
 def _npi_sqrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """√x."""
 def _npi_square(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1755,6 +1802,8 @@ def _npi_subtract_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True,
 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _npi_svd(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """U, L and V with A = U diag(L) V, for m ≤ n: orthonormal columns of U and rows of V, singular values descending. The component of largest magnitude of each row of V is positive."""
 def _npi_tan(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The tangent of radians."""
 def _npi_tanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1767,7 +1816,15 @@ def _npi_tensordot(a: Symbol, b: Symbol | None = None, *, a_axes_summed: Sequenc
 def _npi_tensordot_int_axes(a: Symbol, b: Symbol | None = None, *, axes: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Products summed over the last axes of a and the first ones of b.
 
-    - axes: int ≥ 0, required. how many of the last axes of a meet as many of the first ones of b."""
+    - axes: int ≥ 0 ≤ 64, required. how many of the last axes of a meet as many of the first ones of b."""
+def _npi_tensorinv(a: Symbol, ind: int = 2, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The inverse of a, whose first axes are the rows of a matrix and whose others its columns.
+
+    - ind: int ≥ 1, optional, default=2. how many first axes are the rows of the matrix that is inverted."""
+def _npi_tensorsolve(a: Symbol, b: Symbol | None = None, a_axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The x with Σ a[i…, j…] · x[j…] = b[i…].
+
+    - a_axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of a that come last before it is a matrix."""
 def _npi_tril(data: Symbol, k: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The matrices of the last two axes with zeros above the k-th diagonal; a vector is repeated as rows.
 
@@ -1877,6 +1934,8 @@ def _polygamma(data: Symbol, n: int = 0, name: str | None = None, attr: _Attr = 
     """The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.
 
     - n: int ≥ 0 ≤ 256, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
+def _polynomial_derivative(p: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The coefficients of a polynomial's derivative: (n - 1) p[0], (n - 2) p[1], …, p[n-2]."""
 def _power(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs to the power of rhs."""
 _Power = _power
@@ -2198,6 +2257,11 @@ def _take_along_axis(data: Symbol, indices: Symbol | None = None, axis: int = -1
 
     - axis: int ≥ -64 ≤ 64, optional, default=-1. the axis to take from.
     - distinct: boolean, optional, default=False. the indices of each line are known to be distinct."""
+def _tensor_matrix(data: Symbol, a_axes: Sequence[int] | int = (), rows: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The square matrix that tensorinv and tensorsolve see in an array: what their gradients are written with.
+
+    - a_axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of a that come last before it is a matrix.
+    - rows: int or None ≥ 1, optional, default=None. how many first axes are the rows; None: as many as make a square."""
 def _triangle(data: Symbol, lower: bool = True, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Matrices with zeros on one side of a diagonal.
 

@@ -55,9 +55,14 @@ NO_FORM: dict[str, str] = {
 """Case → why an operator that has a form has none with its parameters."""
 
 
+def is_empty(case: Case) -> bool:
+    """Whether a case has an array without elements, of which ONNX files know nothing."""
+    return any(0 in tensor.shape for tensor in case.inputs)
+
+
 def has_no_file(case: Case) -> bool:
     """Whether no file holds a case: of empty arrays, or of training, for which its operator asks, or draws then."""
-    if any(0 in tensor.shape for tensor in case.inputs):
+    if is_empty(case):
         return True
     op = Op.get(case.op)
     if "is_train" in FLowering[op].needs and case.is_train:

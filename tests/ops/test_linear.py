@@ -24,7 +24,7 @@ KEY = jax.random.key(3)
 
 DERIVED = [op for op in list_unique_ops() if op in TAdjointOf]
 
-HAND_WRITTEN_AT_MOST = 25
+HAND_WRITTEN_AT_MOST = 26
 
 MORE = (Case("_contrib_boolean_mask", (T(4, 3), Tensor((4,), 0, 2, "integers")), wrt=(0,)),)
 """Cases of operators that the table has none of: of boolean_mask, which runs where its mask is known, not jitted."""

@@ -27,11 +27,14 @@ KNOWN: dict[str, str] = {
     ),
     "Custom: other parameters": "the rest of its parameters are those of the operator that op_type names",
     **dict.fromkeys(
-        ("_linalg_potrf: other parameters", "_linalg_potri: other parameters", "smooth_l1: other parameters"),
+        [f"{op}: other parameters" for op in ("_linalg_potrf", "_linalg_potri", "_npi_cholesky", "smooth_l1")],
         "MXNet reads a parameter that it does not list: tests/goldens/keys.json",
     ),
     "_contrib_SparseEmbedding: other parameters": "MXNet lists Embedding's and reads others: tests/goldens/keys.json",
     "_npi_concatenate: other parameters": "MXNet lists Concat's and reads others: tests/goldens/keys.json",
+    **dict.fromkeys(
+        ("_npi_eigh: another type of UPLO", "_npi_eigvalsh: another type of UPLO"), "MXNet has no word for its type"
+    ),
     "add_n: other aliases": _NNVMS,
     "elemwise_add: other aliases": _NNVMS,
     **dict.fromkeys(

@@ -19,7 +19,7 @@ from symjax_nnvm.ir.register import NoParams, Shapes, TypeRule, float_type, regi
 from symjax_nnvm.ir.rules.axes import normal_axes
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
 from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
-from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ir.types import MAX_RANK, Dim, Shape, format_shape
 
 Labels = tuple[Hashable, ...]
 
@@ -81,7 +81,7 @@ class TensordotParams(Params):
 
 
 class TensordotIntAxesParams(Params):
-    axes: int = param(ge=0, doc="how many of the last axes of a meet as many of the first ones of b")
+    axes: int = param(ge=0, le=MAX_RANK, doc="how many of the last axes of a meet as many of the first ones of b")
 
 
 def _meeting(a: int, b: int, a_axes: Sequence[int], b_axes: Sequence[int]) -> Contraction:

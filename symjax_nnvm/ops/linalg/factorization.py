@@ -7,6 +7,7 @@ The gradients follow M. Seeger, A. Hetzel, Z. Dai, E. Meissner, N. D. Lawrence: 
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -60,22 +61,22 @@ def square_flops(factor: int) -> FlopsRule:
     return lambda p, ins, outs: Flops(factor * prod(ins[0]) * ins[0][-1])
 
 
-register_op(
-    "_linalg_potrf",
-    aliases=("linalg_potrf",),
-    params=CholeskyParams,
-    inputs=("A",),
-    infer_shape=square_shapes,
-    infer_type=solver_type,
-    gradient=_potrf_gradient,
-    inplace=((0, 0),),
-    flops=square_flops(1),
-    deviation="of a matrix that is not positive definite the result is NaN; MXNet stops with an error",
-    not_derivative="only a triangle is read, but the gradient is that of symmetric changes",
-    doc="Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with "
+_POTRF: dict[str, Any] = {
+    "params": CholeskyParams,
+    "inputs": ("A",),
+    "infer_shape": square_shapes,
+    "infer_type": solver_type,
+    "gradient": _potrf_gradient,
+    "inplace": ((0, 0),),
+    "flops": square_flops(1),
+    "deviation": "of a matrix that is not positive definite the result is NaN; MXNet stops with an error",
+    "not_derivative": "only a triangle is read, but the gradient is that of symmetric changes",
+    "doc": "Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with "
     "A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is "
     "that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.",
-)
+}
+register_op("_linalg_potrf", aliases=("linalg_potrf",), **_POTRF)
+register_op("_npi_cholesky", twin_of="_linalg_potrf", **_POTRF)
 register_op(
     "_linalg_potri",
     aliases=("linalg_potri",),
