@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding
 from numpy.typing import DTypeLike
 
+from lowering.casts import is_narrowed
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
@@ -80,15 +82,18 @@ class _Network:
         graph = self.graph.derive(attrs={**self.graph.attrs, "numpy_shapes": numpy})
         return self._variables(infer_shape(graph, shapes=known).attrs["shape"])
 
-    def dtypes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Give dtypes of arguments and states likewise. Raises InferenceError, SymbolTypeError for what is no dtype."""
+    def dtypes(self, given: Mapping[str, Any], narrowed: bool = False) -> tuple[list[Any], list[Any]]:
+        """Give dtypes of arguments and states likewise. narrowed: those of 64 bits are as those of 32.
+
+        Raises InferenceError, SymbolTypeError for what is no dtype.
+        """
         known: dict[str, DType | None] = {}
         for name, dtype in given.items():
             try:
                 known[name] = None if dtype is None else dtype_name(dtype)
             except ValueError as error:
                 raise SymbolTypeError(f"Argument '{name}' needs a dtype: {error}") from None
-        return self._variables(infer_type(self.graph, dtypes=known).attrs["dtype"])
+        return self._variables(infer_type(self.graph, dtypes=known, narrowed=narrowed).attrs["dtype"])
 
     def undeclared(self) -> list[str]:
         """Return the arguments whose dtype no attribute declares."""
@@ -239,12 +244,17 @@ def bind(
     known = [cell for cell in (*arg_cells, *aux_cells) if cell is not None]
     _check_fit(network, known)
     for arg, grad in zip(arg_cells, grads or (), strict=False):
-        if arg and grad and (grad.shape, grad.dtype) != (arg.shape, arg.dtype):
+        if arg and grad and (grad.shape, _held_in(grad)) != (arg.shape, _held_in(arg)):
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
             raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
     arguments, states = known[: len(names)], known[len(names) :]
     options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
     return _executor(network, arguments, grads, states, requests, seed, options, effort)
+
+
+def _held_in(cell: ArrayCell) -> np.dtype:
+    """Return the dtype that a cell's numbers are computed in: of 64 bits where JAX has them."""
+    return jax.dtypes.canonicalize_dtype(cell.dtype)
 
 
 def _executor(
@@ -456,7 +466,8 @@ def _check_fit(network: _Network, cells: Sequence[ArrayCell]) -> None:
     """Raise BindError when shapes or dtypes contradict the graph."""
     shapes = {cell.name: cell.shape for cell in cells}
     dtypes = {cell.name: cell.dtype.name for cell in cells}
-    checks: Any = ((network.shapes, shapes, shape_remedy), (network.dtypes, dtypes, dtype_remedy))
+    held = partial(network.dtypes, narrowed=is_narrowed(np.dtype("float64")))
+    checks: Any = ((network.shapes, shapes, shape_remedy), (held, dtypes, dtype_remedy))
     for infer, given, remedy in checks:
         try:
             infer(given)

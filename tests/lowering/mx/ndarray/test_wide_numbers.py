@@ -339,3 +339,19 @@ def test_a_result_under_record_writes_32_bits(loaded: Any):
     with mx.autograd.record():
         floats += 1
     assert (floats.dtype, floats.asnumpy().tolist()) == (np.float32, [np.float32(1 / 3) + 1, 3.0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_float64_parameters_of_a_file_are_bound_beside_data_of_32_bits(dtype: str, tmp_path: Path):
+    nn.save_arrays(tmp_path / "wide", {"w": np.array([2.0, 3.0])})
+    weight = mx.nd.load(str(tmp_path / "wide"))["w"]
+    assert weight.dtype == np.float64
+    args = {"x": mx.nd.array([5, 7], dtype=dtype), "w": weight}
+    with pytest.warns(nn.NarrowedDtypeWarning, match="float64 became float32"):
+        executor = (mx.sym.var("x") * mx.sym.var("w")).bind(mx.cpu(), args, {"w": weight.zeros_like()})
+        (output,) = executor.forward(is_train=True)
+        executor.backward([mx.nd.ones(2, dtype=dtype)])
+    assert (output.dtype, output.asnumpy().tolist()) == (np.float32, [10, 21])
+    assert executor.grad_dict["w"].asnumpy().tolist() == [5, 7]
+    with pytest.raises(nn.BindError, match="The gradient array does not fit"):
+        (mx.sym.var("x") * mx.sym.var("w")).bind(mx.cpu(), args, {"w": mx.nd.zeros(2, dtype="float16")})
