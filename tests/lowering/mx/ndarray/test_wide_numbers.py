@@ -349,8 +349,8 @@ def test_float64_parameters_of_a_file_are_bound_beside_data_of_32_bits(dtype: st
     args = {"x": mx.nd.array([5, 7], dtype=dtype), "w": weight}
     with pytest.warns(nn.NarrowedDtypeWarning, match="float64 became float32"):
         executor = (mx.sym.var("x") * mx.sym.var("w")).bind(mx.cpu(), args, {"w": weight.zeros_like()})
-        (output,) = executor.forward(is_train=True)
-        executor.backward([mx.nd.ones(2, dtype=dtype)])
+    (output,) = executor.forward(is_train=True)
+    executor.backward([mx.nd.ones(2, dtype=dtype)])
     assert (output.dtype, output.asnumpy().tolist()) == (np.float32, [10, 21])
     assert executor.grad_dict["w"].asnumpy().tolist() == [5, 7]
     with pytest.raises(nn.BindError, match="The gradient array does not fit"):
