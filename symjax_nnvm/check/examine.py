@@ -118,14 +118,6 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
 
 
 def _check_file(model: Model, findings: Findings) -> None:
-    if model.attrs.get("is_np_shape"):
-        findings.add(
-            "difference",
-            "warning",
-            None,
-            "The file was saved in numpy-shape mode, in which a full reduction has shape () and a size may be 0; here "
-            "it has shape (1,), and 0 is an unknown size",
-        )
     version = model.attrs.get("mxnet_version")
     if isinstance(version, int) and version > MXNET_VERSION:
         written = f"{version // 10000}.{version // 100 % 100}.{version % 100}"

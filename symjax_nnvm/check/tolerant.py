@@ -18,7 +18,7 @@ from symjax_nnvm.ir.op import Op, closest_ops, why_left_out
 from symjax_nnvm.ir.params import ParamField, ParamSchema
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.mxnet.symbol_json import load_symbol_json
-from symjax_nnvm.symbol.symbol import Symbol, read_text
+from symjax_nnvm.symbol.symbol import Symbol, read_symbol, read_text
 
 _SOUGHT = 20  # unknown operators of a file whose closest names are looked for, among a thousand each
 
@@ -66,7 +66,7 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
     model = Model(Symbol())
     with nullcontext() if text is source else naming(source):
         graph = load_symbol_json(text, model.refuse)
-    model.symbol, model.attrs = Symbol(graph.outputs), graph.attrs
+    model.symbol, model.attrs = read_symbol(graph), graph.attrs
     return model
 
 

@@ -6,7 +6,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 _CAST, _MULTICAST = Op.get("amp_cast"), Op.get("amp_multicast")
 
@@ -21,7 +21,7 @@ def without_amp_casts(symbol: Symbol) -> Symbol:
         copy.inputs = [_uncast(entry) for entry in copy.inputs]
         return None
 
-    return Symbol(rebuild(symbol.outputs, change))
+    return of_mode(symbol, rebuild(symbol.outputs, change))
 
 
 def _uncast(entry: NodeEntry) -> NodeEntry:

@@ -21,7 +21,7 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol.given import expect_symbol
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 _HINT = "__shape__"
 
@@ -81,7 +81,7 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
     places = _places(symbol)
     old = _agreed(list(places.values())) if old is None else old
     if old is None:
-        return Symbol(rebuild(symbol.outputs))
+        return of_mode(symbol, rebuild(symbol.outputs))
     new_size = {node: n for node, place in places.items() if place.size == old}
     if places and not new_size:
         raise SymbolValueError(f"No batch size {old} is written in the graph", got=_listed(places.values()))
@@ -98,7 +98,7 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
         )
     if merged:
         new_size |= {node: n * (place.size // old) for node, place in multiples.items()}
-    changed = Symbol(rebuild(symbol.outputs, _writing(places, new_size)))
+    changed = of_mode(symbol, rebuild(symbol.outputs, _writing(places, new_size)))
     if _contradiction(symbol) is None and (error := _contradiction(changed)) is not None:
         raise GraphError(
             f"The graph does not fit a batch size of {n}: {error}".rstrip("."),

@@ -11,7 +11,7 @@ from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.surgery.find import find_outputs
 from symjax_nnvm.symbol.given import expect_symbol
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 
 def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
@@ -29,7 +29,7 @@ def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
     names: list[str] = list(output_name) if several else [output_name]  # type: ignore[list-item]
     if not names:
         raise SymbolValueError("cut needs at least one output name")
-    return Symbol(rebuild([entry for name in names for entry in find_outputs(symbol, name)]))
+    return of_mode(symbol, rebuild([entry for name in names for entry in find_outputs(symbol, name)]))
 
 
 def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol]) -> Symbol:

@@ -20,7 +20,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.given import expect_symbol
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 Pattern = str | re.Pattern[str]
 
@@ -69,7 +69,7 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
         copy.attrs.name = renamed.get(node.name, node.name)
         return None
 
-    return Symbol(rebuild(symbol.outputs, change))
+    return of_mode(symbol, rebuild(symbol.outputs, change))
 
 
 def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str]) -> None:

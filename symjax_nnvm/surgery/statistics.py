@@ -10,7 +10,7 @@ from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 _PARAM = "use_global_stats"
 
@@ -77,4 +77,4 @@ def _with_global_statistics(symbol: Symbol, chosen: set[Node]) -> Symbol:
             copy.attrs.parse()
         return None
 
-    return Symbol(rebuild(symbol.outputs, change))
+    return of_mode(symbol, rebuild(symbol.outputs, change))

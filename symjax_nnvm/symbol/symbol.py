@@ -32,7 +32,7 @@ from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.rules.gradients import gradient_entries
 from symjax_nnvm.ir.source_info import caller
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
+from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy, shape_to_numpy
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
@@ -432,13 +432,15 @@ class Symbol(Arithmetic, Fluent):
             kwargs: shapes by name.
 
         Returns:
-            The three lists of `infer_shape`, with `()` for an unknown shape and 0 for an unknown dimension.
+            The three lists of `infer_shape`, with `()` for an unknown shape and 0 for an unknown dimension; with None
+            and -1 of a `NumpySymbol`.
 
         Raises:
             InferenceError: shapes contradict each other.
         """
-        _, *lists = infer_shapes(self.outputs, args, kwargs)
-        arguments, outputs, aux = ([shape_to_legacy(shape) for shape in shapes] for shapes in lists)
+        told = shape_to_numpy if self.numpy_shapes else shape_to_legacy
+        _, *lists = infer_shapes(self.outputs, args, kwargs, self.numpy_shapes)
+        arguments, outputs, aux = ([told(shape) for shape in shapes] for shapes in lists)
         return arguments, outputs, aux
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Lists:
@@ -547,6 +549,18 @@ class Symbol(Arithmetic, Fluent):
         return create_operator(Op.get(op), symbols, {}, params, None, hint)
 
 
+class NumpySymbol(Symbol):
+    """A symbol of a file that MXNet wrote under `np_shape`: shapes in its convention, `()` a number's and 0 a size."""
+
+    __slots__ = ()
+    numpy_shapes = True
+
+
+def of_mode(symbol: Symbol, outputs: Iterable[NodeEntry]) -> Symbol:
+    """Return a symbol of other outputs, whose shapes are in the convention of a symbol's."""
+    return (NumpySymbol if symbol.numpy_shapes else Symbol)(outputs)
+
+
 def _visible(node: Node) -> Symbol:
     """Return a symbol of the node's visible outputs."""
     symbol = Symbol.__new__(Symbol)
@@ -602,7 +616,12 @@ def load_json(text: str) -> Symbol:
             else "json.dumps makes text of a dict."
         )
         raise SymbolTypeError("fname need to be string, the JSON text", got=type(text).__name__, fix=fix)
-    return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON").outputs)
+    return read_symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON"))
+
+
+def read_symbol(graph: Graph) -> Symbol:
+    """Return the symbol of a file's graph, whose shapes are in the convention that the file has."""
+    return (NumpySymbol if graph.attrs.get("is_np_shape") else Symbol)(graph.outputs)
 
 
 def load(fname: str | Path) -> Symbol:

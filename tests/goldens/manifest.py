@@ -37,6 +37,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("image/*", "tests.goldens.image.make"),
     ("json/*", "tests.goldens.json.make"),
     ("networks/*", "tests.goldens.networks.make"),
+    ("numpy_files/*", "tests.goldens.numpy_files.make"),
     ("records/*", "tests.goldens.records.make"),
     ("recurrent/*", "tests.goldens.recurrent.make"),
     ("sparse/*", "tests.goldens.sparse.make"),

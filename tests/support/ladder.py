@@ -10,6 +10,7 @@ import numpy as np
 
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.symbol import Symbol
+from symjax_nnvm.symbol.symbol import NumpySymbol
 from tests.cases import Case, families
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
@@ -20,18 +21,11 @@ def all_cases() -> list[tuple[str, Case]]:
     return [(family, case) for family, cases in families().items() for case in cases]
 
 
-class _NumpySymbol(Symbol):
-    """A symbol whose shapes are in MXNet's convention under `np_shape`: () is a scalar's, 0 a size."""
-
-    __slots__ = ()
-    numpy_shapes = True
-
-
 def build(case: Case) -> Symbol:
     """The case's operator named `op`, on variables `in0`, `in1`, …."""
     inputs = [sym.Variable(f"in{i}") for i in range(len(case.inputs))]
     if case.is_numpy:
-        return _NumpySymbol(getattr(sym, case.op)(*inputs, name="op", **case.params).outputs)
+        return NumpySymbol(getattr(sym, case.op)(*inputs, name="op", **case.params).outputs)
     if case.graph is not None:
         with sym.NameManager():  # automatic names start at 0
             return case.graph(sym, *inputs)

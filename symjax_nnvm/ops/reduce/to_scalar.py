@@ -264,4 +264,5 @@ for _name, _gradient, _what in (("var", _var_gradient, "Variance"), ("std", _std
         doc=f"{_what} over axes. Its gradient is its derivative, where MXNet's is 0.",
         inputs=("a",),
         flops=per_input(4),
+        FNumFileOutputs=lambda attrs: 2,  # MXNet hides the mean behind them
     )
