@@ -52,11 +52,15 @@ _SUBMODULES = {
 
 
 def install(*, numpy1: bool = False) -> None:
-    """Have `import mxnet`, and imports of its submodules, give this namespace in this process.
+    """Make `import mxnet`, and imports of its submodules, return this namespace in this process; a second call does
+    nothing.
 
-    numpy1: give NumPy the names back that its version 2 dropped, too, such as np.float: scripts of MXNet's time use
-    them. The rest does nothing where this was called before. Raises CallError where a real MXNet is installed or
-    imported.
+    Args:
+        numpy1: give NumPy the names back that its version 2 removed, such as np.float, which scripts of MXNet's time
+            use.
+
+    Raises:
+        CallError: a real MXNet is installed or imported.
     """
     present = sys.modules.get(_NAME)
     if present is not sys.modules[_OURS]:

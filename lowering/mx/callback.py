@@ -17,7 +17,14 @@ from symjax_nnvm.io.files import path_text
 def module_checkpoint(
     mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
-    """A callback that writes a checkpoint of a module at the end of every `period` epochs."""
+    """Return a callback that writes a checkpoint of a module at the end of every `period` epochs.
+
+    Args:
+        mod: the module.
+        prefix: the part of the path before `-symbol.json`.
+        period: the number of epochs between two checkpoints.
+        save_optimizer_states: write the optimiser's states as well.
+    """
     path_text(prefix, "prefix")
     period = int(max(1, period))
 
@@ -29,7 +36,12 @@ def module_checkpoint(
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
-    """A callback that writes a checkpoint of the trained network at the end of every `period` epochs."""
+    """Return a callback that writes a checkpoint of the trained network at the end of every `period` epochs.
+
+    Args:
+        prefix: the part of the path before `-symbol.json`.
+        period: the number of epochs between two checkpoints.
+    """
     path_text(prefix, "prefix")
     period = int(max(1, period))
 
@@ -41,7 +53,12 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
-    """Every `period` batches, a line of the metrics."""
+    """Return a callback that logs the metrics after every `period` batches.
+
+    Args:
+        period: the number of batches between two lines.
+        auto_reset: reset the metrics after each line.
+    """
     period = check_count(period, "period")
 
     def callback(param: BatchEndParam) -> None:
@@ -55,7 +72,13 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
 
 
 class Speedometer:
-    """Every `frequent` batches, a line of how many samples a second were trained, and of the metrics."""
+    """A callback that logs the samples per second and the metrics.
+
+    Args:
+        batch_size: the number of samples in a batch.
+        frequent: the number of batches between two lines.
+        auto_reset: reset the metrics after each line.
+    """
 
     @checks_flags
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
@@ -91,7 +114,12 @@ class Speedometer:
 
 
 class ProgressBar:
-    """A callback that prints a bar after each batch. total: batches in an epoch; length: characters."""
+    """A callback that prints a bar after each batch.
+
+    Args:
+        total: the number of batches in an epoch.
+        length: the number of characters.
+    """
 
     def __init__(self, total: int, length: int = 80):
         self.bar_len, self.total = check_count(length, "length"), check_count(total, "total")

@@ -19,7 +19,14 @@ Params = dict[str, NDArray]
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback is told of a batch. locals: the variables of the loop that calls it."""
+    """The argument of a callback after a batch.
+
+    Attributes:
+        epoch: the number of the epoch.
+        nbatch: the number of the batch.
+        eval_metric: the metric.
+        locals: the local variables of the loop that calls it.
+    """
 
     epoch: int
     nbatch: int
@@ -35,9 +42,18 @@ def save_checkpoint(
     aux_params: Mapping[str, Any],
     remove_amp_cast: bool = True,
 ) -> None:
-    """Write `prefix-symbol.json`, unless symbol is None, and `prefix-0001.params`. Raises OSError.
+    """Write `prefix-symbol.json` and `prefix-0001.params`.
 
-    remove_amp_cast: without the casts of AMP.
+    Args:
+        prefix: the part of the path before `-symbol.json`.
+        epoch: the number of the epoch.
+        symbol: the network; None to write the arrays alone.
+        arg_params: parameters by name.
+        aux_params: auxiliary states by name.
+        remove_amp_cast: leave out the casts of AMP.
+
+    Raises:
+        OSError: a file cannot be written.
     """
     expect_arrays(arg_params, "arg_params", lists=False)
     expect_arrays(aux_params, "aux_params", lists=False)
@@ -51,13 +67,25 @@ def save_checkpoint(
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
-    """(symbol, arguments, auxiliary states) of a checkpoint of any MXNet. Raises CheckpointError, OSError."""
+    """Return the symbol, the arguments and the auxiliary states of a checkpoint of any version of MXNet.
+
+    Raises what `symjax_nnvm.load_checkpoint` raises.
+
+    Args:
+        prefix: the part of the path before `-symbol.json`.
+        epoch: the number of the epoch.
+    """
     symbol, args, aux = checkpoint.load_checkpoint(prefix, epoch)
     return as_symbol(symbol), _ndarrays(args), _ndarrays(aux)
 
 
 def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
-    """(arguments, auxiliary states) of a checkpoint."""
+    """Return the arguments and the auxiliary states of a checkpoint.
+
+    Args:
+        prefix: the part of the path before `-0001.params`.
+        epoch: the number of the epoch.
+    """
     args, aux = checkpoint.load_params(prefix, epoch)
     return _ndarrays(args), _ndarrays(aux)
 

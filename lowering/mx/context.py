@@ -42,10 +42,16 @@ class MixedContextsError(CallError):
 
 
 class Context:
-    """The device that holds arrays and runs graphs. `with mx.gpu(0):` makes it the thread's current one.
+    """The device that holds arrays and runs graphs; `with mx.gpu(0):` makes it the thread's current one.
 
-    device_type: "cpu", "gpu" or "tpu", or another Context. A CPU has any number of contexts, which are one device, as
-    in MXNet. Raises UnknownDeviceError, a KeyError, for another type.
+    Any number of CPU contexts are one device, as in MXNet.
+
+    Args:
+        device_type: "cpu", "gpu" or "tpu", or another Context.
+        device_id: the number of the device.
+
+    Raises:
+        UnknownDeviceError: the type is another one; the error is a KeyError, too.
     """
 
     devstr2type = DEVICE_TYPES
@@ -67,17 +73,17 @@ class Context:
 
     @property
     def device_typeid(self) -> int:
-        """MXNet's code of the device type."""
+        """Return MXNet's code of the device type."""
         return DEVICE_TYPES[self.device_type]
 
     @property
     def platform(self) -> str:
-        """JAX's name of the device's kind: "cpu", "gpu" or "tpu"."""
+        """Return JAX's name of the device's kind: "cpu", "gpu" or "tpu"."""
         return _PLATFORMS.get(self.device_type, self.device_type)
 
     @property
     def device(self) -> Place:
-        """The JAX device; None for the one that JAX takes by itself. Raises CallError where there is no such device."""
+        """Return the JAX device; None for JAX's default. If there is no such device, it raises CallError."""
         quiet_jax()
         if self.platform == "cpu":
             return None if jax.default_backend() == "cpu" else jax.devices("cpu")[0]
@@ -92,7 +98,7 @@ class Context:
 
     @classproperty
     def default_ctx(cls) -> Context:
-        """The current context. Deprecated: `mx.current_context()`."""
+        """Return the current context; deprecated: use `mx.current_context()`."""
         problem = "Context.default_ctx has been deprecated. Please use Context.current_context() instead."
         warnings.warn(problem, DeprecationWarning, stacklevel=3)
         return current_context()
@@ -158,13 +164,20 @@ def gpu(device_id: int = 0) -> Context:
 
 
 def num_gpus() -> int:
-    """How many GPUs JAX sees."""
+    """Return the number of GPUs that JAX sees."""
     return len(_devices("gpu"))
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
-    """(free bytes, all bytes) of a GPU, of what JAX may allocate. Raises CallError where there is no such GPU,
-    MXNetError where JAX does not say."""
+    """Return the free bytes and all bytes of a GPU that JAX may allocate.
+
+    Args:
+        device_id: the number of the GPU.
+
+    Raises:
+        CallError: there is no such GPU.
+        MXNetError: JAX does not report it.
+    """
     device = gpu(device_id).device or jax.devices()[0]
     stats = device.memory_stats() or {}
     if "bytes_limit" not in stats:
@@ -173,7 +186,7 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
 
 
 def current_context() -> Context:
-    """The innermost context entered in this thread; `cpu(0)` where there was none."""
+    """Return the innermost context that this thread has entered; `cpu(0)` without one."""
     return _stack()[-1]
 
 

@@ -53,32 +53,32 @@ class Executor:
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
-        """The arguments by name."""
+        """Return the arguments by name."""
         return self._cells[0]
 
     @property
     def grad_dict(self) -> dict[str, NDArray | None]:
-        """The gradients by argument; None where none is computed."""
+        """Return the gradients by argument; None for one that is not computed."""
         return {name: self._cells[1].get(name) for name in self._cells[0]}
 
     @property
     def aux_dict(self) -> dict[str, NDArray]:
-        """The auxiliary states by name."""
+        """Return the auxiliary states by name."""
         return self._cells[2]
 
     @property
     def arg_arrays(self) -> list[NDArray]:
-        """The arguments, in the order of `list_arguments()`."""
+        """Return the arguments in the order of `list_arguments()`."""
         return list(self._cells[0].values())
 
     @property
     def grad_arrays(self) -> list[NDArray | None]:
-        """The gradients, in the order of the arguments."""
+        """Return the gradients in the order of the arguments."""
         return list(self.grad_dict.values())
 
     @property
     def aux_arrays(self) -> list[NDArray]:
-        """The auxiliary states, in the order of `list_auxiliary_states()`."""
+        """Return the auxiliary states in the order of `list_auxiliary_states()`."""
         return list(self._cells[2].values())
 
     @property
@@ -88,12 +88,12 @@ class Executor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The outputs of the latest forward pass."""
+        """Return the outputs of the latest forward pass."""
         return self._wrapped(self.held.outputs)
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
-        """The same by name."""
+        """Return the outputs of the latest forward pass by name."""
         return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
 
     @cached_property
@@ -109,15 +109,34 @@ class Executor:
 
     @says_how_to_call(FORWARD)
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
-        """Copy arrays into arguments by name, run the graph, return the outputs. Raises as `lowering.Executor`'s."""
+        """Copy arrays into arguments, run the graph and return the outputs; it raises what `lowering.Executor.forward`
+        raises.
+
+        Args:
+            is_train: run in training mode.
+            kwargs: values of arguments by name.
+        """
         return self._wrapped(self.held.forward(is_train, **{name: _plain(value) for name, value in kwargs.items()}))
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Compute the gradients of the latest forward pass. Raises GradientError."""
+        """Compute the gradients of the latest forward pass.
+
+        Args:
+            out_grads: the head gradients: an array, or a list by output. Loss heads need none.
+            is_train: let states such as moving averages follow.
+
+        Raises:
+            GradientError: a head gradient is missing or has a wrong shape.
+        """
         self.held.backward(_heads(out_grads), is_train)
 
     def forward_backward(self, out_grads: Any = None, **kwargs: Any) -> list[NDArray]:
-        """Both as one program, which is faster; MXNet has no such method."""
+        """Run `forward` and `backward` as one program, which is faster; MXNet has no such method.
+
+        Args:
+            out_grads: the head gradients, as in `backward`.
+            kwargs: values of arguments by name.
+        """
         inputs = {name: _plain(value) for name, value in kwargs.items()}
         return self._wrapped(self.held.forward_backward(_heads(out_grads), **inputs))
 
@@ -127,19 +146,42 @@ class Executor:
         aux_params: Mapping[str, Any] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy arrays into arguments and states of the same names. Raises ExecutorValueError."""
+        """Copy arrays into arguments and states of the same names.
+
+        Args:
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            allow_extra_params: ignore names that the graph does not have.
+
+        Raises:
+            ExecutorValueError: the graph does not have a name, or a shape is wrong.
+        """
         args, aux = ({n: _plain(v) for n, v in (given or {}).items()} for given in (arg_params, aux_params))
         self.held.copy_params_from(args, aux, allow_extra_params)
 
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Sequence[int]
     ) -> Executor:
-        """An executor for other input shapes, which shares what keeps its shape. Raises BindError."""
+        """Return an executor for other input shapes, which shares the arrays that keep their shape.
+
+        Args:
+            partial_shaping: let the shapes of arguments change that are not given.
+            allow_up_sizing: let arrays grow.
+            kwargs: shapes of arguments by name.
+
+        Raises:
+            BindError: a shape changes, or grows, that may not.
+        """
         held = self.held.reshape(partial_shaping, allow_up_sizing, **kwargs)
         return Executor(held, self._symbol, self._context, self._storage, self._of_gradients)
 
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
-        """Have `callback(name, array)` called for every operator's outputs; monitor_all: its inputs, too."""
+        """Call `callback(name, array)` for the outputs of every operator.
+
+        Args:
+            callback: the function; None to stop.
+            monitor_all: report the inputs as well.
+        """
         if callback is None:
             self.held.set_monitor_callback(None)
             return
@@ -147,11 +189,11 @@ class Executor:
         self.held.set_monitor_callback(lambda name, value: monitor(name, like_jax(value, self._context)), monitor_all)
 
     def debug_str(self) -> str:
-        """The graph that runs, in NNVM's layout, and the memory that NNVM plans for it."""
+        """Return the graph that runs, in NNVM's layout, and the memory that NNVM plans for it."""
         return self.held.debug_str()
 
     def get_optimized_symbol(self) -> Symbol:
-        """A copy of the forward part as it runs: equal nodes merged."""
+        """Return a copy of the forward part as it runs: equal nodes are merged."""
         return type(self._symbol)(self.held.get_optimized_symbol().outputs)
 
 

@@ -95,9 +95,15 @@ class Initializer(FillsArrays, initializers.Initializer):
 
 
 def create(initializer: Any, *args: Any, **kwargs: Any) -> Any:
-    """An initialiser from what MXNet takes for one: an object, a name with parameters, or JSON of both.
+    """Return an initialiser.
 
-    Raises InitializerError for unknown names and parameters.
+    Args:
+        initializer: whatever MXNet takes for one: an object, a name, or JSON of a name and parameters.
+        args: parameters for a name.
+        kwargs: parameters for a name.
+
+    Raises:
+        InitializerError: the name or a parameter is unknown.
     """
     made = initializers.create(initializer, *args, **kwargs)
     if isinstance(made, FillsArrays):

@@ -28,9 +28,14 @@ _keys = _Keys()
 
 
 def seed(seed_state: int, ctx: object = "all") -> None:
-    """Begin the sequence of random numbers anew, on all devices alike.
+    """Restart the sequence of random numbers on all devices. Numbers are JAX's, not those of MXNet's generators.
 
-    Numbers are JAX's and not those of MXNet's generators. Raises ParamError, a ValueError, for what is no whole number.
+    Args:
+        seed_state: the seed.
+        ctx: a context or "all"; both restart all devices.
+
+    Raises:
+        ParamError: the seed is no whole number; the error is a ValueError, too.
     """
     if not isinstance(seed_state, int | np.integer):
         raise ParamError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")

@@ -29,9 +29,12 @@ SYNCHRONOUS = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device")
 
 
 class KVStore(KVStoreBase):
-    """Arrays by key. What is pushed is summed, and replaces what is held, or updates it.
+    """Arrays by key; a pushed array is summed, and replaces the stored one or updates it.
 
-    rank, num_workers: this process among those that push together. Keys are numbers, or all of them are texts.
+    Keys are numbers, or all of them are texts.
+
+    Args:
+        type: the store's name.
     """
 
     rank, num_workers = 0, 1
@@ -43,12 +46,20 @@ class KVStore(KVStoreBase):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """True for "optimizer". Raises ValueError for another capability."""
+        """Return True for "optimizer"; another capability raises ValueError."""
         check_capability(capability)
         return True
 
     def init(self, key: Any, value: Any) -> None:
-        """Hold copies of arrays. Raises CallError for a key that is held."""
+        """Store copies of arrays.
+
+        Args:
+            key: a key, or a list of keys.
+            value: an array, a list of arrays for a key, or a list of these.
+
+        Raises:
+            CallError: a key is stored already.
+        """
         for name, array in _pairs(key, value):
             if name in self._held:
                 raise CallError(f"duplicate init of key {name!r}", fix="kv.push changes the stored value.")
@@ -56,13 +67,28 @@ class KVStore(KVStoreBase):
             (self._held[name],) = self.of_first_worker([_first(array).copy()])
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Hold copies of the first worker's arrays, and copy them into `out`. Raises CallError for a key that is
-        held."""
+        """Store copies of the first worker's arrays, and copy them into `out`.
+
+        Args:
+            key: a key, or a list of keys.
+            value: an array, a list of arrays for a key, or a list of these.
+            out: the arrays to write.
+            priority: accepted and ignored.
+
+        Raises:
+            CallError: a key is stored already.
+        """
         self.init(key, value)
         self.pull(key, out)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Sum arrays, a list for each key, and keep the sums, or give them to the updater: an optimiser's gets all."""
+        """Sum arrays, and store the sums or pass them to the updater.
+
+        Args:
+            key: a key, or a list of keys.
+            value: an array, a list of arrays for a key, or a list of these.
+            priority: accepted and ignored.
+        """
         names, totals = [], []
         for name, arrays in _pairs(key, value):
             arrays = arrays if isinstance(arrays, list | tuple) else [arrays]
@@ -94,7 +120,14 @@ class KVStore(KVStoreBase):
                 self._updater(*update)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """Copy what is held into arrays."""
+        """Copy stored arrays into others.
+
+        Args:
+            key: a key, or a list of keys.
+            out: the arrays to write.
+            priority: accepted and ignored.
+            ignore_sparse: accepted and ignored.
+        """
         for name, arrays in _pairs(key, out):
             for array in arrays if isinstance(arrays, list | tuple) else [arrays]:
                 self._stored(name).copyto(array)
@@ -105,9 +138,13 @@ class KVStore(KVStoreBase):
         self.pull(key, value if out is None else out)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """Copy rows of what is held into arrays, whose other rows become zeros.
+        """Copy rows of stored arrays into others, whose other rows become zeros.
 
-        row_ids: the numbers of the rows, for each array, or once for all arrays of a key.
+        Args:
+            key: a key, or a list of keys.
+            out: the arrays to write.
+            priority: accepted and ignored.
+            row_ids: the numbers of the rows, for each array, or once for all arrays of a key.
         """
         for name, arrays, row_lists in _with_rows(key, out, row_ids):
             require_arrays([*arrays, *row_lists], "Arrays and row_ids")
@@ -119,7 +156,7 @@ class KVStore(KVStoreBase):
                 array[:] = chosen
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Nothing to do for {"type": "none"}. Raises CallError for another type."""
+        """Do nothing for {"type": "none"}; another type raises CallError."""
         if not isinstance(compression_params, Mapping):
             fix = "kv.set_gradient_compression({'type': 'none'})"
             raise CallError("compression_params must be a dict", got=f"{compression_params!r:.80}", fix=fix)
@@ -129,17 +166,32 @@ class KVStore(KVStoreBase):
             raise CallError("Gradients are not compressed here", got=f"the type {kind!r}", fix=fix)
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Have what is pushed update what is held."""
+        """Update stored arrays with an optimiser by what is pushed."""
         self._updater = get_updater(optimizer)
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Write the states of the optimiser as an array file. dump_optimizer: with the counts of updates and the rate,
-        which are all of the optimiser that a file holds. Raises CallError without an optimiser."""
+        """Write the states of the optimiser to a file of arrays.
+
+        Args:
+            fname: the file's path.
+            dump_optimizer: write the counts of updates and the learning rate as well; a file holds nothing else of an
+                optimiser.
+
+        Raises:
+            CallError: there is no optimiser.
+        """
         self._updater_with_states().save(fname, counts=dump_optimizer)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Take the states that `save_optimizer_states` wrote. Raises CallError without an optimiser,
-        ParamsFormatError."""
+        """Load the states that `save_optimizer_states` wrote.
+
+        Args:
+            fname: the file's path.
+
+        Raises:
+            CallError: there is no optimiser.
+            ParamsFormatError: the file is malformed.
+        """
         self._updater_with_states().load(fname)
 
     def _updater_with_states(self) -> Updater:
@@ -150,7 +202,7 @@ class KVStore(KVStoreBase):
         return self._updater
 
     def set_updater(self, updater: Callable[[Any, Any, Any], None]) -> None:
-        """The same by a function (key, pushed, held)."""
+        """Update stored arrays with a function (key, pushed, stored) by what is pushed."""
         if not callable(updater):
             raise CallError(
                 "An updater must be a function of (key, pushed array, stored array)", got=f"{updater!r:.80}"
@@ -166,11 +218,11 @@ class KVStore(KVStoreBase):
         self.barrier()
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
-        """The sums of the workers' arrays; all must ask for the same ones."""
+        """Return the sums of the workers' arrays; all workers must call it with the same arrays."""
         return arrays
 
     def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
-        """The arrays of the worker of rank 0, in all."""
+        """Return the arrays of the worker of rank 0, in all workers."""
         return arrays
 
     def _check_kind(self, key: Any) -> None:
@@ -262,9 +314,14 @@ def _first(array: Any) -> NDArray:
 
 
 def create(name: str = "local") -> Any:
-    """A store: of this process, "dist_sync" of all, or of a registered class (`KVStoreBase.register`).
+    """Return a store.
 
-    Raises CallError for those that need MXNet's servers, and for what is no name.
+    Args:
+        name: "local" and its kin for this process, "dist_sync" for all, or the name of a registered class
+            (`KVStoreBase.register`).
+
+    Raises:
+        CallError: the store needs MXNet's servers, or `name` is no name.
     """
     if not isinstance(name, str):
         raise CallError("name must be a string", got=type(name).__name__, fix="mx.kv.create('local')")

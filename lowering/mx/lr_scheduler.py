@@ -18,11 +18,16 @@ def _check(holds: bool, problem: str, param: str, got: Any) -> None:
 
 
 class LRScheduler:
-    """A learning rate that changes: a subclass says in `__call__(num_update)` what it is.
+    """The base class of learning rates that change; a subclass defines `__call__(num_update)`, which returns the rate.
 
-    base_lr: the rate after the warm-up, and then the rate now; an optimiser's learning_rate overwrites it.
-    warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr ("linear"), or stays at
-    warmup_begin_lr ("constant"). Raises ParamError, a ValueError.
+    Args:
+        base_lr: the rate after the warm-up, and then the present one; an optimiser's learning_rate replaces it.
+        warmup_steps: the number of updates in the warm-up.
+        warmup_begin_lr: the rate at the beginning of the warm-up.
+        warmup_mode: "linear": the rate grows to `base_lr`; "constant": it stays at `warmup_begin_lr`.
+
+    Raises:
+        ParamError: a value is out of range; the error is a ValueError, too.
     """
 
     def __init__(
@@ -36,14 +41,14 @@ class LRScheduler:
         self.warmup_steps, self.warmup_begin_lr, self.warmup_mode = warmup_steps, warmup_begin_lr, warmup_mode
 
     def get_warmup_lr(self, num_update: int) -> float:
-        """The rate of an update of the warm-up."""
+        """Return the rate of an update in the warm-up."""
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
         growth = (self.warmup_final_lr - self.warmup_begin_lr) * float(num_update) / float(self.warmup_steps)
         return self.warmup_begin_lr + growth
 
     def go_on_from(self, num_update: int) -> None:
-        """Have had all updates up to this one, which others counted."""
+        """Continue after this number of updates, which were counted elsewhere."""
 
     def __call__(self, num_update: int) -> float:
         """Return the learning rate of an update, 1 for the first."""
@@ -51,9 +56,18 @@ class LRScheduler:
 
 
 class FactorScheduler(LRScheduler):
-    """base_lr times factor after each `step` updates, and no less than stop_factor_lr.
+    """A learning rate that is multiplied with a factor after every `step` updates.
 
-    count: the update after which the rate changed last; 0 before.
+    Args:
+        step: the number of updates between two changes.
+        factor: the factor, at most 1.
+        stop_factor_lr: the lowest rate.
+        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
+        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
+        kw: the same by name.
+
+    Attributes:
+        count: the update after which the rate changed last; 0 before.
     """
 
     def __init__(
@@ -81,9 +95,18 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """base_lr times factor after each of some numbers of updates.
+    """A learning rate that is multiplied with a factor after each of several numbers of updates.
 
-    count: the update after which the rate changed last; 0 before. cur_step_ind: how often it has changed.
+    Args:
+        step: the numbers of updates, increasing.
+        factor: the factor, at most 1.
+        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
+        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
+        kw: the same by name.
+
+    Attributes:
+        count: the update after which the rate changed last; 0 before.
+        cur_step_ind: how often it has changed.
     """
 
     def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01, *args: Any, **kw: Any):
@@ -136,7 +159,16 @@ class _UntilMaxUpdate(LRScheduler):
 
 
 class PolyScheduler(_UntilMaxUpdate):
-    """A schedule from base_lr to final_lr by a power of the share of updates that is left."""
+    """A learning rate final_lr + (base_lr - final_lr) (1 - s)^pwr, where s is the share of updates done.
+
+    Args:
+        max_update: the number of updates after which the rate is `final_lr`.
+        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
+        pwr: the exponent.
+        final_lr: the last rate.
+        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
+        kw: the same by name.
+    """
 
     def __init__(
         self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0, *args: Any, **kw: Any
@@ -149,7 +181,15 @@ class PolyScheduler(_UntilMaxUpdate):
 
 
 class CosineScheduler(_UntilMaxUpdate):
-    """A schedule from base_lr to final_lr by half a cosine wave."""
+    """A learning rate that falls from base_lr to final_lr by half a cosine wave.
+
+    Args:
+        max_update: the number of updates after which the rate is `final_lr`.
+        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
+        final_lr: the last rate.
+        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
+        kw: the same by name.
+    """
 
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):
         super().__init__(max_update, base_lr, final_lr, *args, **kw)

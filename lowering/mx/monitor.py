@@ -25,11 +25,17 @@ def _size(x: NDArray) -> NDArray:
 class Monitor:
     """Statistics of outputs, arguments and states whose names match a pattern, in every `interval`-th batch.
 
-    stat_func: NDArray → NDArray, or a list of them. sort: by name. monitor_all: operators' inputs, too.
+    Names and their order are MXNet's, except for what only MXNet's operators have: workspaces of oneDNN, and the inputs
+    of gradients, `{node}_backward_input{i}`. Here these are the inputs that are read: gradients, then the node's
+    inputs, then its outputs. In inference mode MXNet fuses layers, unless MXNET_SUBGRAPH_BACKEND is NONE, and reports
+    the fused ones.
 
-    Names and their order are MXNet's, but for what its operators alone have: workspaces of oneDNN, and the inputs of
-    gradients, `{node}_backward_input{i}`. Here those are told that are read: gradients first, then the node's inputs,
-    then its outputs. In inference MXNet fuses layers, unless MXNET_SUBGRAPH_BACKEND is NONE, and tells the fused ones.
+    Args:
+        interval: the number of batches between two that are watched.
+        stat_func: NDArray → NDArray, or a list of NDArrays; None for |x| / √size, where |x| is the norm.
+        pattern: the regular expression for names.
+        sort: sort the rows by name.
+        monitor_all: watch the inputs of operators as well.
     """
 
     def __init__(
@@ -54,11 +60,11 @@ class Monitor:
 
     @property
     def exes(self) -> list[Executor]:
-        """The executors that it watches, as long as there are others who hold them."""
+        """Return the executors that it watches, as long as others hold them."""
         return [exe for watched in self._watched if (exe := watched()) is not None]
 
     def stat_helper(self, name: str, array: NDArray) -> None:
-        """Take an array down, if this batch is watched and the name matches."""
+        """Record an array, if this batch is watched and the name matches."""
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 
@@ -81,7 +87,7 @@ class Monitor:
         return [(step, name, "".join(map(_statistic_text, _listed(values)))) for step, name, values in rows]
 
     def toc_print(self) -> None:
-        """The same as lines of the log."""
+        """Log what `toc` returns."""
         for step, name, text in self.toc():
             logging.info("Batch: %7d %-30s %s", step, name, text)
 

@@ -52,16 +52,40 @@ _NODE = "__custom_node__"
 
 
 class CustomOp:
-    """The computation of an operator. A subclass defines `forward` and `backward`, which write by `assign`."""
+    """The computation of a custom operator; a subclass must define `forward` and `backward`, which write by
+    `assign`."""
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-        """Write the outputs, `self.assign(out_data[0], req[0], value)`; arrays are NDArrays."""
+        """Write the outputs, `self.assign(out_data[0], req[0], value)`.
+
+        Args:
+            is_train: whether the network runs in training mode.
+            req: "null", "write", "inplace" or "add" for each output.
+            in_data: the inputs, NDArrays.
+            out_data: the outputs to write.
+            aux: the auxiliary states.
+        """
 
     def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
-        """Write the gradients of the inputs, `self.assign(in_grad[0], req[0], value)`."""
+        """Write the gradients of the inputs, `self.assign(in_grad[0], req[0], value)`.
+
+        Args:
+            req: "null", "write", "inplace" or "add" for each gradient.
+            out_grad: the gradients of the outputs, NDArrays.
+            in_data: the inputs.
+            out_data: the outputs.
+            in_grad: the gradients to write.
+            aux: the auxiliary states.
+        """
 
     def assign(self, dst: NDArray, req: str, src: Any) -> None:
-        """Write, or add to, an array, as is asked for: "null", "write", "inplace" or "add"."""
+        """Write or add a value to an array.
+
+        Args:
+            dst: the array.
+            req: "null", "write", "inplace" or "add".
+            src: the value.
+        """
         if req in ("write", "inplace"):
             dst[:] = src
         elif req == "add":
@@ -69,54 +93,69 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """The description of an operator: its inputs, outputs, states, shapes and dtypes. A subclass is made with the
-    parameters, as text. need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not."""
+    """The description of a custom operator: its inputs, outputs, states, shapes and dtypes.
+
+    A subclass gets the operator's parameters as text.
+
+    Args:
+        need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not.
+    """
 
     def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
 
     def infer_shape(self, in_shape: Any) -> Any:
-        """(shapes of inputs, of outputs, of states) from the inputs', of which the first is known."""
+        """Return the shapes of inputs, outputs and states from those of the inputs, of which the first is known."""
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
     def infer_type(self, in_type: Any) -> Any:
-        """(dtypes of inputs, of outputs, of states) from the inputs'."""
+        """Return the dtypes of inputs, outputs and states from those of the inputs."""
         return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
 
     def list_outputs(self) -> list[str]:
-        """The names of the outputs."""
+        """Return the names of the outputs."""
         return ["output"]
 
     def list_arguments(self) -> list[str]:
-        """The names of the inputs."""
+        """Return the names of the inputs."""
         return ["data"]
 
     def list_auxiliary_states(self) -> list[str]:
-        """The names of the states."""
+        """Return the names of the auxiliary states."""
         return []
 
     def infer_storage_type(self, in_stype: Any) -> Any:
-        """(storage types of inputs, of outputs, of states) from the inputs'. Arrays here are dense: nothing asks for
-        these. Raises AssertionError for another than "default"."""
+        """Return the storage types of inputs, outputs and states from those of the inputs.
+
+        Arrays here are dense, so nothing calls it. A type other than "default" raises AssertionError.
+        """
         _check_dense(in_stype, "in_stype")
         return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
 
     def infer_storage_type_backward(
         self, ograd_stype: Any, in_stype: Any, out_stype: Any, igrad_stype: Any, aux_stype: Any
     ) -> Any:
-        """The same of head gradients, inputs, outputs, gradients and states: all "default", those not known, too.
-        Raises AssertionError for others of gradients."""
+        """Return the storage types of head gradients, inputs, outputs, gradients and states: all are "default".
+
+        Another type of a gradient raises AssertionError.
+        """
         _check_dense(ograd_stype, "ograd_stype")
         _check_dense([each for each in igrad_stype if each != "undefined"], "igrad_stype")
         return tuple(["default"] * len(each) for each in (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype))
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        """Which of these numbers of arrays `backward` reads, in MXNet, which does not keep the others; here it has all
-        of them."""
+        """Return the numbers of arrays that `backward` reads in MXNet, which drops the others; here it has all of
+        them."""
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """Create the CustomOp that computes."""
+        """Return the CustomOp that computes.
+
+        Args:
+            ctx: the context.
+            in_shapes: the shapes of the inputs.
+            in_dtypes: the dtypes of the inputs.
+        """
         return CustomOp()
 
 
@@ -404,8 +443,11 @@ def _backward(
 
 
 def register(reg_name: str) -> Callable[[Any], Any]:
-    """A decorator: makes a CustomOpProp the operator `mx.sym.Custom(..., op_type=reg_name)`; a new one takes its
-    place."""
+    """Register a CustomOpProp as the operator `mx.sym.Custom(..., op_type=reg_name)`; a decorator.
+
+    Args:
+        reg_name: the operator's name; a later class of the same name replaces the earlier one.
+    """
 
     def do_register(prop_cls: Any) -> Any:
         name = custom_name(reg_name)
@@ -521,12 +563,19 @@ class OperatorArguments(NamedTuple):
 
 
 def get_all_registered_operators() -> list[str]:
-    """The names of all operators."""
+    """Return the names of all operators."""
     return list_all_names()
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """The inputs and parameters of an operator, in MXNet's words. Raises OpNotRegisteredError."""
+    """Return the inputs and parameters of an operator, in MXNet's words.
+
+    Args:
+        op_name: the operator's name.
+
+    Raises:
+        OpNotRegisteredError: there is no such operator.
+    """
     arguments = Op.get(op_name).arguments
     names, types = [each.name for each in arguments], [_words(each.type) for each in arguments]
     return OperatorArguments(len(arguments), names, types)

@@ -76,12 +76,23 @@ class _WithCopy(tuple[Any, ...]):
 
 
 class Optimizer:
-    """Base class. A subclass of one's own says `create_state(index, weight)` and `update(index, weight, grad, state)`,
-    which writes the weight and the state in place; `@mx.optimizer.register` makes it known by its name.
+    """The base class of optimisers.
 
-    rescale_grad: what gradients are multiplied with. param_idx2name: the parameters' names by number. sym: the network,
-    whose variables say `lr_mult` and `wd_mult`. A subclass may write the attribute aggregate_num: then `update` gets
-    lists of at most so many parameters of one dtype.
+    A subclass defines `create_state(index, weight)` and `update(index, weight, grad, state)`, which writes the weight
+    and the state in place; `@mx.optimizer.register` registers it by its name. If it sets the attribute aggregate_num,
+    `update` gets lists of at most that many parameters of one dtype.
+
+    Args:
+        rescale_grad: the factor of gradients.
+        param_idx2name: the parameters' names by number.
+        wd: the weight decay.
+        clip_gradient: the bound of a gradient's elements; None for none.
+        learning_rate: the learning rate.
+        lr_scheduler: the scheduler that sets it.
+        sym: the network, whose variables have `lr_mult` and `wd_mult`.
+        begin_num_update: the number of updates done before.
+        multi_precision: keep a float32 copy of each parameter in half precision.
+        param_dict: Gluon's parameters by number.
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
@@ -132,8 +143,14 @@ class Optimizer:
         self.set_wd_mult({})
 
     def numbers_of(self, names: Iterable[str]) -> dict[str, Any]:
-        """The numbers by which states of parameters are kept, and multipliers found, in every network that has them. A
-        name that is new gets a new number."""
+        """Return the numbers of parameters, by which their states are kept and multipliers found; a new name gets a new
+        number.
+
+        The numbers are the same for all networks that have the parameters.
+
+        Args:
+            names: the parameters' names.
+        """
         numbers = {name: number for number, name in reversed(self.idx2name.items())}
         first = max((number for number in self.idx2name if isinstance(number, int)), default=-1) + 1
         self.idx2name |= enumerate((name for name in names if name not in numbers), first)
@@ -143,21 +160,29 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate now, before multipliers."""
+        """Return the present learning rate, before multipliers."""
         return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)  # pyright: ignore
 
     def set_learning_rate(self, lr: float) -> None:
-        """Change the rate. Raises ScheduledError, a UserWarning, where a scheduler sets it."""
+        """Change the learning rate.
+
+        Args:
+            lr: the new rate.
+
+        Raises:
+            ScheduledError: a scheduler sets the rate; the error is a UserWarning, too.
+        """
         if self.lr_scheduler is not None:
             raise ScheduledError("LRScheduler of the optimizer has already been defined.", fix="Change its base_lr.")
         self.lr = lr
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
-        """Multipliers of the rate, by name or number; those of variables' attributes hold where none is given."""
+        """Set multipliers of the learning rate, by name or number; others are those of the variables' attributes."""
         self.lr_mult = {**self._declared("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """Multipliers of the weight decay likewise; 0 for what is called neither …_weight nor …_gamma."""
+        """Set multipliers of the weight decay, by name or number; the default is 0 unless a name ends in _weight or
+        _gamma."""
         spared = {name: 0.0 for name in self.idx2name.values() if not name.endswith(("_weight", "_gamma"))}
         self.wd_mult = {**spared, **self._declared("__wd_mult__"), **args_wd_mult}
 
@@ -207,22 +232,35 @@ class Optimizer:
     # -- updates -------------------------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """The state of a parameter: an NDArray, a tuple of them, or None."""
+        """Return the state of a parameter: an NDArray, a tuple of NDArrays, or None.
+
+        Args:
+            index: the parameter's number.
+            weight: the parameter.
+        """
         return None
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Update a parameter and its state in place."""
+        """Update a parameter and its state in place.
+
+        Args:
+            index: the parameter's number.
+            weight: the parameter.
+            grad: its gradient.
+            state: its state.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define update(index, weight, grad, state)")
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """Create the state; a parameter of half precision has a copy in float32, if that is wanted."""
+        """Return the state of a parameter, with a float32 copy where it is in half precision and `multi_precision` is
+        set."""
         if not (self.multi_precision and weight.dtype == np.float16):
             return self.create_state(index, weight)
         wide = weight.astype("float32")
         return wide, self.create_state(index, wide)
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Update the copy in float32 where there is one, else the parameter."""
+        """Update the float32 copy where there is one, else the parameter."""
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
             return
@@ -233,7 +271,7 @@ class Optimizer:
     def update_all(
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
-        """Update some parameters and their states in place."""
+        """Update several parameters and their states in place."""
         if self.aggregate_num <= 0:
             for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
                 self.update_multi_precision(index, weight, grad, state)
@@ -248,13 +286,22 @@ class Optimizer:
 
     @staticmethod
     def register(klass: Any) -> Any:
-        """Make an optimiser known by its class name, in any case; a decorator."""
+        """Register an optimiser by its class name, in any case; a decorator."""
         Optimizer.opt_registry[klass.__name__.lower()] = klass
         return klass
 
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
-        """An optimiser by its name. Raises ParamError; CallError for what is no name."""
+        """Return an optimiser.
+
+        Args:
+            name: its name.
+            kwargs: its parameters.
+
+        Raises:
+            ParamError: the name or a parameter is unknown, or a value is wrong.
+            CallError: `name` is no text.
+        """
         if not isinstance(name, str):
             fix = "mx.optimizer.create('sgd', learning_rate=0.1). Use an existing optimiser as it is."
             raise CallError("mx.optimizer.create needs the name of an optimiser", got=repr(name), fix=fix)
@@ -555,11 +602,22 @@ for _name in _NAMES:
 
 @register
 class LBSGD(RuleOptimizer):
-    """SGD for large batches: gradients of batch_scale batches are one, and the rate grows in the first epochs.
+    """SGD for large batches: it averages the gradients of several batches, and the rate grows in the first epochs.
 
-    warmup_strategy: "linear", "power2" and "sqrt" say how the rate grows from its own to batch_scale times as much,
-    over warmup_epochs of updates_per_epoch batches; "lars" multiplies it with ‖weight‖ / ‖gradient‖, from 0.01 to 100,
-    instead. begin_epoch: the epoch that comes first. num_epochs means nothing, as in MXNet. Raises ParamError.
+    Args:
+        momentum: the momentum.
+        multi_precision: keep a float32 copy of each parameter in half precision.
+        warmup_strategy: how the rate grows to `batch_scale` times its value: "linear", "power2" or "sqrt". "lars"
+            multiplies it with ‖weight‖ / ‖gradient‖, from 0.01 to 100, instead.
+        warmup_epochs: the number of epochs in which it grows.
+        batch_scale: the number of batches in an update.
+        updates_per_epoch: the number of batches in an epoch.
+        begin_epoch: the number of the first epoch.
+        num_epochs: accepted and ignored, as in MXNet.
+        kwargs: arguments of Optimizer.
+
+    Raises:
+        ParamError: a parameter is unknown or wrong.
     """
 
     rule = RULES["sgd"]
@@ -628,7 +686,7 @@ class Test(Optimizer):
     """Adds gradients to the weights, and keeps the weights: for tests."""
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """A state of zeros."""
+        """Return a state of zeros."""
         return like_jax(jnp.zeros_like(weight.value), weight.context)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
@@ -638,9 +696,12 @@ class Test(Optimizer):
 
 
 class Updater:
-    """Updates parameters by number, and keeps their states: `updater(index, grad, weight)`, or lists of each.
+    """Updates parameters by number and keeps their states: `updater(index, grad, weight)`, or lists of each.
 
-    Files have states by the names that the optimiser knows, else by number; both are read.
+    A file has states by the parameters' names where the optimiser has them, else by number; both are read.
+
+    Args:
+        optimizer: the optimiser.
     """
 
     def __init__(self, optimizer: Optimizer):
@@ -666,7 +727,7 @@ class Updater:
         unknown_attribute("mx.optimizer.Updater", name, dir(type(self)))
 
     def make_states(self, indices: Iterable[Any], weights: Iterable[NDArray]) -> None:
-        """Make the states of parameters that have none: as the optimiser begins, or as they were loaded."""
+        """Make the states of parameters that have none, from loaded ones or the optimiser's first ones."""
         for number, array in zip(indices, weights, strict=True):
             if number not in self.states:
                 self.states[number] = self.optimizer.create_state_multi_precision(number, array)
@@ -699,8 +760,15 @@ class Updater:
         return False
 
     def save(self, fname: str, counts: bool = False) -> None:
-        """Write the states as an array file. counts: and how often each parameter was updated, and the learning rate
-        where no scheduler says it. Raises OSError."""
+        """Write the states to a file of arrays.
+
+        Args:
+            fname: the file's path.
+            counts: write the numbers of updates as well, and the learning rate where no scheduler sets it.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         path_text(fname, "fname")
         arrays = {**self._loaded}  # of parameters that were not updated since
         for index in self.states:
@@ -714,10 +782,16 @@ class Updater:
         save_arrays(fname, arrays)
 
     def load(self, fname: str) -> None:
-        """Take the states that `save` wrote; parameters without one begin anew. Of a file with counts, these and the
-        learning rate are taken, too; else updates are counted on, as in MXNet.
+        """Load the states that `save` wrote; parameters without one start again.
 
-        Raises ParamsFormatError for MXNet's own files, which are pickled.
+        A file with counts also sets the numbers of updates and the learning rate; else updates are counted on, as in
+        MXNet.
+
+        Args:
+            fname: the file's path.
+
+        Raises:
+            ParamsFormatError: the file is MXNet's own, which is pickled, or malformed.
         """
         loaded = named_arrays(path_text(fname, "fname"), "optimiser states")
         counts = {name.removeprefix(_COUNT): int(count[0]) for name, count in loaded.items() if name.startswith(_COUNT)}
@@ -733,15 +807,18 @@ class Updater:
                 del self.states[index]
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """The states as the bytes of an array file; MXNet's are pickled Python. dump_optimizer: with what `save` writes
-        with counts."""
+        """Return the states as the bytes of a file of arrays, where MXNet pickles.
+
+        Args:
+            dump_optimizer: include the counts that `save` writes with `counts`.
+        """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "states"
             self.save(str(path), counts=dump_optimizer)
             return path.read_bytes()
 
     def set_states(self, states: bytes) -> None:
-        """Take what `get_states` gave. Raises ParamsFormatError for MXNet's."""
+        """Load what `get_states` returned; MXNet's own bytes raise ParamsFormatError."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "states"
             write_file(path, states)
@@ -749,7 +826,7 @@ class Updater:
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """An updater with this optimiser."""
+    """Return an updater with this optimiser."""
     return Updater(optimizer)
 
 

@@ -73,14 +73,29 @@ _profiler = _Profiler()
 
 
 def set_config(**kwargs: Any) -> None:
-    """filename: of the trace, "profile.json" by default. Other settings of MXNet's are taken and change nothing: JAX
-    traces all. Raises MXNetError for words that are none."""
+    """Set the profiler's configuration.
+
+    Args:
+        kwargs: `filename` of the trace, by default "profile.json". Other settings of MXNet's are accepted and ignored:
+            JAX traces everything.
+
+    Raises:
+        MXNetError: a keyword is no setting of MXNet's.
+    """
     refuse_unknown(MXNetError, "The profiler has no such setting", kwargs, _SETTINGS, "settings")
     _profiler.filename = path_text(kwargs.get("filename", _profiler.filename), "filename")
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
-    """ "run" begins to trace, "stop" ends it. Raises KeyError for another word."""
+    """Start or stop the profiler.
+
+    Args:
+        state: "run" or "stop".
+        profile_process: accepted and ignored.
+
+    Raises:
+        KeyError: the state is another word.
+    """
     _profiler.is_on = {"run": True, "stop": False}[state]
     (_profiler.start if _profiler.is_on else _profiler.stop)()
 
@@ -96,18 +111,26 @@ def stop(profile_process: str = "worker") -> None:
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Leave out what comes until `resume`."""
+    """Leave out everything until `resume`."""
     _profiler.stop()
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Go on, where the profiler runs."""
+    """Continue after `pause`."""
     if _profiler.is_on:
         _profiler.start()
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write the trace to the file of the configuration. finished: end it, too. Raises OSError."""
+    """Write the trace to the configured file.
+
+    Args:
+        finished: stop the profiler as well.
+        profile_process: accepted and ignored.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     if finished:
         stop()
     text = json.dumps({"displayTimeUnit": "ms", "traceEvents": _profiler.so_far()})
@@ -115,9 +138,16 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:
-    """How often XLA's operators and what a script marked ran, and for how many milliseconds, as a table or as JSON.
+    """Return how often XLA's operators and a script's own marks ran, and for how many milliseconds.
 
-    reset: forget them. Raises MXNetError for words that are none.
+    Args:
+        reset: clear the numbers afterwards.
+        format: "table" or "json".
+        sort_by: the column to sort by.
+        ascending: sort upwards.
+
+    Raises:
+        MXNetError: a word is another one.
     """
     for name, value, known in (("format", format, ("table", "json")), ("sort_by", sort_by, tuple(_SORTS))):
         if value not in known:
@@ -165,19 +195,19 @@ def _deprecated(name: str, now: str) -> None:
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
-    """`set_config`, with a warning."""
+    """Call `set_config`, with a warning."""
     _deprecated("profiler_set_config", "set_config")
     set_config(filename=filename)
 
 
 def profiler_set_state(state: str = "stop") -> None:
-    """`set_state`, with a warning."""
+    """Call `set_state`, with a warning."""
     _deprecated("profiler_set_state", "set_state")
     set_state(state)
 
 
 def dump_profile() -> None:
-    """`dump`, with a warning."""
+    """Call `dump`, with a warning."""
     _deprecated("dump_profile", "dump")
     dump(True)
 
@@ -220,22 +250,42 @@ class _Span(_Named):
 
 
 class Task(_Span):
-    """A time that a task takes."""
+    """A span of time in which a task runs.
+
+    Args:
+        domain: its domain.
+        name: its name.
+    """
 
 
 class Frame(_Span):
-    """A time that a frame takes."""
+    """A span of time in which a frame is made.
+
+    Args:
+        domain: its domain.
+        name: its name.
+    """
 
 
 class Event(_Span):
-    """A time that belongs to no domain."""
+    """A span of time without a domain.
+
+    Args:
+        name: its name.
+    """
 
     def __init__(self, name: str):
         super().__init__(None, name)
 
 
 class Counter(_Named):
-    """A number that is marked whenever it changes."""
+    """A number that the trace shows whenever it changes.
+
+    Args:
+        domain: its domain.
+        name: its name.
+        value: the first value; None for none.
+    """
 
     def __init__(self, domain: Domain, name: str, value: int | None = None):
         super().__init__(domain, name)
@@ -267,16 +317,25 @@ class Counter(_Named):
 
 
 class Marker(_Named):
-    """A moment."""
+    """A moment that the trace shows.
+
+    Args:
+        domain: its domain.
+        name: its name.
+    """
 
     def mark(self, scope: str = "process") -> None:
-        """Mark now."""
+        """Mark the present moment."""
         with self._span(scope=scope):
             pass
 
 
 class Domain:
-    """A name under which scripts mark."""
+    """A name for a group of marks.
+
+    Args:
+        name: the name.
+    """
 
     def __init__(self, name: str):
         self.name = name
@@ -285,17 +344,17 @@ class Domain:
         return self.name
 
     def new_task(self, name: str) -> Task:
-        """A task of the domain."""
+        """Return a new task of the domain."""
         return Task(self, name)
 
     def new_frame(self, name: str) -> Frame:
-        """A frame of the domain."""
+        """Return a new frame of the domain."""
         return Frame(self, name)
 
     def new_counter(self, name: str, value: int | None = None) -> Counter:
-        """A counter of the domain."""
+        """Return a new counter of the domain, with its first value."""
         return Counter(self, name, value)
 
     def new_marker(self, name: str) -> Marker:
-        """A marker of the domain."""
+        """Return a new marker of the domain."""
         return Marker(self, name)

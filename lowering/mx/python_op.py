@@ -8,10 +8,12 @@ from typing import Any
 
 
 class PythonOp:
-    """An operator: an object that is called with symbols, or by the words of `list_arguments`, and makes a symbol.
+    """An operator in Python: an object that is called with symbols, in the order of `list_arguments` or by name.
 
-    A subclass says `forward` and `backward`, which write arrays in place, and where need be the names and shapes.
-    need_top_grad: whether `backward` reads the gradients of the outputs.
+    A subclass must define `forward` and `backward`, which write arrays in place; it may define names and shapes.
+
+    Args:
+        need_top_grad: whether `backward` reads the gradients of the outputs.
     """
 
     as_symbol: Callable[..., Any]
@@ -26,7 +28,8 @@ class PythonOp:
         return self.get_symbol(*args, **kwargs)
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """The symbol of the operator on symbols. Raises NotImplementedError for what is neither of the subclasses."""
+        """Return the symbol of the operator on symbols; an object that is neither subclass raises
+        NotImplementedError."""
         raise NotImplementedError("get_symbol needs a subclass of NumpyOp or NDArrayOp")
 
     def forward(self, in_data: Any, out_data: Any) -> None:
@@ -38,38 +41,38 @@ class PythonOp:
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: Any) -> Any:
-        """(shapes of inputs, of outputs) from the inputs'."""
+        """Return the shapes of inputs and of outputs from those of the inputs."""
         return in_shape, [in_shape[0]]
 
     def list_outputs(self) -> list[str]:
-        """The names of the outputs."""
+        """Return the names of the outputs."""
         return ["output"]
 
     def list_arguments(self) -> list[str]:
-        """The names of the inputs."""
+        """Return the names of the inputs."""
         return ["data"]
 
     def need_top_grad(self) -> bool:
-        """Whether `backward` reads the gradients of the outputs."""
+        """Return whether `backward` reads the gradients of the outputs."""
         return self.need_top_grad_
 
 
 class NumpyOp(PythonOp):
-    """One whose arrays are NumPy's."""
+    """A PythonOp whose arrays are NumPy's."""
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """The symbol of the operator on symbols."""
+        """Return the symbol of the operator on symbols."""
         return PythonOp.as_symbol(self, args, kwargs, lambda array: array.asnumpy())
 
 
 class NDArrayOp(PythonOp):
-    """One whose arrays are NDArrays."""
+    """A PythonOp whose arrays are NDArrays."""
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """The symbol of the operator on symbols."""
+        """Return the symbol of the operator on symbols."""
         return PythonOp.as_symbol(self, args, kwargs, lambda array: array.copy())
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        """Which of these numbers of arrays `backward` reads, in MXNet, which does not keep the others; here it has all
-        of them."""
+        """Return the numbers of arrays that `backward` reads in MXNet, which drops the others; here it has all of
+        them."""
         return [*(out_grad if self.need_top_grad() else ()), *in_data, *out_data]

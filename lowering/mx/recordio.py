@@ -43,13 +43,23 @@ class RecordProcessError(NNVMError, RuntimeError):
 
 
 class MXRecordIO:
-    """A record file, read or written from its first record to its last.
+    """A record file that is read or written from its first record to its last.
 
-    uri: the path. flag: "r" to read, "w" to write, from an empty file on. Pickling closes it; the copy opens the file
-    anew where this one was open.
+    Pickling closes it; the copy opens the file again if this one was open.
 
-    Raises CallError, RecordFormatError, MissingFolderError, FileError, OSError; ModelNotFoundError for no file;
-    RecordModeError, RecordProcessError for use of a file that is open otherwise, or in another process.
+    Args:
+        uri: the file's path.
+        flag: "r" to read, "w" to write a new file.
+
+    Raises:
+        CallError: an argument has the wrong type.
+        RecordFormatError: the file is malformed.
+        ModelNotFoundError: there is no such file.
+        MissingFolderError: the folder does not exist.
+        FileError: the path is no regular file.
+        OSError: the file cannot be read or written.
+        RecordModeError: a file opened to read is written, or the other way round.
+        RecordProcessError: another process opened the file.
     """
 
     def __init__(self, uri: StrPath, flag: str):
@@ -60,7 +70,7 @@ class MXRecordIO:
         self.open()
 
     def open(self) -> None:
-        """Open the file, at its first record; one that is written is empty."""
+        """Open the file at its first record; a file to write is emptied."""
         if self.flag not in ("w", "r"):
             raise ParamError(f"Invalid flag {self.flag}", expected="'r' or 'w'", got=repr(self.flag))
         self.writable = self.flag == "w"
@@ -107,7 +117,7 @@ class MXRecordIO:
         self.reset()
 
     def close(self) -> None:
-        """Close the file. A process that has not opened it leaves it as it is."""
+        """Close the file, if this process opened it."""
         if not self.is_open:
             return
         self.is_open, self.pid = False, None
@@ -117,7 +127,7 @@ class MXRecordIO:
             self._source.close()
 
     def reset(self) -> None:
-        """Go back to the first record; a file that is written is empty again."""
+        """Go back to the first record; a file to write is emptied."""
         self.close()
         self.open()
 
@@ -133,7 +143,7 @@ class MXRecordIO:
         self._at += len(framed)
 
     def read(self) -> bytes | None:
-        """The next record; None at the end of the file."""
+        """Return the next record; None at the end of the file."""
         if self.writable:
             raise RecordModeError(f"{self.uri} is open for writing", fix="MXRecordIO(path, 'r') opens it for reading.")
         self._check_process()
@@ -147,10 +157,16 @@ class MXRecordIO:
 class MXIndexedRecordIO(MXRecordIO):
     """A record file with an index, whose records are read in any order.
 
-    idx_path: the path of the index: lines of a key, a tab and the byte at which the key's record begins. uri, flag: as
-    of MXRecordIO. key_type: what makes a key of the text in the index. A process that was forked opens the file for
-    itself when it reads a record by its key. Raises as MXRecordIO does; RecordKeyError, a KeyError, for a key
-    that the index lacks.
+    A forked process opens the file for itself when it reads a record by its key. Raises what MXRecordIO raises.
+
+    Args:
+        idx_path: the path of the index, with lines of a key, a tab and the byte at which the key's record begins.
+        uri: as in MXRecordIO.
+        flag: as in MXRecordIO.
+        key_type: makes a key of the text in the index.
+
+    Raises:
+        RecordKeyError: the index does not have a key; the error is a KeyError, too.
     """
 
     def __init__(self, idx_path: StrPath, uri: StrPath, flag: str, key_type: Callable[[Any], Any] = int):
@@ -166,7 +182,7 @@ class MXIndexedRecordIO(MXRecordIO):
         super().__init__(uri, flag)
 
     def open(self) -> None:
-        """Open both files; the index is read, or empty."""
+        """Open both files; the index is read, or emptied."""
         self.idx, self.keys, self.fidx = {}, [], None
         super().open()
         if self.writable:
@@ -219,7 +235,7 @@ class MXIndexedRecordIO(MXRecordIO):
             raise RecordKeyError(problem, expected=expected) from None
 
     def tell(self) -> int:
-        """The byte at which the next record will be written."""
+        """Return the byte at which the next record will be written."""
         if not self.writable:
             raise RecordModeError(
                 f"{self.uri} is open for reading", fix="Use idx, which maps each key to the position of its record."
@@ -227,7 +243,7 @@ class MXIndexedRecordIO(MXRecordIO):
         return self._at
 
     def read_idx(self, idx: Any) -> bytes | None:
-        """The record of a key. Threads may read at once."""
+        """Return the record of a key; several threads may read at once."""
         self.seek(idx)
         offset = self._place(idx)  # and not where the file is now: another thread may have gone on
         if offset >= self._source.size:
@@ -252,10 +268,16 @@ class MXIndexedRecordIO(MXRecordIO):
 
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
-    """The header and the image of a record: uint8 (height, width, 3 or 4) in blue, green, red, or (height, width).
+    """Return the header and the image of a record: uint8 (height, width, 3 or 4) in blue, green, red, or (height,
+    width).
 
-    iscolor: 0 for grey, 1 for 3 channels, -1 for the channels that the image has. Raises RecordFormatError for a record
-    that is no image, MissingExtraError.
+    Args:
+        s: the record.
+        iscolor: 0 for grey, 1 for 3 channels, -1 for the channels that the image has.
+
+    Raises:
+        RecordFormatError: the record is no image.
+        MissingExtraError: neither OpenCV nor Pillow is installed.
     """
     check_count(iscolor, "iscolor", least=-1)
     header, data = unpack(s)
@@ -263,10 +285,18 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
 
 
 def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """A record of a header and an image, uint8 (height, width, 3) in blue, green, red, or (height, width) grey.
+    """Return a record of a header and an image.
 
-    quality: of a JPEG, 1 to 100; of a PNG, how hard it is compressed, 1 to 9. img_fmt: ".jpg" or ".png". Raises
-    RecordFormatError, CallError, MissingExtraError.
+    Args:
+        header: the header, or its four fields as a tuple.
+        img: uint8 (height, width, 3) in blue, green, red, or (height, width) grey.
+        quality: the quality of a JPEG, 1 to 100; the compression of a PNG, 1 to 9.
+        img_fmt: ".jpg" or ".png".
+
+    Raises:
+        RecordFormatError: the image cannot be encoded.
+        CallError: an argument has the wrong type.
+        MissingExtraError: neither OpenCV nor Pillow is installed.
     """
     if not isinstance(quality, numbers.Integral):
         expected = "1 to 100 of a JPEG, 1 to 9 of a PNG"

@@ -21,7 +21,7 @@ _ABSENT = (
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature: its name and whether it is there."""
+    """A feature of MXNet: its name, and whether it is available."""
 
     name: str
     enabled: bool
@@ -31,7 +31,7 @@ class Feature:
 
 
 def feature_list() -> list[Feature]:
-    """MXNet's features: CUDA where JAX sees a GPU, and what this library does by other means."""
+    """Return MXNet's features: CUDA where JAX sees a GPU, and what this library does by other means."""
     present = {
         "CUDA": num_gpus() > 0,
         "LAPACK": True,
@@ -60,7 +60,14 @@ class Features(OrderedDict[str, Feature]):
         return str(list(self.values()))
 
     def is_enabled(self, feature_name: str) -> bool:
-        """Whether a feature is there. Raises MXNetError, a RuntimeError, for one that is not known."""
+        """Return whether a feature is available.
+
+        Args:
+            feature_name: the feature's name.
+
+        Raises:
+            MXNetError: there is no such feature; the error is a RuntimeError, too.
+        """
         name = feature_name.upper()
         if name not in self:
             raise MXNetError(f"Feature '{name}' is unknown", expected=f"one of {', '.join(self)}")

@@ -9,8 +9,11 @@ from lowering.mx.ndarray.array import NDArray
 
 
 class KVStoreBase:
-    """A store of arrays for training on several devices. A subclass defines `broadcast` and `pushpull`, and what else
-    it can do; what it does not define raises NotImplementedError."""
+    """The base class of stores of arrays for training on several devices.
+
+    A subclass defines `broadcast`, `pushpull` and whatever else it can do; a method that it does not define raises
+    NotImplementedError.
+    """
 
     OPTIMIZER = "optimizer"
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
@@ -25,8 +28,10 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: Any) -> Any:
-        """A decorator: `mx.kv.create(name of the class)` makes a store of this class. A later class of the same name
-        takes its place, with a warning."""
+        """Register a class, so that `mx.kv.create(name of the class)` makes its stores; a decorator.
+
+        A later class of the same name replaces the earlier one, with a warning.
+        """
         name = klass.__name__.lower()
         if name in KVStoreBase.kv_registry:
             before = KVStoreBase.kv_registry[name]
@@ -36,20 +41,34 @@ class KVStoreBase:
         return klass
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Copy the first worker's values into `out`, in all workers."""
+        """Copy the first worker's values into `out`, in all workers.
+
+        Args:
+            key: a key, or a list of keys.
+            value: an array, a list of arrays for a key, or a list of these.
+            out: the arrays to write.
+            priority: accepted and ignored.
+        """
         raise NotImplementedError
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Copy the sums of all workers' values into `out`, or into the values."""
+        """Copy the sums of all workers' values into `out`, or into the values.
+
+        Args:
+            key: a key, or a list of keys.
+            value: an array, a list of arrays for a key, or a list of these.
+            out: the arrays to write; None for the values themselves.
+            priority: accepted and ignored.
+        """
         raise NotImplementedError
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether it can do what is named: "optimizer"."""
+        """Return whether the store has a capability: "optimizer"."""
         raise NotImplementedError
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Have what is pushed update what is held."""
+        """Update stored arrays with an optimiser by what is pushed."""
         raise NotImplementedError
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
@@ -57,20 +76,20 @@ class KVStoreBase:
         raise NotImplementedError
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Take the states that `save_optimizer_states` wrote."""
+        """Load the states that `save_optimizer_states` wrote."""
         raise NotImplementedError
 
     # -- what a Module asks for ----------------------------------------------------------------------------------------
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
-        """The sums of the workers' arrays; all must ask for the same ones."""
+        """Return the sums of the workers' arrays; all workers must call it with the same arrays."""
         totals = [array.copy() for array in arrays]
         for number, total in enumerate(totals):
             self.pushpull(number, [total], out=[total])
         return totals
 
     def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
-        """The arrays of the worker of rank 0, in all."""
+        """Return the arrays of the worker of rank 0, in all workers."""
         firsts = [array.copy() for array in arrays]
         for number, first in enumerate(firsts):
             self.broadcast(number, first, out=[first])

@@ -20,20 +20,25 @@ _T = TypeVar("_T")
 
 
 def get_gpu_count() -> int:
-    """How many GPUs JAX sees."""
+    """Return the number of GPUs that JAX sees."""
     return num_gpus()
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
-    """`mx.context.gpu_memory_info`."""
+    """Return what `mx.context.gpu_memory_info` returns."""
     return gpu_memory_info(gpu_dev_id)
 
 
 def get_cuda_compute_capability(ctx: Context) -> int:
-    """CUDA's compute capability of a GPU: 70 for sm_70.
+    """Return CUDA's compute capability of a GPU: 70 for sm_70.
 
-    Raises ParamError, a ValueError, for another context; CallError where there is no such GPU; MXNetError where JAX
-    does not say.
+    Args:
+        ctx: the GPU's context.
+
+    Raises:
+        ParamError: the context is no GPU's; the error is a ValueError, too.
+        CallError: there is no such GPU.
+        MXNetError: JAX does not report it.
     """
     if ctx.device_type != "gpu":
         raise ParamError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
@@ -44,7 +49,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
 
 
 def getenv(name: str) -> str | None:
-    """An environment variable; None where it is not set."""
+    """Return an environment variable; None where it is not set."""
     return os.environ.get(name)
 
 
@@ -57,7 +62,7 @@ def setenv(name: str, value: str | None) -> None:
 
 
 def set_module(module: str | None) -> Callable[[_T], _T]:
-    """A decorator that says of which module a function or class is."""
+    """Set the module that a function or class shows; a decorator."""
 
     def decorator(func: _T) -> _T:
         if module is not None:
@@ -82,7 +87,7 @@ _mode = _Mode()
 
 
 def is_np_shape() -> bool:
-    """Whether sizes and ranks of 0 are known ones, and -1 and None unknown."""
+    """Return whether sizes and ranks of 0 are known ones, and -1 and None unknown."""
     return _mode.here or _Mode.everywhere
 
 
@@ -141,8 +146,14 @@ def np_array(active: bool | None = True) -> Iterator[None]:
 
 
 def use_np_shape(func: Any) -> Any:
-    """A decorator: a function, or every method and property of a class, runs under `np_shape`. Raises
-    SymbolTypeError for what is neither."""
+    """Run a function, or every method and property of a class, under `np_shape`; a decorator.
+
+    Args:
+        func: the function or class.
+
+    Raises:
+        SymbolTypeError: `func` is neither.
+    """
     return _run_under(np_shape, func, "use_np_shape")
 
 

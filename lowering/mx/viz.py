@@ -26,10 +26,17 @@ def plot_network(
     node_attrs: Mapping[str, str] | None = None,
     hide_weights: bool = True,
 ) -> NetworkPlot:
-    """A drawing: `.save("net.svg")` writes it, and a notebook shows it.
+    """Draw a network; `.save("net.svg")` writes the drawing, and a notebook shows it. A warning names nodes of one
+    name.
 
-    dtype, node_attrs, save_format: MXNet's; the drawing has its own style, and the file's name says the format. Warns
-    where nodes have one name.
+    Args:
+        symbol: the network.
+        title: the name of the drawing.
+        save_format: accepted and ignored: the file's name decides the format.
+        shape: shapes of inputs by name; with them the edges show shapes.
+        dtype: accepted and ignored.
+        node_attrs: accepted and ignored: the drawing has its own style.
+        hide_weights: leave out parameters.
     """
     if not isinstance(symbol, Symbol):
         raise SymbolTypeError("symbol must be a Symbol", got=type(symbol).__name__)
@@ -46,14 +53,22 @@ def print_summary(
     line_length: int = 120,
     positions: Sequence[float] = (0.44, 0.64, 0.74, 1.0),
 ) -> None:
-    """Print MXNet's table: a row for each operator, with the shape of its output for one sample, the number of its
-    parameters and the layers before it.
+    """Print MXNet's table: a row for each operator, with its output's shape for one sample, its parameters and its
+    inputs.
 
-    shape: of the inputs; without it there are no shapes, and parameters are not all counted. line_length: characters of
-    a line. positions: where the columns end, in characters, or in parts of a line. What MXNet counts wrong is as there:
-    an input counts as a layer only where it is the first, and a fully connected layer looks at the first axis alone;
-    `symjax_nnvm.print_summary` counts the parameters themselves. Raises SymbolTypeError,
-    SymbolValueError, InferenceError.
+    What MXNet counts wrong is the same here: an input counts as a layer only where it is the first, and a fully
+    connected layer looks at the first axis alone. `symjax_nnvm.print_summary` counts the parameters themselves.
+
+    Args:
+        symbol: the network.
+        shape: shapes of inputs by name; without them there are no shapes, and not all parameters are counted.
+        line_length: the number of characters in a line.
+        positions: where the columns end, in characters or in parts of a line.
+
+    Raises:
+        SymbolTypeError: an argument has the wrong type.
+        SymbolValueError: an argument has a wrong value.
+        InferenceError: shapes contradict the graph.
     """
     if not isinstance(symbol, Symbol):
         raise SymbolTypeError("symbol must be Symbol", got=type(symbol).__name__)

@@ -81,13 +81,17 @@ def _written(src: Any, values: np.ndarray) -> Any:
 
 
 class Augmenter:
-    """Base class: a subclass says what `__call__` makes of an image, and hands its parameters on to `__init__`."""
+    """The base class of augmenters: a subclass defines `__call__`, which returns the changed image.
+
+    Args:
+        kwargs: the parameters, which `dumps` returns.
+    """
 
     def __init__(self, **kwargs: Any):
         self._kwargs = plain(kwargs)
 
     def dumps(self) -> Any:
-        """The class' name and the parameters, as JSON."""
+        """Return the name of the class and the parameters, as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: Any) -> Any:
@@ -96,14 +100,18 @@ class Augmenter:
 
 
 class SequentialAug(Augmenter):
-    """Augmenters one after the other."""
+    """Several augmenters, one after the other.
+
+    Args:
+        ts: the augmenters.
+    """
 
     def __init__(self, ts: Sequence[Augmenter]):
         super().__init__()
         self.ts = ts
 
     def dumps(self) -> Any:
-        """The class' name, and what the augmenters dump."""
+        """Return the name of the class, and what the augmenters' `dumps` return."""
         return [type(self).__name__.lower(), [each.dumps() for each in self.ts]]
 
     def __call__(self, src: Any) -> Any:
@@ -114,7 +122,11 @@ class SequentialAug(Augmenter):
 
 
 class RandomOrderAug(SequentialAug):
-    """Augmenters in any order, another one for each image."""
+    """Several augmenters in a random order, another one for each image.
+
+    Args:
+        ts: the augmenters.
+    """
 
     def __init__(self, ts: list[Augmenter]):
         super().__init__(ts)
@@ -130,7 +142,12 @@ class RandomOrderAug(SequentialAug):
 
 
 class ResizeAug(Augmenter):
-    """The shorter edge gets `size` pixels. interp: as of `mx.image.resize_short`."""
+    """Resizes an image so that its shorter edge has `size` pixels.
+
+    Args:
+        size: the number of pixels.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
 
     def __init__(self, size: int, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -142,7 +159,12 @@ class ResizeAug(Augmenter):
 
 
 class ForceResizeAug(Augmenter):
-    """Images of a size (width, height), whatever their proportions."""
+    """Resizes an image to a size, whatever its proportions.
+
+    Args:
+        size: (width, height).
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
 
     def __init__(self, size: Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -155,7 +177,12 @@ class ForceResizeAug(Augmenter):
 
 
 class RandomCropAug(Augmenter):
-    """A part of a size (width, height), anywhere in the image."""
+    """Cuts a part of a fixed size out of an image, anywhere.
+
+    Args:
+        size: (width, height).
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
 
     def __init__(self, size: Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -167,7 +194,15 @@ class RandomCropAug(Augmenter):
 
 
 class RandomSizedCropAug(Augmenter):
-    """A part of random area and shape, resized to (width, height). area, ratio: as of `mx.image.random_size_crop`."""
+    """Cuts a part of random area and shape out of an image and resizes it.
+
+    Args:
+        size: (width, height) of the result.
+        area: as in `mx.image.random_size_crop`.
+        ratio: as in `mx.image.random_size_crop`.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+        kwargs: as in `mx.image.random_size_crop`.
+    """
 
     def __init__(self, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any):
         super().__init__(size=size, area=area, ratio=ratio, interp=interp)
@@ -185,7 +220,12 @@ class RandomSizedCropAug(Augmenter):
 
 
 class CenterCropAug(Augmenter):
-    """The middle, of a size (width, height)."""
+    """Cuts the middle out of an image.
+
+    Args:
+        size: (width, height).
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
 
     def __init__(self, size: Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -197,7 +237,7 @@ class CenterCropAug(Augmenter):
 
 
 class HorizontalFlipAug(Augmenter):
-    """Left and right exchanged, with the probability p."""
+    """Exchanges left and right with the probability `p`."""
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -217,7 +257,7 @@ def flipped(src: Any) -> NDArray:
 
 
 class BrightnessJitterAug(Augmenter):
-    """Values times a factor that is at most `brightness` from 1."""
+    """Multiplies values with a random factor that differs from 1 by at most `brightness`."""
 
     def __init__(self, brightness: float):
         super().__init__(brightness=brightness)
@@ -230,7 +270,7 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """Distances from the mean grey times a factor that is at most `contrast` from 1."""
+    """Multiplies distances from the mean grey with a random factor that differs from 1 by at most `contrast`."""
 
     def __init__(self, contrast: float):
         super().__init__(contrast=contrast)
@@ -245,7 +285,7 @@ class ContrastJitterAug(Augmenter):
 
 
 class SaturationJitterAug(Augmenter):
-    """Distances from each pixel's grey times a factor that is at most `saturation` from 1."""
+    """Multiplies distances from each pixel's grey with a random factor that differs from 1 by at most `saturation`."""
 
     def __init__(self, saturation: float):
         super().__init__(saturation=saturation)
@@ -259,7 +299,7 @@ class SaturationJitterAug(Augmenter):
 
 
 class HueJitterAug(Augmenter):
-    """Hues turned by at most `hue` of half a circle, to either side, in NTSC's coordinates."""
+    """Turns hues by at most `hue` of half a circle, to either side, in NTSC's coordinates."""
 
     def __init__(self, hue: float):
         super().__init__(hue=hue)
@@ -274,7 +314,13 @@ class HueJitterAug(Augmenter):
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Brightness, contrast and saturation, in any order; those that are 0 are left out."""
+    """Changes brightness, contrast and saturation in a random order; those that are 0 are left out.
+
+    Args:
+        brightness: as in BrightnessJitterAug.
+        contrast: as in ContrastJitterAug.
+        saturation: as in SaturationJitterAug.
+    """
 
     def __init__(self, brightness: float, contrast: float, saturation: float):
         rows = (
@@ -286,9 +332,12 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """A random step along the directions in which colours vary.
+    """Adds a random step along the directions in which colours vary.
 
-    alphastd: deviation of the step along each; eigval (3,), eigvec (3, 3): the variances and the directions.
+    Args:
+        alphastd: the standard deviation of the step along each direction.
+        eigval: the variances (3,).
+        eigvec: the directions (3, 3).
     """
 
     def __init__(self, alphastd: float, eigval: np.ndarray, eigvec: np.ndarray):
@@ -303,7 +352,12 @@ class LightingAug(Augmenter):
 
 
 class ColorNormalizeAug(Augmenter):
-    """The image less a mean, over a deviation: a number for each channel, or None."""
+    """Subtracts a mean from the image and divides by a deviation.
+
+    Args:
+        mean: a number for each channel, or None.
+        std: a number for each channel, or None.
+    """
 
     def __init__(self, mean: Any, std: Any):
         super().__init__(mean=mean, std=std)
@@ -317,7 +371,7 @@ class ColorNormalizeAug(Augmenter):
 
 
 class RandomGrayAug(Augmenter):
-    """Grey in three channels, with the probability p."""
+    """Makes an image grey, in three channels, with the probability `p`."""
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -331,7 +385,11 @@ class RandomGrayAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Another dtype."""
+    """Converts an image to another dtype.
+
+    Args:
+        typ: the dtype.
+    """
 
     def __init__(self, typ: str = "float32"):
         super().__init__(type=typ)
@@ -392,13 +450,26 @@ def CreateAugmenter(
     rand_gray: float = 0,
     inter_method: int = 2,
 ) -> list[Augmenter]:
-    """The augmenters that make an image (h, w, 3) one of data_shape (3, height, width), not yet transposed.
+    """Return the augmenters that make an image (h, w, 3) one of `data_shape`, not yet transposed.
 
-    resize: the shorter edge before the image is cut; 0: as it is. rand_crop: cut anywhere, else the middle.
-    rand_resize: cut parts of random area and shape; needs rand_crop. rand_mirror: one image in two is flipped. mean,
-    std: subtracted and divided by, (3,) or (1,); True: ImageNet's. brightness, contrast, saturation, hue, pca_noise:
-    how far colours change. rand_gray: how many images become grey. inter_method: as of `mx.image.resize_short`. Raises
-    CallError.
+    Args:
+        data_shape: (3, height, width).
+        resize: the pixels of the shorter edge before the image is cut; 0 not to resize.
+        rand_crop: cut anywhere, instead of the middle.
+        rand_resize: cut parts of random area and shape; needs `rand_crop`.
+        rand_mirror: flip one image in two.
+        mean: the mean to subtract, (3,) or (1,); True for ImageNet's.
+        std: the deviation to divide by, (3,) or (1,); True for ImageNet's.
+        brightness: as in BrightnessJitterAug.
+        contrast: as in ContrastJitterAug.
+        saturation: as in SaturationJitterAug.
+        hue: as in HueJitterAug.
+        pca_noise: `alphastd` of LightingAug.
+        rand_gray: the share of images that become grey.
+        inter_method: the method of resizing, as in `mx.image.resize_short`.
+
+    Raises:
+        CallError: `data_shape` is no such shape, or arguments exclude each other.
     """
     chosen: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     size = data_shape[2], data_shape[1]

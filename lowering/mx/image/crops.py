@@ -56,7 +56,12 @@ def interpolation(interp: int, sizes: tuple[int, ...] = ()) -> int:
 
 
 def scale_down(src_size: Size, size: Size) -> Size:
-    """The size (width, height), made smaller in its proportions until it is within an image of another size."""
+    """Return a size, made smaller in its proportions until it fits into an image.
+
+    Args:
+        src_size: (width, height) of the image.
+        size: (width, height).
+    """
     width, height = map(float, size)
     if src_size[1] < height:
         width, height = width * src_size[1] / height, src_size[1]
@@ -66,7 +71,13 @@ def scale_down(src_size: Size, size: Size) -> Size:
 
 
 def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
-    """An image (h, w, c) whose shorter edge has `size` pixels. interp: 0 to 4, 9 for what fits, 10 for any."""
+    """Return an image whose shorter edge has `size` pixels.
+
+    Args:
+        src: the image (h, w, c).
+        size: the number of pixels.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
     height, width, _ = src.shape
     size = check_count(size, "size")
     new = (size * height // width, size) if height > width else (size, size * width // height)
@@ -74,8 +85,20 @@ def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
 
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
-    """The part of an image (h, w, c) at a place, resized where `size` (width, height) is another one. Raises ParamError
-    for a part without pixels."""
+    """Return a part of an image, resized if `size` is another size.
+
+    Args:
+        src: the image (h, w, c).
+        x0: the left edge of the part.
+        y0: its upper edge.
+        w: its width.
+        h: its height.
+        size: (width, height) of the result; None not to resize.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+
+    Raises:
+        ParamError: the part has no pixels.
+    """
     check_counts((w, h), "w, h")
     cut = pixels(src)[y0 : y0 + h, x0 : x0 + w]
     if not cut.size:
@@ -93,7 +116,13 @@ def _part(src: Any, size: Size, place: tuple[int, int, Any], interp: int) -> tup
 
 
 def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
-    """A part of an image anywhere in it, of a size (width, height), and its place. A smaller image is enlarged."""
+    """Return a part of an image anywhere in it, and its place; a smaller image is enlarged.
+
+    Args:
+        src: the image (h, w, c).
+        size: (width, height) of the part.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
     height, width, _ = src.shape
     check_counts(size, "size")
     part = scale_down((width, height), size)
@@ -102,7 +131,13 @@ def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
 
 
 def center_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
-    """The middle of an image, of a size (width, height), and its place. A smaller image is enlarged."""
+    """Return the middle of an image, and its place; a smaller image is enlarged.
+
+    Args:
+        src: the image (h, w, c).
+        size: (width, height) of the part.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+    """
     height, width, _ = src.shape
     check_counts(size, "size")
     part = scale_down((width, height), size)
@@ -112,10 +147,20 @@ def center_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
 def random_size_crop(
     src: Any, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
 ) -> tuple[NDArray, Place]:
-    """A part of an image of random area and shape anywhere in it, resized to `size` (width, height), and its place.
+    """Return a part of an image of random area and shape anywhere in it, resized, and its place.
 
-    area: smallest and largest part of the image, or the smallest. ratio: smallest and largest width for a height of 1.
-    Where no part that was drawn is within the image it is the middle. Raises CallError.
+    If no drawn part fits into the image, it is the middle.
+
+    Args:
+        src: the image (h, w, c).
+        size: (width, height) of the result.
+        area: the smallest and the largest part of the image's area, or the smallest.
+        ratio: the smallest and the largest width for a height of 1.
+        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
+        kwargs: `min_area`, MXNet's older name of `area`.
+
+    Raises:
+        CallError: a keyword is another one.
     """
     if "min_area" in kwargs:
         warnings.warn("`min_area` is deprecated. Please use `area` instead.", DeprecationWarning, stacklevel=2)
@@ -135,7 +180,13 @@ def random_size_crop(
 
 
 def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
-    """The image less a mean, over a deviation, each a number for each channel or None; src is written."""
+    """Subtract a mean from an image and divide it by a deviation, in place.
+
+    Args:
+        src: the image (h, w, c).
+        mean: a number for each channel, or None.
+        std: a number for each channel, or None.
+    """
     if mean is not None:
         src -= mean
     if std is not None:

@@ -52,13 +52,22 @@ def as_image(values: np.ndarray, like: Any = None, out: NDArray | None = None) -
 
 @checks_flags
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | None = None) -> NDArray:
-    """An image of a file's bytes (JPEG, PNG, …): uint8 (height, width, 3), or (height, width, 1) for flag 0.
+    """Return the image in a file's bytes (JPEG, PNG, …): uint8 (height, width, 3), or (height, width, 1) for flag 0.
 
-    buf: bytes, or an array uint8 (n,) of them. to_rgb: red, green, blue; else blue, green, red. out: an array that is
-    written. It is not turned as its EXIF orientation says. A few bytes may be an image of 2³⁰ pixels, OpenCV's limit,
-    in memory of four times its pixels: OPENCV_IO_MAX_IMAGE_PIXELS in the environment sets another one. Raises
-    RecordFormatError for what is no image, MissingExtraError where neither OpenCV nor Pillow is installed, ParamError,
-    CallError.
+    It is not turned as its EXIF orientation says. A few bytes may be an image of 2³⁰ pixels, OpenCV's limit, in memory
+    of four times its pixels; OPENCV_IO_MAX_IMAGE_PIXELS in the environment sets another limit.
+
+    Args:
+        buf: the bytes, or an array uint8 (n,) of them.
+        flag: 1 for colour, 0 for grey.
+        to_rgb: the channels are red, green, blue; False: blue, green, red.
+        out: an array to write.
+
+    Raises:
+        RecordFormatError: the bytes are no image.
+        MissingExtraError: neither OpenCV nor Pillow is installed.
+        ParamError: an argument has a wrong value.
+        CallError: an argument has the wrong type.
     """
     if not isinstance(buf, bytes | bytearray | np.ndarray | NDArray):
         problem = "buf must be of type bytes, bytearray or numpy.ndarray"
@@ -74,16 +83,36 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | Non
 
 
 def imread(filename: StrPath, flag: int = 1, to_rgb: bool | int = True, out: NDArray | None = None) -> NDArray:
-    """The image in a file, as `imdecode` gives it. Raises what that does; ModelNotFoundError, FileError, OSError."""
+    """Return the image in a file, as `imdecode` does; it raises what that raises.
+
+    Args:
+        filename: the file's path.
+        flag: as in `imdecode`.
+        to_rgb: as in `imdecode`.
+        out: as in `imdecode`.
+
+    Raises:
+        ModelNotFoundError: there is no such file.
+        FileError: the path is no regular file.
+        OSError: the file cannot be read.
+    """
     require_file(filename, "filename")
     return imdecode(read_bounded(filename, _MAX_FILE, "an image", RecordFormatError), flag, to_rgb, out)
 
 
 def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """An image (height, width, channels) of another size, in its dtype.
+    """Return an image of another size, in its dtype.
 
-    interp: 0 takes the nearest pixel, 1 is linear, 2 cubic, 3 the mean of areas, 4 Lanczos'. out: an array that is
-    written. Raises ParamError, CallError.
+    Args:
+        src: the image (h, w, c).
+        w: the width.
+        h: the height.
+        interp: 0 takes the nearest pixel, 1 is linear, 2 cubic, 3 the mean of areas, 4 Lanczos'.
+        out: an array to write.
+
+    Raises:
+        ParamError: an argument has a wrong value.
+        CallError: an argument has the wrong type.
     """
     width, height = check_count(w, "w"), check_count(h, "h")
     if width * height >= 2**31:
@@ -117,12 +146,25 @@ def copyMakeBorder(
     values: Any = (),
     out: NDArray | None = None,
 ) -> NDArray:
-    """An image with so many rows and columns around it.
+    """Return an image with rows and columns around it.
 
-    type: OpenCV's number: 0 fills them with numbers, 1 repeats the last pixels, 2 mirrors the image (fedcba|abcdef), 3
-    repeats it, 4 mirrors it about its last pixels (gfedcb|abcdef). MXNet's page has other numbers, which its function
-    has not. values: the number of each channel; value: where there is none. out: an array that is written. Raises
-    ParamError, CallError.
+    MXNet's page has other numbers for `type`, which its function does not have.
+
+    Args:
+        src: the image (h, w, c).
+        top: the number of rows above.
+        bot: the number of rows below.
+        left: the number of columns to the left.
+        right: the number of columns to the right.
+        type: OpenCV's number: 0 fills with numbers, 1 repeats the last pixels, 2 mirrors the image (fedcba|abcdef), 3
+            repeats it, 4 mirrors it about its last pixels (gfedcb|abcdef).
+        value: the number where `values` has none.
+        values: the number of each channel.
+        out: an array to write.
+
+    Raises:
+        ParamError: an argument has a wrong value.
+        CallError: an argument has the wrong type.
     """
     image, kind = pixels(src), type & ~_ISOLATED
     if kind not in range(5) or min(top, bot, left, right) < 0:

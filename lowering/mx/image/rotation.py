@@ -16,10 +16,17 @@ __all__ = ["imrotate", "random_rotate"]
 
 
 def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
-    """Images float32 (c, h, w) or (n, c, h, w), turned; what was outside of them is 0.
+    """Return images float32 (c, h, w) or (n, c, h, w), turned; what was outside of them is 0.
 
-    rotation_degrees: a number, or of a batch an array (n,) of them. zoom_in: enlarged until nothing outside is seen.
-    zoom_out: made smaller until all of the image is seen. Raises ParamError, a ValueError, and CallError, a TypeError.
+    Args:
+        src: the images.
+        rotation_degrees: a number in degrees, or for a batch an array (n,) of them.
+        zoom_in: enlarge until nothing outside is visible.
+        zoom_out: shrink until the whole image is visible.
+
+    Raises:
+        ParamError: an argument has a wrong value; the error is a ValueError, too.
+        CallError: an argument has the wrong type; the error is a TypeError, too.
     """
     if zoom_in and zoom_out:
         raise ParamError("`zoom_in` and `zoom_out` cannot be both True")
@@ -57,6 +64,13 @@ def _grid(angles: np.ndarray, height: int, width: int, zoom: int) -> np.ndarray:
 
 
 def random_rotate(src: NDArray, angle_limits: Any, zoom_in: bool = False, zoom_out: bool = False) -> NDArray:
-    """Images turned by angles between two limits, in degrees, which NumPy's global generator draws; as `imrotate`."""
+    """Return images turned by random angles, which NumPy's global generator draws.
+
+    Args:
+        src: as in `imrotate`.
+        angle_limits: the lowest and the highest angle in degrees.
+        zoom_in: as in `imrotate`.
+        zoom_out: as in `imrotate`.
+    """
     size = None if src.ndim == 3 else src.shape[0]
     return imrotate(src, np.random.uniform(*angle_limits, size=size), zoom_in, zoom_out)

@@ -27,15 +27,25 @@ _OF_FEW = {
 
 
 class NDArrayIter(DataIter):
-    """Batches of arrays, which are alone, in a list, or in a dict by name.
+    """Batches of arrays.
 
-    `data` and `label` are the whole arrays by name, in the order that they are in now: batches are their rows, and they
-    may be written and replaced. NDArrays that are given are shared until they are shuffled.
+    `data` and `label` are the whole arrays by name, in their present order. Batches are their rows, and they may be
+    written and replaced. NDArrays are shared with the caller until they are shuffled.
 
-    shuffle: by NumPy's global generator, at every reset, so that `np.random.seed` gives MXNet's order.
-    last_batch_handle: what the last batch is filled up with where samples do not come out even: "pad": the first ones;
-    "discard": it is left out; "roll_over": it waits for the next epoch. data_name, label_name: of arrays without names.
-    layout: N in it is the axis of the samples. Raises CallError; CountError, a ValueError.
+    Args:
+        data: an array, a list of arrays, or a dict by name.
+        label: the same for labels.
+        batch_size: the number of samples in a batch.
+        shuffle: shuffle at every reset by NumPy's global generator, so that `np.random.seed` gives MXNet's order.
+        last_batch_handle: what happens to a last batch that is not full: "pad" fills it with the first samples,
+            "discard" leaves it out, "roll_over" puts its samples into the next epoch.
+        data_name: the name of data without one.
+        label_name: the name of labels without one.
+        layout: the axes of the data; N is the axis of the samples.
+
+    Raises:
+        CallError: an argument has the wrong type, or arrays have different lengths.
+        CountError: `batch_size` is no number above 0; the error is a ValueError, too.
     """
 
     @checks_flags
@@ -87,22 +97,22 @@ class NDArrayIter(DataIter):
 
     @property
     def data_list(self) -> list[NDArray]:
-        """The arrays of data and labels."""
+        """Return the arrays of data and labels."""
         return [value for _, value in (*self.data, *self.label)]
 
     @property
     def num_source(self) -> int:
-        """How many arrays there are."""
+        """Return the number of arrays."""
         return len(self.data) + len(self.label)
 
     @property
     def provide_data(self) -> list[DataDesc]:
-        """The names, shapes and dtypes of a batch's data."""
+        """Return the names, shapes and dtypes of a batch's data."""
         return self._described(self.data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """Those of its labels."""
+        """Return the names, shapes and dtypes of a batch's labels."""
         return self._described(self.label)
 
     def _described(self, named: Any) -> list[DataDesc]:
@@ -114,13 +124,13 @@ class NDArrayIter(DataIter):
         return descs
 
     def reset(self) -> None:
-        """Begin anew; what rolls over comes first."""
+        """Begin the next epoch; samples that roll over come first."""
         self._shuffle()
         rolls = self.last_batch_handle == "roll_over" and self.num_data - self.batch_size < self.cursor < self.num_data
         self.cursor = self.cursor - self.num_data - self.batch_size if rolls else -self.batch_size
 
     def hard_reset(self) -> None:
-        """Begin anew; nothing rolls over."""
+        """Begin the next epoch; no samples roll over."""
         self._shuffle()
         self.cursor, self._cached = -self.batch_size, None
 
@@ -133,12 +143,12 @@ class NDArrayIter(DataIter):
             )
 
     def iter_next(self) -> bool:
-        """Go on to the next batch; whether there is one."""
+        """Go to the next batch, and return whether there is one."""
         self.cursor += self.batch_size
         return self.cursor < self.num_data
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end."""
+        """Return the next batch; at the end it raises StopIteration."""
         if not self.iter_next():
             raise StopIteration
         data, label = _listed(self.getdata()), _listed(self.getlabel())
@@ -149,11 +159,11 @@ class NDArrayIter(DataIter):
         return DataBatch(data, label, self.getpad(), self.getindex())
 
     def getdata(self) -> list[NDArray]:
-        """The data of the batch."""
+        """Return the data of the batch."""
         return self._batch(self.data, 0)
 
     def getlabel(self) -> list[NDArray]:
-        """The labels of the batch."""
+        """Return the labels of the batch."""
         return self._batch(self.label, len(self.data))
 
     def _batch(self, named: Any, first: int) -> list[NDArray]:
@@ -178,7 +188,8 @@ class NDArrayIter(DataIter):
         return np.arange(max(self.cursor, 0), min(self.cursor + self.batch_size, self.num_data))
 
     def getpad(self) -> int:
-        """How many samples at its end fill it up; of one that rolled over, how many are of the epoch before."""
+        """Return how many samples at its end fill the batch up; for a rolled-over batch, how many are of the epoch
+        before."""
         if self.last_batch_handle == "pad":
             return max(self.cursor + self.batch_size - self.num_data, 0)
         return -self.cursor if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0 else 0
@@ -203,13 +214,29 @@ def _named(given: Any, name: str) -> list[tuple[str, NDArray]]:
 
 
 class CSVIter(NDArrayIter, MXDataIter):
-    """Batches of a table of numbers in a file, and of another with the labels; without one, labels are zeros.
+    """Batches of a file with a table of numbers, with labels from a second file; without it they are zeros.
 
-    data_shape, label_shape: of one sample. The pad of the last batch says how many samples fill it up: with round_batch
-    the first ones, and the next epoch begins after them; else those of the batch before. `index` of a batch has the
-    numbers of its samples, uint64.
+    The pad of the last batch is the number of samples that fill it up. `index` of a batch has the numbers of its
+    samples, uint64.
 
-    Raises TrainingError for what is no table of such samples, FileError, OSError, ValueError.
+    Args:
+        data_csv: the file of the data.
+        data_shape: the shape of one sample.
+        label_csv: the file of the labels.
+        label_shape: the shape of one label.
+        batch_size: the number of samples in a batch.
+        round_batch: fill the last batch with the first samples, and begin the next epoch after them; False: with
+            samples of the batch before.
+        data_name: the name of the data.
+        label_name: the name of the labels.
+        dtype: the dtype of the data.
+        _: further keywords of MXNet's, ignored.
+
+    Raises:
+        TrainingError: a file is no table of such samples.
+        FileError: a path is no regular file.
+        OSError: a file cannot be read.
+        ValueError: a number is out of range.
     """
 
     @checks_flags
@@ -239,7 +266,7 @@ class CSVIter(NDArrayIter, MXDataIter):
         super().__init__(named[0], named[1], batch_size)
 
     def iter_next(self) -> bool:
-        """Go on to the next batch; whether there is one."""
+        """Go to the next batch, and return whether there is one."""
         if self._overflow:
             return False
         more = super().iter_next()
@@ -247,7 +274,7 @@ class CSVIter(NDArrayIter, MXDataIter):
         return more
 
     def reset(self) -> None:
-        """Begin anew, after the samples that filled up the last batch."""
+        """Begin the next epoch, after the samples that filled up the last batch."""
         super().reset()
         self.cursor += self._overflow
         self._overflow = 0
@@ -264,15 +291,15 @@ class CSVIter(NDArrayIter, MXDataIter):
         return np.where(numbers < self.num_data, numbers, numbers - self.batch_size)
 
     def getindex(self) -> np.ndarray:
-        """The numbers of the batch's samples."""
+        """Return the numbers of the batch's samples."""
         return self._rows().astype(np.uint64)
 
     def getdata(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The data of the batch, an array, as MXNet's iterators over files give it."""
+        """Return the data of the batch, a single array, as MXNet's iterators over files do."""
         return super().getdata()[0]
 
     def getlabel(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The labels of the batch."""
+        """Return the labels of the batch."""
         return super().getlabel()[0]
 
 

@@ -19,7 +19,7 @@ class _NameAndShape(NamedTuple):
 
 
 class DataDesc(_NameAndShape):
-    """(name, shape) of an array, with its dtype and layout."""
+    """The name and the shape of an array, with its dtype and layout."""
 
     dtype: Any
     layout: str
@@ -43,17 +43,22 @@ class DataDesc(_NameAndShape):
         return type(self)(**{**self._asdict(), "dtype": self.dtype, "layout": self.layout, **changed})
 
     def of_shape(self, shape: Sequence[int]) -> DataDesc:
-        """The same for another shape."""
+        """Return the same description with another shape."""
         return DataDesc(self.name, shape, self.dtype, self.layout)
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """The axis of the batch in a layout; 0 for None."""
+        """Return the axis of the batch in a layout; 0 for None."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
     def get_list(shapes: Any, types: Any = None) -> list[DataDesc]:
-        """Descriptions of (name, shape) pairs; types: (name, dtype) pairs."""
+        """Return descriptions.
+
+        Args:
+            shapes: (name, shape) pairs.
+            types: (name, dtype) pairs.
+        """
         dtypes = dict(types or ())
         return [DataDesc(name, shape, dtypes.get(name, np.float32)) for name, shape in shapes]
 
@@ -64,8 +69,20 @@ def as_desc(desc: Any) -> DataDesc:
 
 
 class DataBatch:
-    """Arrays of some samples. pad: how many at its end fill it up and count for nothing. bucket_key: which network of a
-    BucketingModule takes it. Raises CallError for arrays that are no lists."""
+    """A batch of samples.
+
+    Args:
+        data: a list of arrays.
+        label: a list of arrays.
+        pad: how many samples at the end only fill the batch up.
+        index: the numbers of the samples.
+        bucket_key: the key of the network that takes it in a BucketingModule.
+        provide_data: descriptions of the data.
+        provide_label: descriptions of the labels.
+
+    Raises:
+        CallError: `data` or `label` is no list.
+    """
 
     def __init__(
         self,
@@ -90,8 +107,14 @@ class DataBatch:
 
 
 class DataIter:
-    """Base class of iterators. A subclass says `iter_next`, `getdata`, `getlabel` and `getpad`, or `next`; `reset`;
-    `provide_data` and `provide_label`."""
+    """The base class of iterators.
+
+    A subclass defines `reset`, `provide_data`, `provide_label`, and either `next`, or `iter_next`, `getdata`,
+    `getlabel` and `getpad`.
+
+    Args:
+        batch_size: the number of samples in a batch.
+    """
 
     provide_data: Any
     provide_label: Any
@@ -106,29 +129,29 @@ class DataIter:
         return self.next()
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end."""
+        """Return the next batch; at the end it raises StopIteration."""
         if not self.iter_next():
             raise StopIteration
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin the next epoch."""
 
     def iter_next(self) -> bool:
-        """Go on to the next batch; whether there is one."""
+        """Go to the next batch, and return whether there is one."""
         raise NotImplementedError(f"{type(self).__name__} defines neither iter_next() nor next()")
 
     def getdata(self) -> Any:
-        """The data of the batch."""
+        """Return the data of the batch."""
 
     def getlabel(self) -> Any:
-        """The labels of the batch."""
+        """Return the labels of the batch."""
 
     def getpad(self) -> Any:
-        """How many samples at its end fill it up."""
+        """Return how many samples at its end fill the batch up."""
 
     def getindex(self) -> Any:
-        """The numbers of its samples."""
+        """Return the numbers of the batch's samples."""
         return None
 
 

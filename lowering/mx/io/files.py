@@ -15,9 +15,9 @@ from symjax_nnvm.errors import listed
 
 
 def ImageRecordIter(**parameters: Any) -> FileIter:
-    """Batches of images from record files; parameters and errors as of `lowering.data.ImageRecordIter`.
+    """Return batches of images from record files, by `lowering.data.ImageRecordIter`, with its parameters and errors.
 
-    A keyword that MXNet's does not know either is left out, with a warning: MXNet's iterators over files ignore it.
+    A keyword that MXNet does not have either is ignored with a warning: MXNet's iterators over files ignore it.
     """
     return _iterator(data.ImageRecordIter, parameters, (*AUGMENTS, *IGNORED))
 
@@ -27,7 +27,7 @@ ImageRecordIter_v1 = ImageRecordIter
 
 
 def ImageRecordUInt8Iter(**parameters: Any) -> FileIter:
-    """ImageRecordIter whose data are uint8, not normalised."""
+    """Return an ImageRecordIter whose data are uint8, not normalised."""
     return ImageRecordIter(**{**parameters, "dtype": "uint8"})
 
 
@@ -36,22 +36,22 @@ ImageRecordUInt8Iter_v1 = ImageRecordUInt8Iter
 
 
 def ImageRecordInt8Iter(**parameters: Any) -> FileIter:
-    """ImageRecordIter whose data are int8: less the mean, rounded."""
+    """Return an ImageRecordIter whose data are int8: pixels less the mean, rounded."""
     return ImageRecordIter(**{**parameters, "dtype": "int8"})
 
 
 def ImageDetRecordIter(**parameters: Any) -> FileIter:
-    """Batches of images with boxes from record files; parameters and errors as of `lowering.data.ImageDetRecordIter`.
+    """Return batches of images with boxes from record files, by `lowering.data.ImageDetRecordIter`.
 
-    A keyword that MXNet's does not know either is left out, with a warning.
+    Parameters and errors are its own. A keyword that MXNet does not have either is ignored with a warning.
     """
     return _iterator(data.ImageDetRecordIter, parameters, (*DETECTION_AUGMENTS, *IGNORED))
 
 
 def LibSVMIter(**parameters: Any) -> FileIter:
-    """Batches of rows from LIBSVM text, shown as csr; parameters and errors as of `lowering.data.LibSVMIter`.
+    """Return batches of rows from LIBSVM text, shown as csr, by `lowering.data.LibSVMIter`.
 
-    Unknown keywords are left out, with a warning.
+    Parameters and errors are its own. Unknown keywords are ignored with a warning.
     """
     sparse = [parameters.get("data_name", "data")]
     if parameters.get("label_libsvm") is not None:

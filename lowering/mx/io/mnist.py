@@ -20,13 +20,33 @@ _LOG = logging.getLogger(__name__)
 
 
 class MNISTIter(MXDataIter):
-    """Batches (n, 1, height, width) of values from 0 to 255 / 256, and labels (n,); flat: batches (n, height · width).
+    """Batches of MNIST's images (n, 1, height, width) with values from 0 to 255 / 256, and labels (n,).
 
-    image, label: idx files, as they are or packed by gzip (`.gz`). shuffle: another order than the files', the same in
-    every epoch, drawn from seed: MXNet's numbers are others. num_parts, part_index: only a part of the images. silent:
-    say nothing of what was read. dtype: of data and labels, default float32. A last batch that is not full is left out.
-    input_shape, prefetch_buffer, ctx and keywords that MXNet's does not know mean nothing. Raises TrainingError,
-    ModelNotFoundError, FileError, OSError.
+    A last batch that is not full is left out.
+
+    Args:
+        image: the idx file of the images, plain or packed by gzip (`.gz`).
+        label: the idx file of the labels.
+        batch_size: the number of samples in a batch.
+        shuffle: use a random order, the same in every epoch; MXNet's is another one.
+        flat: batches (n, height · width).
+        seed: the seed of the order.
+        silent: do not print what was read.
+        num_parts: the number of parts of the images.
+        part_index: the number of the part to read.
+        prefetch_buffer: accepted and ignored.
+        ctx: accepted and ignored.
+        dtype: the dtype of data and labels; None for float32.
+        data_name: the name of the data.
+        label_name: the name of the labels.
+        input_shape: accepted and ignored.
+        _: further keywords of MXNet's, ignored.
+
+    Raises:
+        TrainingError: a file is none of MNIST's.
+        ModelNotFoundError: there is no such file.
+        FileError: a path is no regular file.
+        OSError: a file cannot be read.
     """
 
     @checks_flags
@@ -73,7 +93,7 @@ class MNISTIter(MXDataIter):
         self._next = 0
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration where no full one is left."""
+        """Return the next batch; where no full one is left it raises StopIteration."""
         rows = self._rows[self._next : self._next + self.batch_size]
         if len(rows) < self.batch_size:
             raise StopIteration

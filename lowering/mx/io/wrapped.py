@@ -52,9 +52,15 @@ class _WholeBatches(DataIter):
 
 
 class ResizeIter(_WholeBatches):
-    """`size` batches an epoch, however many the iterator has; it begins anew where it ends before.
+    """Epochs of a fixed number of batches; the other iterator starts again where it ends.
 
-    reset_internal: whether a reset resets the iterator, too. Raises CountError, a ValueError.
+    Args:
+        data_iter: the other iterator.
+        size: the number of batches in an epoch.
+        reset_internal: let `reset` reset the other iterator, too.
+
+    Raises:
+        CountError: `size` is no whole number from 0 on; the error is a ValueError, too.
     """
 
     @checks_flags
@@ -84,9 +90,12 @@ class ResizeIter(_WholeBatches):
 
 
 class PrefetchingIter(_WholeBatches):
-    """Batches of one iterator, or of several side by side, the next one made ready by a thread meanwhile.
+    """Batches of one iterator, or of several side by side; a thread prepares the next one.
 
-    rename_data, rename_label: for each iterator, other names by name.
+    Args:
+        iters: an iterator or a list of iterators.
+        rename_data: for each iterator, new names of its data by old names.
+        rename_label: the same for labels.
     """
 
     def __init__(
@@ -117,12 +126,12 @@ class PrefetchingIter(_WholeBatches):
 
     @property
     def provide_data(self) -> list[DataDesc]:
-        """The names, shapes and dtypes of a batch's data."""
+        """Return the names, shapes and dtypes of a batch's data."""
         return self._described(0)
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """The descriptions of the labels."""
+        """Return the names, shapes and dtypes of a batch's labels."""
         return self._described(1)
 
     def _make(self) -> list[DataBatch] | None:

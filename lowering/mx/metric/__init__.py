@@ -37,10 +37,17 @@ class UnknownMetricError(TrainingError, AssertionError):
 
 
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
-    """A metric from its name, from several in a list, from a function (label, pred) of NumPy arrays, from the JSON of a
-    configuration (`get_config`) or of [name, parameters], or from a configuration.
+    """Return a metric.
 
-    Raises TrainingError; UnknownMetricError, an AssertionError, for an unknown name.
+    Args:
+        metric: a name, a list of several, a function (label, pred) of NumPy arrays, a configuration (`get_config`) or
+            its JSON, or the JSON of [name, parameters].
+        args: parameters for a name.
+        kwargs: parameters for a name.
+
+    Raises:
+        TrainingError: `metric` is none of these.
+        UnknownMetricError: the name is unknown; the error is an AssertionError, too.
     """
     if isinstance(metric, EvalMetric):
         return metric
@@ -75,7 +82,14 @@ def _configuration(text: str) -> Any:
 
 @alias("composite")
 class CompositeEvalMetric(EvalMetric):
-    """Several metrics as one."""
+    """Several metrics as one.
+
+    Args:
+        metrics: the metrics.
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     def __init__(self, metrics: Any = None, name: str = "composite", output_names: Any = None, label_names: Any = None):
         if isinstance(metrics, str) or not isinstance(metrics, Iterable | None):
@@ -85,11 +99,11 @@ class CompositeEvalMetric(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
-        """Add one."""
+        """Add a metric."""
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:
-        """One of them, by number."""
+        """Return a metric by its number."""
         return self.metrics[index]
 
     def update(self, labels: Any, preds: Any) -> None:
@@ -115,11 +129,11 @@ class CompositeEvalMetric(EvalMetric):
             metric.reset_local()
 
     def get(self) -> tuple[Any, Any]:
-        """(names, values) of the local sums."""
+        """Return the names and the values of the local sums."""
         return _transposed(metric.get_name_value() for metric in self.metrics)
 
     def get_global(self) -> tuple[Any, Any]:
-        """(names, values) of all since `reset`."""
+        """Return the names and the values of all batches since `reset`."""
         return _transposed(metric.get_global_name_value() for metric in self.metrics)
 
 

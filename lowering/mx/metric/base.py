@@ -14,10 +14,15 @@ from symjax_nnvm.errors import CallError, TrainingError, UnknownArrayError, list
 
 
 class EvalMetric:
-    """Base class. A subclass of one's own says `update(labels, preds)`, which adds to `sum_metric` and `num_inst`.
+    """The base class of metrics; a subclass defines `update(labels, preds)`, which adds to `sum_metric` and `num_inst`.
 
-    output_names, label_names: which of the network's it looks at; None: all. `reset_local` begins the sums of a log
-    line anew, `reset` those of the epoch, too.
+    `reset_local` clears the sums of a log line, `reset` those of the epoch, too.
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+        kwargs: further settings, which `get_config` returns.
     """
 
     def __init__(
@@ -34,44 +39,54 @@ class EvalMetric:
         self.reset()
 
     def update(self, labels: Sequence[NDArray], preds: Sequence[NDArray]) -> None:
-        """Take a batch into account."""
+        """Add a batch.
+
+        Args:
+            labels: the labels.
+            preds: the outputs.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define update(labels, preds)")
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """Update with arrays by name, of which the metric chooses its own."""
+        """Add a batch of arrays by name, from which the metric chooses its own.
+
+        Args:
+            label: labels by name.
+            pred: outputs by name.
+        """
         self.update(_by_name(label, self.label_names, "label_names"), _by_name(pred, self.output_names, "output_names"))
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Clear all sums."""
         self.global_num_inst: float = 0
         self.global_sum_metric: float = 0.0
         self.reset_local()
 
     def reset_local(self) -> None:
-        """Begin the local sums anew."""
+        """Clear the local sums."""
         self.num_inst: float = 0
         self.sum_metric: float = 0.0
 
     def get(self) -> tuple[Any, Any]:
-        """(name, value) of the local sums; NaN where nothing was seen."""
+        """Return the name and the value of the local sums; NaN before the first batch."""
         return self.name, self.sum_metric / self.num_inst if self.num_inst else math.nan
 
     def get_global(self) -> tuple[Any, Any]:
-        """(name, value) of all since `reset`."""
+        """Return the name and the value of all batches since `reset`."""
         if not self._has_global_stats:
             return self.get()
         return self.name, self.global_sum_metric / self.global_num_inst if self.global_num_inst else math.nan
 
     def get_name_value(self) -> list[tuple[str, float]]:
-        """The names and values of the local sums, as pairs."""
+        """Return the names and values of the local sums, as pairs."""
         return pairs(self.get())
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
-        """The same of all since `reset`."""
+        """Return the names and values of all batches since `reset`, as pairs."""
         return pairs(self.get_global())
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that the metric was made with."""
+        """Return the arguments that the metric was made with."""
         names = {"name": self.name, "output_names": self.output_names, "label_names": self.label_names}
         return {**self._kwargs, "metric": type(self).__name__, **names}
 
@@ -99,13 +114,13 @@ REGISTRY: dict[str, Callable[..., EvalMetric]] = {}
 
 
 def register(cls: Any) -> Any:
-    """Make a metric known by its class name, in any case; a decorator."""
+    """Register a metric by its class name, in any case; a decorator."""
     REGISTRY[cls.__name__.lower()] = cls
     return cls
 
 
 def alias(*names: str) -> Callable[[Any], Any]:
-    """Make a metric known by further names; a decorator."""
+    """Register a metric by further names; a decorator."""
 
     def known(cls: Any) -> Any:
         REGISTRY.update((name.lower(), cls) for name in names)
@@ -115,9 +130,19 @@ def alias(*names: str) -> Callable[[Any], Any]:
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
-    """Check that there are as many labels as outputs, or that they have one shape. wrap: arrays become lists.
+    """Check that there are as many labels as outputs, or that both have one shape.
 
-    Raises TrainingError, a ValueError.
+    Args:
+        labels: the labels.
+        preds: the outputs.
+        wrap: put single arrays into lists.
+        shape: compare shapes instead of numbers.
+
+    Returns:
+        The labels and the outputs.
+
+    Raises:
+        TrainingError: they differ; the error is a ValueError, too.
     """
     sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if sizes[0] != sizes[1]:

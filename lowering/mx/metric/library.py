@@ -140,7 +140,14 @@ def _sum(metric: metrics.Metric, state: Any) -> float:
 
 @alias("acc")
 class Accuracy(_Summed):
-    """Share of the labels that are the class of the largest output along an axis."""
+    """The share of labels whose class has the largest output.
+
+    Args:
+        axis: the axis of the classes.
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.accuracy)
     axis: int | None
@@ -151,7 +158,14 @@ class Accuracy(_Summed):
 
 @alias("top_k_accuracy", "top_k_acc")
 class TopKAccuracy(_Summed):
-    """Share of the labels that are among the top_k largest outputs."""
+    """The share of labels among the `top_k` largest outputs.
+
+    Args:
+        top_k: the number of outputs.
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.top_k_accuracy)
     top_k: int
@@ -166,7 +180,14 @@ class TopKAccuracy(_Summed):
 
 @alias("ce")
 class CrossEntropy(_Summed):
-    """Mean of -log(p + eps), p being the probability of the label."""
+    """The mean of -log(p + eps), where p is the probability of the label.
+
+    Args:
+        eps: the number added to probabilities.
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.cross_entropy)
     eps: float
@@ -179,7 +200,14 @@ class CrossEntropy(_Summed):
 
 @alias("nll_loss")
 class NegativeLogLikelihood(_Summed):
-    """CrossEntropy under its other name."""
+    """CrossEntropy under another name.
+
+    Args:
+        eps: the number added to probabilities.
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.nll_loss)
     eps: float
@@ -190,7 +218,15 @@ class NegativeLogLikelihood(_Summed):
 
 @register
 class Perplexity(_Summed):
-    """exp of the mean of -log p over the labels that are not ignore_label."""
+    """The exponential of the mean of -log p, where p is the probability of the label.
+
+    Args:
+        ignore_label: the label that does not count; None to count all.
+        axis: the axis of the classes.
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.perplexity)
     ignore_label: int | None
@@ -209,7 +245,14 @@ class Perplexity(_Summed):
 
 @register
 class F1(_Summed):
-    """F1 of class 1 against class 0. average "macro": the mean of the batches'; "micro": that of everything."""
+    """F1 of class 1 against class 0.
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+        average: "macro" for the mean over batches of each batch's F1, "micro" for the F1 of all batches together.
+    """
 
     maker = staticmethod(metrics.f1)
     average: str
@@ -229,7 +272,14 @@ class F1(_Summed):
 
 @register
 class MCC(_Summed):
-    """Matthews' correlation coefficient of two classes; average as for F1."""
+    """Matthews' correlation coefficient of two classes.
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+        average: "macro" for the mean over batches, "micro" for the coefficient of all batches together.
+    """
 
     maker = staticmethod(metrics.mcc)
     average: str
@@ -240,7 +290,13 @@ class MCC(_Summed):
 
 @register
 class Loss(_Summed):
-    """Mean of all elements of the outputs: for networks whose outputs are losses."""
+    """The mean of all output elements, for networks whose outputs are losses.
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.loss)
 
@@ -248,7 +304,7 @@ class Loss(_Summed):
         super().__init__(name, output_names, label_names)
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Take a batch into account; labels are not looked at."""
+        """Add a batch; labels are not used."""
         super().update([], preds)
 
 
@@ -280,7 +336,13 @@ class _MeanError(MeanOfBatches):
 
 @register
 class MAE(_MeanError):
-    """Mean of the batches' means of |label - output|."""
+    """The mean over batches of the mean of |label - output|.
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.mae)
 
@@ -290,7 +352,13 @@ class MAE(_MeanError):
 
 @register
 class MSE(_MeanError):
-    """Mean of the batches' means of (label - output)²."""
+    """The mean over batches of the mean of (label - output)².
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.mse)
 
@@ -300,7 +368,13 @@ class MSE(_MeanError):
 
 @register
 class RMSE(_MeanError):
-    """Mean of the batches' √mean (label - output)²."""
+    """The mean over batches of √mean (label - output)².
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     maker = staticmethod(metrics.rmse)
 

@@ -14,7 +14,14 @@ from symjax_nnvm.errors import CallError, TrainingError
 
 @alias("pearsonr")
 class PearsonCorrelation(MeanOfBatches):
-    """Pearson's correlation of labels and outputs. average "macro": mean of the batches'; "micro": of everything."""
+    """Pearson's correlation of labels and outputs.
+
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+        average: "macro" for the mean over batches, "micro" for the correlation of all batches together.
+    """
 
     def __init__(
         self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None, average: str = "macro"
@@ -36,7 +43,7 @@ class PearsonCorrelation(MeanOfBatches):
         return float(np.corrcoef(truth, predicted)[0, 1])
 
     def get(self) -> tuple[Any, Any]:
-        """(name, value); NaN where nothing was seen."""
+        """Return the name and the value; NaN before the first batch."""
         if self.average != "micro" or not self._seen:
             return super().get()
         labels, preds = (np.concatenate(part) for part in zip(*self._seen, strict=True))
@@ -45,9 +52,17 @@ class PearsonCorrelation(MeanOfBatches):
 
 @register
 class PCC(EvalMetric):
-    """Pearson's correlation of classes, of any number of them, by their confusion matrix: Matthews' for two.
+    """Pearson's correlation of any number of classes, from their confusion matrix; Matthews' coefficient for two.
 
-    lcm, gcm (k, k): how often a class, by its row, was given for another: in this log line, and since `reset`."""
+    Args:
+        name: the name in reports.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+
+    Attributes:
+        lcm: the confusion matrix (k, k) of this log line, a row for each given class.
+        gcm: the confusion matrix since `reset`.
+    """
 
     def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None):
         self.k = 2
@@ -92,11 +107,11 @@ class PCC(EvalMetric):
         self.global_num_inst += 1
 
     def get(self) -> tuple[Any, Any]:
-        """(name, value) of the local counts."""
+        """Return the name and the value of the local counts."""
         return self.name, _correlation(self.lcm) if self.num_inst else math.nan
 
     def get_global(self) -> tuple[Any, Any]:
-        """(name, value) of all since `reset`."""
+        """Return the name and the value of all batches since `reset`."""
         return self.name, _correlation(self.gcm) if self.global_num_inst else math.nan
 
 
@@ -112,7 +127,15 @@ def _correlation(counts: np.ndarray) -> float:
 
 @register
 class CustomMetric(MeanOfBatches):
-    """A metric that a function of NumPy's arrays computes: feval(label, pred) → a number, or (sum, count)."""
+    """A metric that a function of NumPy arrays computes.
+
+    Args:
+        feval: feval(label, pred) returns a number, or (sum, count).
+        name: the name in reports.
+        allow_extra_outputs: accept more outputs than labels.
+        output_names: the network's outputs that it uses; None for all.
+        label_names: the labels that it uses; None for all.
+    """
 
     def __init__(
         self,

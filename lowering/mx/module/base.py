@@ -70,7 +70,7 @@ class BaseModule:
 
     @property
     def symbol(self) -> Symbol:
-        """The network."""
+        """Return the network."""
         return self._symbol
 
     def _require(self, *, params: bool = True, optimizer: bool = False) -> None:
@@ -96,10 +96,19 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Copy values into parameters and states. What the network has not is left out, as MXNet does.
+        """Copy values into parameters and states; values that the network does not have are ignored, as in MXNet.
 
-        Raises as `init_params` does; TrainingError for what the network has not, where allow_missing without
-        allow_extra.
+        Raises what `init_params` raises.
+
+        Args:
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            allow_missing: leave parameters as they are that have no value.
+            force_init: do it again where it has been done.
+            allow_extra: ignore values that the network does not have.
+
+        Raises:
+            TrainingError: the network does not have a name, with `allow_missing` and without `allow_extra`.
         """
         if allow_missing and not allow_extra:
             self._refuse_surplus(arg_params, aux_params)
@@ -109,17 +118,17 @@ class BaseModule:
         """Raise TrainingError for values that the network has not."""
 
     def forward_backward(self, data_batch: DataBatch) -> None:
-        """Both, in training."""
+        """Run a batch in training mode and compute its gradients."""
         self.forward(data_batch, is_train=True)
         self.backward()
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """The states that the caller sets; here there are none."""
+        """Return the states that the caller sets; this class has none."""
         self._require()
         return []
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
-        """Nothing: there are no states. Raises AssertionError where some are given."""
+        """Do nothing: this class has no states. A state or value raises AssertionError."""
         self._require()
         assert not states, f"{type(self).__name__} has no states"
         assert not value, f"{type(self).__name__} has no states"
@@ -141,7 +150,18 @@ class BaseModule:
         epoch: int = 0,
         sparse_row_id_fn: Any = None,
     ) -> list[tuple[str, float]]:
-        """The metrics over an iterator, in inference, as (name, value) pairs. num_batch: so many batches at most."""
+        """Return the metrics over an iterator, in inference mode, as (name, value) pairs.
+
+        Args:
+            eval_data: the iterator.
+            eval_metric: a metric, its name, or several.
+            num_batch: the highest number of batches; None for all.
+            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
+            score_end_callback: a function, or several, called with a BatchEndParam at the end.
+            reset: reset the iterator first.
+            epoch: the number of the epoch.
+            sparse_row_id_fn: accepted and ignored.
+        """
         self._require()
         if reset:
             eval_data.reset()
@@ -162,7 +182,15 @@ class BaseModule:
     def iter_predict(
         self, eval_data: DataIter, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
-        """(outputs without what fills the batch up, number of the batch, batch), one after the other."""
+        """Return an iterator over (outputs, number of the batch, batch); outputs leave out samples that only fill up a
+        batch.
+
+        Args:
+            eval_data: the iterator.
+            num_batch: the highest number of batches; None for all.
+            reset: reset the iterator first.
+            sparse_row_id_fn: accepted and ignored.
+        """
         self._require()
         if reset:
             eval_data.reset()
@@ -183,10 +211,19 @@ class BaseModule:
         always_output_list: bool = False,
         sparse_row_id_fn: Any = None,
     ) -> Any:
-        """The outputs over an iterator, or for one array.
+        """Return the outputs over an iterator, or for one array.
 
-        merge_batches: one array for each output, alone where there is one output and not always_output_list; else a
-        list for each batch. Raises TrainingError, CallError.
+        Args:
+            eval_data: the iterator, or an array.
+            num_batch: the highest number of batches; None for all.
+            merge_batches: join the batches into one array for each output; False returns a list for each batch.
+            reset: reset the iterator first.
+            always_output_list: return a list where there is one output, too.
+            sparse_row_id_fn: accepted and ignored.
+
+        Raises:
+            TrainingError: batches have different numbers of outputs.
+            CallError: `eval_data` is neither an iterator nor an array.
         """
         self._require()
         if isinstance(eval_data, NDArray | np.ndarray):
@@ -229,10 +266,36 @@ class BaseModule:
         monitor: Any = None,
         sparse_row_id_fn: Any = None,
     ) -> None:
-        """Train up to num_epoch epochs, from begin_epoch on; lines go to the logger.
+        """Train the network; lines go to the logger.
 
-        batch_end_callback and its kin are called with a BatchEndParam, epoch_end_callback with (epoch, symbol,
-        arguments, states). Raises TrainingError and what `bind`, `init_params` and `init_optimizer` raise.
+        Raises what `bind`, `init_params` and `init_optimizer` raise.
+
+        Args:
+            train_data: the iterator of batches to train on.
+            eval_data: the iterator of batches to evaluate after each epoch.
+            eval_metric: a metric, its name, or several.
+            epoch_end_callback: a function, or several, called with (epoch, symbol, arguments, states) after each epoch.
+            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
+            kvstore: a KVStore, its name or None.
+            optimizer: an optimiser or its name.
+            optimizer_params: the parameters of a named optimiser.
+            eval_end_callback: a function, or several, called with a BatchEndParam after each evaluation.
+            eval_batch_end_callback: a function, or several, called with a BatchEndParam after each batch of an
+                evaluation.
+            initializer: the initialiser of values that are missing.
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            allow_missing: let the initialiser make values that are missing.
+            force_rebind: bind again where it is bound.
+            force_init: initialise parameters again that have values.
+            begin_epoch: the number of the first epoch.
+            num_epoch: the number of the epoch to stop before.
+            validation_metric: the metric of the evaluation; None for `eval_metric`.
+            monitor: a Monitor.
+            sparse_row_id_fn: accepted and ignored.
+
+        Raises:
+            TrainingError: `num_epoch` is missing, or batches do not fit the network.
         """
         if num_epoch is None:
             raise NotReadyError("please specify number of epochs", fix="module.fit(train_data, num_epoch=10)")
@@ -304,11 +367,19 @@ class BaseModule:
     # -- files -------------------------------------------------------------------------------------------------------
 
     def save_params(self, fname: str) -> None:
-        """Write arguments and states. Raises OSError."""
+        """Write arguments and states to a file; if that fails, it raises OSError."""
         save(fname, with_kinds(*self.get_params()))
 
     def load_params(self, fname: str) -> None:
-        """Take arguments and states from a file. Raises ParamsFormatError, OSError."""
+        """Load arguments and states from a file.
+
+        Args:
+            fname: the file's path.
+
+        Raises:
+            ParamsFormatError: the file is malformed.
+            OSError: the file cannot be read.
+        """
         arrays = load(fname)
         if isinstance(arrays, list):
             raise TrainingError("Invalid param file: its arrays have no names", got=fname, fix="module.save_params.")

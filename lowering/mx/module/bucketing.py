@@ -27,11 +27,20 @@ SymGen = Callable[[Any], tuple[Symbol, Sequence[str] | None, Sequence[str] | Non
 
 
 class BucketingModule(BaseModule):
-    """A module for each key of a bucket, made when its first batch comes; all share parameters and optimiser.
+    """A module for each bucket's key, made when its first batch comes; all share parameters and optimiser.
+
     The default one and the 128 used last are kept; another is made again when its next batch comes.
 
-    sym_gen: key → (symbol, data names, label names). default_bucket_key: of the network that has all parameters. Other
-    arguments: those of Module.
+    Args:
+        sym_gen: a function of the key that returns (symbol, data names, label names).
+        default_bucket_key: the key of the network that has all parameters.
+        logger: the logger.
+        context: a context or a list of them.
+        work_load_list: how much of a batch each context takes.
+        fixed_param_names: parameters that are not trained.
+        state_names: arguments that are states which the caller sets.
+        group2ctxs: a context for each `ctx_group`; one device runs all.
+        compression_params: accepted and ignored.
     """
 
     def __init__(
@@ -146,22 +155,22 @@ class BucketingModule(BaseModule):
 
     @property
     def symbol(self) -> Symbol:
-        """The network of the latest batch."""
+        """Return the network of the latest batch."""
         return self._current.symbol
 
     @property
     def data_names(self) -> list[str]:
-        """Which arguments are data."""
+        """Return the names of the arguments that are data."""
         return self._current.data_names
 
     @property
     def label_names(self) -> list[str]:
-        """Which are labels."""
+        """Return the names of the arguments that are labels."""
         return self._current.label_names
 
     @property
     def output_names(self) -> list[str]:
-        """The names of the outputs."""
+        """Return the names of the outputs."""
         return self._current.output_names
 
     @property
@@ -180,7 +189,11 @@ class BucketingModule(BaseModule):
         return self._current.output_shapes
 
     def converted(self, convert: Callable[[Symbol], Symbol]) -> BucketingModule:
-        """A module of the same networks, converted, with the same parameters, not bound."""
+        """Return an unbound module of the same networks, converted, with the same parameters.
+
+        Args:
+            convert: the function that converts a symbol.
+        """
         generate = self._sym_gen
 
         def sym_gen(key: Any) -> Any:
@@ -206,7 +219,17 @@ class BucketingModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind the network of the default key. Raises as Module's does."""
+        """Bind the network of the default key; it raises what Module's `bind` raises.
+
+        Args:
+            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
+            for_training: whether gradients will be computed.
+            inputs_need_grad: compute gradients of the data as well.
+            force_rebind: bind again where it is bound.
+            shared_module: a module whose parameters and states this one shares.
+            grad_req: "write", "add" or "null", for all arguments, by order or by name.
+        """
         if shared_module is not None:
             raise CallError(
                 "shared_module for BucketingModule is not supported", fix="Use Module.bind(shared_module=...)."
@@ -228,7 +251,13 @@ class BucketingModule(BaseModule):
     def switch_bucket(
         self, bucket_key: Any, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None
     ) -> None:
-        """Go on with the network of a key, bound for these shapes where it is new."""
+        """Continue with the network of a key.
+
+        Args:
+            bucket_key: the key.
+            data_shapes: the shapes of the data, for a new key.
+            label_shapes: the shapes of the labels, for a new key.
+        """
         self._require(params=False)
         module = self._module(bucket_key)
         if not module.binded:
@@ -238,7 +267,7 @@ class BucketingModule(BaseModule):
         self._current = module
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
-        """Bind what the batch needs, without going on to it."""
+        """Bind what the batch needs, without switching to it."""
         before = self._current
         self._switch(data_batch)
         self._current = before
@@ -262,7 +291,16 @@ class BucketingModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Give the parameters their first values; see Module."""
+        """Give the parameters their first values.
+
+        Args:
+            initializer: the initialiser of values that are missing.
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            allow_missing: let the initialiser make values that are missing.
+            force_init: do it again where it has been done.
+            allow_extra: ignore values that the network does not have.
+        """
         if self.params_initialized and not force_init:
             return
         self._require(params=False)
@@ -275,7 +313,7 @@ class BucketingModule(BaseModule):
         self._main._refuse_surplus(arg_params, aux_params)
 
     def get_params(self) -> tuple[Params, Params]:
-        """(parameters, states) by name: copies."""
+        """Return copies of the parameters and states, by name."""
         self._require()
         return self._main.get_params()
 
@@ -287,7 +325,14 @@ class BucketingModule(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Make the optimiser that all networks share."""
+        """Make the optimiser that all networks share.
+
+        Args:
+            kvstore: a KVStore, its name or None.
+            optimizer: an optimiser or its name.
+            optimizer_params: the parameters of a named optimiser.
+            force_init: do it again where it has been done.
+        """
         self._require()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -301,13 +346,19 @@ class BucketingModule(BaseModule):
     # -- running -----------------------------------------------------------------------------------------------------
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Run a batch by the network of its key."""
+        """Run a batch with the network of its key.
+
+        Args:
+            data_batch: the batch.
+            is_train: run in training mode; None for what the module was bound for.
+        """
         self._require()
         self._switch(data_batch)
         self._current.forward(data_batch, is_train)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
-        """Run it in training and compute gradients, as one program; by the methods of a subclass that has others."""
+        """Run a batch in training mode and compute gradients, as one program, or by the methods of a subclass that has
+        its own."""
         if overridden(self, BucketingModule, "forward", "backward"):
             super().forward_backward(data_batch)
             return
@@ -320,32 +371,32 @@ class BucketingModule(BaseModule):
         self._current.backward(out_grads)
 
     def update(self) -> None:
-        """Update the parameters by them."""
+        """Update the parameters by the gradients."""
         self._require(optimizer=True)
         self._current.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> Any:
-        """The outputs of the latest batch."""
+        """Return the outputs of the latest batch."""
         return self._current.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
-        """The gradients of its data."""
+        """Return the gradients of the latest batch's data."""
         return self._current.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
-        """The states that the caller sets."""
+        """Return the states that the caller sets."""
         return self._current.get_states(merge_multi_context)
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
-        """Set them."""
+        """Set the states to arrays, or all of them to one number."""
         self._current.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Have a metric take the batch into account."""
+        """Update a metric with the latest batch."""
         self._current.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a monitor watch all networks."""
+        """Let a monitor watch all networks."""
         self._monitor = mon
         for module in self._modules:
             if module.binded:
@@ -365,10 +416,19 @@ class BucketingModule(BaseModule):
     def load(
         prefix: str, epoch: int, sym_gen: SymGen | None = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """A module of what `save_checkpoint` wrote of keys that are whole numbers. Bind it before it runs.
+        """Return a module of what `save_checkpoint` wrote, for keys that are whole numbers; bind it before it runs.
 
-        sym_gen, default_bucket_key: those of the module that was saved. kwargs: other arguments of the class. Raises
-        AssertionError without them, ParamsFormatError, OSError.
+        Args:
+            prefix: the part of the path before `-0001.params`.
+            epoch: the number of the epoch.
+            sym_gen: that of the saved module.
+            default_bucket_key: that of the saved module.
+            kwargs: further arguments of the class.
+
+        Raises:
+            AssertionError: `sym_gen` or `default_bucket_key` is missing.
+            ParamsFormatError: a file is malformed.
+            OSError: a file cannot be read.
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
         assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
@@ -386,8 +446,19 @@ class BucketingModule(BaseModule):
         aux_params: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """A module of networks by key and of parameters. sym_gen: makes those of other keys, and says the names of data
-        and labels. Raises AssertionError where one is missing."""
+        """Return a module of networks and parameters.
+
+        Args:
+            sym_dict: networks by key.
+            sym_gen: makes the networks of other keys, and names data and labels.
+            default_bucket_key: the key of the network that has all parameters.
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            kwargs: further arguments of the class.
+
+        Raises:
+            AssertionError: an argument is missing.
+        """
         assert sym_dict is not None, "sym_dict is required for loading BucketingModule"
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
         assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"

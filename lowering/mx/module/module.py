@@ -47,11 +47,22 @@ from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 class Module(BaseModule):
     """A network that is trained, scored and run over batches.
 
-    data_names, label_names, state_names: which arguments come with the batches, and which are states that the caller
-    sets; the others are parameters, those in fixed_param_names not trained. context: where it runs; each of several
-    takes a part of every batch, work_load_list says how much, and normalises it by itself (BatchNorm). group2ctxs: a
-    context for each `ctx_group`; one device runs all. compression_params: nothing to do here. Raises CallError for
-    names that are not there.
+    Each of several contexts takes a part of every batch, and normalises it by itself (BatchNorm).
+
+    Args:
+        symbol: the network.
+        data_names: arguments that come with the batches as data.
+        label_names: arguments that come with the batches as labels.
+        logger: the logger.
+        context: a context or a list of them.
+        work_load_list: how much of a batch each context takes.
+        fixed_param_names: parameters that are not trained.
+        state_names: arguments that are states which the caller sets.
+        group2ctxs: a context for each `ctx_group`; one device runs all.
+        compression_params: accepted and ignored.
+
+    Raises:
+        CallError: the network does not have a name.
     """
 
     def __init__(
@@ -111,34 +122,34 @@ class Module(BaseModule):
 
     @property
     def data_names(self) -> list[str]:
-        """Which arguments are data."""
+        """Return the names of the arguments that are data."""
         return self._data_names
 
     @property
     def label_names(self) -> list[str]:
-        """Which are labels."""
+        """Return the names of the arguments that are labels."""
         return self._label_names
 
     @property
     def output_names(self) -> list[str]:
-        """The names of the outputs."""
+        """Return the names of the outputs."""
         return self._symbol.list_outputs()
 
     @property
     def data_shapes(self) -> list[DataDesc]:
-        """The shapes that the data is bound with."""
+        """Return the shapes that the data is bound with."""
         self._require(params=False)
         return self._data_shapes
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
-        """The shapes that the labels are bound with."""
+        """Return the shapes that the labels are bound with."""
         self._require(params=False)
         return self._label_shapes
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of the outputs."""
+        """Return (name, shape) of each output."""
         known = {desc.name: desc.shape for desc in (*self.data_shapes, *(self.label_shapes or ()))}
         _, shapes, _ = self._symbol.infer_shape(**known)
         return list(zip(self.output_names, shapes, strict=True))
@@ -215,9 +226,20 @@ class Module(BaseModule):
         shared_module: Module | None = None,
         grad_req: Any = "write",
     ) -> None:
-        """Make the arrays. data_shapes, label_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+        """Make the arrays.
 
-        shared_module: whose parameters and states this one's are. Raises BindError, TrainingError for other names.
+        Args:
+            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
+            for_training: whether gradients will be computed.
+            inputs_need_grad: compute gradients of the data as well.
+            force_rebind: bind again where it is bound.
+            shared_module: a module whose parameters and states this one shares.
+            grad_req: "write", "add" or "null", for all arguments, by order or by name.
+
+        Raises:
+            BindError: shapes contradict the network or do not decide all others.
+            TrainingError: names are not those of the module's data and labels.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
@@ -310,7 +332,12 @@ class Module(BaseModule):
     def reshape(self, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None) -> None:
         """Bind for other shapes; parameters stay. What is bound is kept for the 128 combinations used last.
 
-        Raises BindError for shapes that parameters or states do not fit.
+        Args:
+            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
+
+        Raises:
+            BindError: parameters or states do not fit the shapes.
         """
         self._require(params=False)
         label_shapes = list(label_shapes or ())
@@ -351,10 +378,21 @@ class Module(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Give parameters and states their first values: those given, else the initialiser's.
+        """Give parameters and states their first values: given ones, else the initialiser's.
 
-        Values that the network has not are left out, with allow_extra or without. Raises TrainingError for what is
-        missing, unless allow_missing; InitializerError.
+        Values that the network does not have are ignored.
+
+        Args:
+            initializer: the initialiser of values that are missing.
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            allow_missing: let the initialiser make values that are missing.
+            force_init: do it again where it has been done.
+            allow_extra: accepted and ignored.
+
+        Raises:
+            TrainingError: values are missing, without `allow_missing`.
+            InitializerError: an initialiser is unknown or does not fit a parameter.
         """
         if self.params_initialized and not force_init:
             message = "Parameters already initialized and force_init=False. init_params call ignored."
@@ -384,12 +422,17 @@ class Module(BaseModule):
         refuse_surplus(aux_params, self._aux_names, "aux_params")
 
     def take_params(self, args: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-        """Have these parameters and states before there is an executor to hold them: `bind` copies them."""
+        """Set parameters and states before the module is bound; `bind` copies them.
+
+        Args:
+            args: parameters by name.
+            states: auxiliary states by name.
+        """
         self._replace_params(args, states)
         self.params_initialized = True
 
     def get_params(self) -> tuple[Params, Params]:
-        """(parameters, states) by name: copies; of several contexts the states' mean."""
+        """Return copies of the parameters and states, by name; states are the mean over several contexts."""
         self._require(params=False)
         if not self.params_initialized:
             self._require()
@@ -435,18 +478,28 @@ class Module(BaseModule):
 
     @says_how_to_call(MODULE)
     def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
-        """Run a batch, or several at once; one of other shapes binds for these.
+        """Run a batch, or several at once; a batch of other shapes binds for these.
 
-        is_train: by default what it was bound for. Raises BindError for a batch that the parameters do not fit.
+        Args:
+            data_batch: the batch, or a list of batches.
+            is_train: run in training mode; None for what the module was bound for.
+
+        Raises:
+            BindError: the parameters do not fit the batch.
         """
         self._require()
         feed = self._feed(data_batch)
         self._bound.forward(self.for_training if is_train is None else is_train, **feed)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients. out_grads: of outputs that are no loss heads.
+        """Compute the gradients of the latest batch.
 
-        Raises GradientError; NotReadyError, an AssertionError, where the module was bound for inference.
+        Args:
+            out_grads: the gradients of outputs that are no loss heads.
+
+        Raises:
+            GradientError: a head gradient is missing or has a wrong shape.
+            NotReadyError: the module was bound for inference; the error is an AssertionError, too.
         """
         self._require()
         if not self.for_training:
@@ -456,7 +509,8 @@ class Module(BaseModule):
         self._bound.backward(out_grads)
 
     def forward_backward(self, data_batch: DataBatch) -> None:
-        """Both in training, as one program; by the methods of a subclass that has others."""
+        """Run a batch in training mode and compute gradients, as one program, or by the methods of a subclass that has
+        its own."""
         if overridden(self, Module, "forward", "backward"):
             super().forward_backward(data_batch)
             return
@@ -465,14 +519,25 @@ class Module(BaseModule):
         self._bound.forward_backward(**feed)
 
     def get_outputs(self, merge_multi_context: bool = True) -> Any:
-        """The outputs; merge_multi_context=False: of each a list, by contexts."""
+        """Return the outputs of the latest batch.
+
+        Args:
+            merge_multi_context: join the parts of several contexts; False returns a list by contexts for each.
+        """
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
             return [list(parts) for parts in zip(*[executor.outputs for executor in bound.executors], strict=True)]
         return bound.outputs if merge_multi_context else [[output] for output in bound.outputs]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
-        """The gradients of the data. Raises NotReadyError, an AssertionError, where they were not bound for."""
+        """Return the gradients of the data.
+
+        Args:
+            merge_multi_context: join the parts of several contexts; False returns a list by contexts for each.
+
+        Raises:
+            NotReadyError: the module was bound without `inputs_need_grad`; the error is an AssertionError, too.
+        """
         self._require()
         if not self.inputs_need_grad:
             raise NotReadyError(
@@ -485,7 +550,11 @@ class Module(BaseModule):
         return gradients if merge_multi_context else [[gradient] for gradient in gradients]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
-        """The states that the caller sets; merge_multi_context=False: of each a list, by contexts."""
+        """Return the states that the caller sets.
+
+        Args:
+            merge_multi_context: join the parts of several contexts; False returns a list by contexts for each.
+        """
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and merge_multi_context:
             return [bound.joined(name) for name in self._state_names]
@@ -493,21 +562,32 @@ class Module(BaseModule):
         return [parts[0] for parts in states] if merge_multi_context else states
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
-        """Set them: to arrays, each whole or a list by contexts, or all to one number."""
+        """Set the states.
+
+        Args:
+            states: arrays, each whole or a list by contexts.
+            value: a number for all of them.
+        """
         targets = self.get_states(merge_multi_context=False)
         for parts, state in zip(targets, [value] * len(targets) if states is None else states, strict=True):
             for part, own in zip(parts, _by_context(state, [part.shape[0] for part in parts]), strict=True):
                 part[:] = own
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Have a metric take the batch into account."""
+        """Update a metric with the latest batch.
+
+        Args:
+            eval_metric: the metric.
+            labels: the labels of the batch.
+            pre_sliced: whether labels are lists by contexts.
+        """
         names = [desc.name for desc in self._label_shapes or ()]
         labels_by_name = dict(zip(self._fed_labels, labels or (), strict=False))
         known = {name: labels_by_name[name] for name in names if name in labels_by_name}
         eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a monitor watch what runs."""
+        """Let a monitor watch the module's runs."""
         self._monitor = mon
         self._watch(self._bound)
 
@@ -525,10 +605,19 @@ class Module(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Make the optimiser. Gradients are multiplied with 1 / batch size unless optimizer_params says otherwise.
+        """Make the optimiser; gradients are multiplied with 1 / batch size unless `optimizer_params` has a
+        `rescale_grad`.
 
-        kvstore: "dist_sync" sums gradients over the processes of `jax.distributed`, which start with the first one's
-        parameters; the batch size is then that of all. Others change nothing. Raises ParamError, CallError.
+        Args:
+            kvstore: "dist_sync" sums gradients over the processes of `jax.distributed`, which start with the first
+                one's parameters; the batch size is then that of all. Other stores change nothing.
+            optimizer: an optimiser or its name.
+            optimizer_params: the parameters of a named optimiser.
+            force_init: do it again where it has been done.
+
+        Raises:
+            ParamError: a parameter of the optimiser is unknown or wrong.
+            CallError: the store needs MXNet's servers, or an argument has the wrong type.
         """
         self._require()
         if self.optimizer_initialized and not force_init:
@@ -559,7 +648,11 @@ class Module(BaseModule):
             self._preload_opt_states = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Update with another module's optimiser, whose states it shares."""
+        """Update with another module's optimiser and share its states.
+
+        Args:
+            shared_module: the other module.
+        """
         assert shared_module._optimizer is not None
         self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
         self._numbers = self._optimizer.numbers_of(self._param_names)
@@ -582,7 +675,14 @@ class Module(BaseModule):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write `prefix-symbol.json` and `prefix-0001.params`, and with save_optimizer_states `prefix-0001.states`."""
+        """Write `prefix-symbol.json` and `prefix-0001.params`.
+
+        Args:
+            prefix: the part of the path before `-symbol.json`.
+            epoch: the number of the epoch.
+            save_optimizer_states: write `prefix-0001.states` as well.
+            remove_amp_cast: leave out the casts of AMP.
+        """
         checkpoints.save_checkpoint(prefix, epoch, self._symbol, *self.get_params(), remove_amp_cast)
         if save_optimizer_states:
             states = f"{prefix}-{epoch:04d}.states"
@@ -592,7 +692,14 @@ class Module(BaseModule):
     @staticmethod
     @checks_flags
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """A module of a checkpoint; kwargs: those of Module. Bind it before it runs."""
+        """Return a module of a checkpoint; bind it before it runs.
+
+        Args:
+            prefix: the part of the path before `-symbol.json`.
+            epoch: the number of the epoch.
+            load_optimizer_states: load `prefix-0001.states` as well.
+            kwargs: arguments of Module.
+        """
         symbol, args, aux = checkpoints.load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         module.take_params(args, aux)
@@ -600,13 +707,13 @@ class Module(BaseModule):
         return module
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write what the optimiser keeps, as an array file; MXNet's are pickled Python."""
+        """Write the optimiser's states to a file of arrays, where MXNet writes pickled Python."""
         self._require(optimizer=True)
         assert self._updater is not None
         self._updater.save(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Take what `save_optimizer_states` wrote. Raises ParamsFormatError for MXNet's."""
+        """Load what `save_optimizer_states` wrote; MXNet's own files raise ParamsFormatError."""
         self._require(optimizer=True)
         assert self._updater is not None
         self._updater.load(fname)

@@ -15,10 +15,15 @@ from symjax_nnvm.errors import MXNetError
 
 
 class PythonModule(BaseModule):
-    """A module without parameters. A subclass says `_compute_output_shapes`, `forward`, `backward`, `get_outputs` and
-    `get_input_grads`.
+    """A module without parameters.
 
-    data_names, label_names, output_names: of what it takes and gives; label_names may be None.
+    A subclass defines `_compute_output_shapes`, `forward`, `backward`, `get_outputs` and `get_input_grads`.
+
+    Args:
+        data_names: the names of the data.
+        label_names: the names of the labels, or None.
+        output_names: the names of the outputs.
+        logger: the logger.
     """
 
     _symbol: Any = None
@@ -70,7 +75,20 @@ class PythonModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Take the shapes. Raises AssertionError for other names, and for another grad_req than "write"."""
+        """Set the shapes of data and labels.
+
+        Args:
+            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
+            for_training: whether gradients will be computed.
+            inputs_need_grad: compute gradients of the data as well.
+            force_rebind: bind again where it is bound.
+            shared_module: accepted and ignored.
+            grad_req: "write".
+
+        Raises:
+            AssertionError: names are others than the module's, or `grad_req` is not "write".
+        """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -92,7 +110,7 @@ class PythonModule(BaseModule):
         raise NotImplementedError(f"{type(self).__name__} must define _compute_output_shapes(self)")
 
     def get_params(self) -> tuple[Params, Params]:
-        """({}, {})."""
+        """Return two empty dicts: there are no parameters."""
         return {}, {}
 
     def init_params(
@@ -104,7 +122,7 @@ class PythonModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Nothing: there are no parameters."""
+        """Do nothing: there are no parameters."""
         self.params_initialized = True
 
     def init_optimizer(
@@ -114,15 +132,23 @@ class PythonModule(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Nothing: there is nothing to update."""
+        """Do nothing: there is nothing to update."""
         self.optimizer_initialized = True
 
     def update(self) -> None:
-        """Nothing."""
+        """Do nothing: there are no parameters."""
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Have a metric take the outputs into account, where labels were bound. Raises MXNetError, a RuntimeError, for
-        labels that were cut for several contexts."""
+        """Update a metric with the outputs, if labels were bound.
+
+        Args:
+            eval_metric: the metric.
+            labels: the labels of the batch.
+            pre_sliced: whether labels are lists by contexts.
+
+        Raises:
+            MXNetError: `pre_sliced` is true; the error is a RuntimeError, too.
+        """
         if self._label_shapes is None:
             return
         if pre_sliced:
@@ -131,8 +157,17 @@ class PythonModule(BaseModule):
 
 
 class PythonLossModule(PythonModule):
-    """A loss over the scores of the module before, which are its output: `grad_func(scores, labels)` gives the gradient
-    of the scores, as an NDArray or NumPy's. A subclass may say `_backward_impl` instead, which sets `_scores_grad`."""
+    """A loss over the scores of the module before, which are its output.
+
+    A subclass may define `_backward_impl`, which sets `_scores_grad`, instead of `grad_func`.
+
+    Args:
+        name: the beginning of the output's name.
+        data_names: the name of the scores.
+        label_names: the name of the labels.
+        logger: the logger.
+        grad_func: `grad_func(scores, labels)` returns the gradient of the scores, as an NDArray or NumPy array.
+    """
 
     def __init__(
         self,
@@ -161,12 +196,12 @@ class PythonLossModule(PythonModule):
             self._labels = next(iter(data_batch.label or ()))
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[NDArray]:
-        """The scores."""
+        """Return the scores."""
         assert merge_multi_context is True
         return [self._scores]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute the gradient of the scores. Raises AssertionError for head gradients, and where not in training."""
+        """Compute the gradient of the scores; head gradients, or a pass in inference mode, raise AssertionError."""
         assert out_grads is None, "For a loss module, out_grads should be None"
         assert self.for_training
         self._backward_impl()
@@ -178,7 +213,7 @@ class PythonLossModule(PythonModule):
         self._scores_grad = gradient if isinstance(gradient, NDArray) else array(gradient)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[NDArray]:
-        """The gradient of the scores."""
+        """Return the gradient of the scores."""
         assert merge_multi_context is True
         return [self._scores_grad]
 

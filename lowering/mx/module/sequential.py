@@ -13,8 +13,13 @@ from lowering.mx.module.base import UNIFORM, BaseModule, Params
 
 
 class SequentialModule(BaseModule):
-    """A chain of modules, made by `add`. One Module of networks composed, `second(data=first)`, is one program, and
-    faster. It has no symbol."""
+    """A chain of modules, made by `add`; it has no symbol.
+
+    One Module of composed networks, `second(data=first)`, is one program, and faster.
+
+    Args:
+        logger: the logger.
+    """
 
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
@@ -27,8 +32,19 @@ class SequentialModule(BaseModule):
         self._label_shapes: Any = None
 
     def add(self, module: Any, **kwargs: Any) -> Self:
-        """Put a module at the end. take_labels: it gets the batch's labels, and metrics its outputs. auto_wiring: it
-        takes the outputs before it as its data by order, not by name. Raises AssertionError for other words."""
+        """Append a module.
+
+        Args:
+            module: the module.
+            kwargs: `take_labels`: the module gets the batch's labels, and metrics its outputs. `auto_wiring`: it gets
+                the outputs before it as its data by order, not by name.
+
+        Returns:
+            The chain itself.
+
+        Raises:
+            AssertionError: a keyword is another one.
+        """
         for key in kwargs:
             assert key in (self.META_TAKE_LABELS, self.META_AUTO_WIRING), f'Unknown meta "{key}", a typo?'
         self._modules.append(module)
@@ -77,7 +93,20 @@ class SequentialModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind all modules. Raises what theirs raise, and AssertionError for an empty chain or a shared module."""
+        """Bind all modules; it raises what their `bind` raises.
+
+        Args:
+            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
+            for_training: whether gradients will be computed.
+            inputs_need_grad: compute gradients of the data as well.
+            force_rebind: bind again where it is bound.
+            shared_module: None.
+            grad_req: "write", "add" or "null", for all arguments, by order or by name.
+
+        Raises:
+            AssertionError: the chain is empty, or `shared_module` is not None.
+        """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -111,8 +140,19 @@ class SequentialModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Give all modules' parameters their first values; values given are for all of them, and those that no
-        module has are left out. Raises AssertionError where two modules have a parameter of one name."""
+        """Give the parameters of all modules their first values; values that no module has are ignored.
+
+        Args:
+            initializer: the initialiser of values that are missing.
+            arg_params: parameters by name.
+            aux_params: auxiliary states by name.
+            allow_missing: let the initialiser make values that are missing.
+            force_init: do it again where it has been done.
+            allow_extra: ignore values that the network does not have.
+
+        Raises:
+            AssertionError: two modules have a parameter of one name.
+        """
         if self.params_initialized and not force_init:
             return
         self._require(params=False)
@@ -128,7 +168,7 @@ class SequentialModule(BaseModule):
         self.params_initialized = True
 
     def get_params(self) -> tuple[Params, Params]:
-        """(parameters, states) of all modules."""
+        """Return the parameters and states of all modules."""
         self._require()
         args: Params = {}
         states: Params = {}
@@ -145,7 +185,14 @@ class SequentialModule(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Make an optimiser of each module."""
+        """Make an optimiser for each module.
+
+        Args:
+            kvstore: a KVStore, its name or None.
+            optimizer: an optimiser or its name.
+            optimizer_params: the parameters of a named optimiser.
+            force_init: do it again where it has been done.
+        """
         self._require()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -193,14 +240,14 @@ class SequentialModule(BaseModule):
         return self._modules[0].get_input_grads(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Have a metric take into account the outputs of the modules that take labels."""
+        """Update a metric with the outputs of the modules that take labels."""
         self._require()
         for module, meta in zip(self._modules, self._metas, strict=True):
             if meta.get(self.META_TAKE_LABELS):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a monitor watch all modules."""
+        """Let a monitor watch all modules."""
         self._require(params=False)
         for module in self._modules:
             module.install_monitor(mon)

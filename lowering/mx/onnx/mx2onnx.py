@@ -50,16 +50,27 @@ def export_model(
     input_type: Any = None,
     input_shape: Sequence[Sequence[int]] | None = None,
 ) -> StrPath:
-    """Write what a network computes from its data as an ONNX file; returns the file's path.
+    """Write what a network computes from its data as an ONNX file, and return the file's path.
 
-    sym, params: a symbol and its arrays by name, arguments and states in one dict or in a list of two, or the paths of
-    their files. in_shapes: of the variables that have no array, in the symbol's order. in_types: a dtype, or one for
-    each. dynamic: leave sizes of inputs open, those that dynamic_input_shapes has a name or None for, by default all
-    that the network does not decide. run_shape_inference: note ONNX' own shapes of what is between. verbose: log the
-    inputs. input_type, input_shape: older names of in_types and in_shapes.
+    Raises what `symjax_nnvm.to_onnx` raises.
 
-    Raises NotAModelError for another sym or params, CallError for shapes and dtypes that are not those of the inputs,
-    and what `symjax_nnvm.to_onnx` raises.
+    Args:
+        sym: the symbol, or the path of its file.
+        params: arrays by name, arguments and states in one dict or in a list of two; or the path of their file.
+        in_shapes: the shapes of the variables without an array, in the symbol's order.
+        in_types: a dtype, or one for each.
+        onnx_file_path: the path of the file.
+        verbose: log the inputs.
+        dynamic: leave sizes of inputs open.
+        dynamic_input_shapes: shapes with a name or None for an open size; None: all sizes that the network does not
+            decide.
+        run_shape_inference: write ONNX' own shapes of intermediate values as well.
+        input_type: an older name of `in_types`.
+        input_shape: an older name of `in_shapes`.
+
+    Raises:
+        NotAModelError: `sym` or `params` is none of these.
+        CallError: shapes or dtypes do not fit the inputs.
     """
     in_types = in_types if input_type is None else input_type
     in_shapes = in_shapes if input_shape is None else input_shape
@@ -89,8 +100,15 @@ def export_model(
 
 
 def get_operator_support(opset_version: int | None = None) -> list[str]:
-    """The operators that can be written, by their names, with a version of ONNX' operators; default is the installed
-    package's latest. Raises MissingExtraError, CountError."""
+    """Return the names of the operators that an ONNX file can hold.
+
+    Args:
+        opset_version: the version of ONNX' operators; None for the latest of the installed package.
+
+    Raises:
+        MissingExtraError: the package onnx is not installed.
+        CountError: the version is no whole number above 0.
+    """
     latest = import_onnx().defs.onnx_opset_version()
     version = latest if opset_version is None else check_count(opset_version, "opset_version")
     forms = {name: form_of(Op.get(name)) for name in list_all_names()}

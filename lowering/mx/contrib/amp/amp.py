@@ -40,11 +40,19 @@ def init(
     conditional_fp32_ops: Conditions = None,
     fp32_ops: Names = None,
 ) -> None:
-    """Run in half precision what is hybridised and traced, or bound, from now on: float16 or bfloat16.
+    """Run in half precision whatever is hybridised and traced, or bound, from now on. Only the first call counts.
 
-    Parameters, states, gradients and outputs stay float32, and so do eager calls: hybridise a block. The first call
-    counts. The lists are those of `convert_symbol`. Raises MismatchError, an AssertionError, for another dtype, and
-    OpNotRegisteredError.
+    Parameters, states, gradients and outputs stay float32, and so do eager calls: hybridise a block.
+
+    Args:
+        target_dtype: "float16" or "bfloat16".
+        target_precision_ops: operators that run in half precision, against their cards.
+        conditional_fp32_ops: operators that run in float32 for some values of a parameter.
+        fp32_ops: operators that run in float32, against their cards.
+
+    Raises:
+        MismatchError: the dtype is another one; the error is an AssertionError, too.
+        OpNotRegisteredError: there is no operator of a name.
     """
     global _amp_initialized
     if _amp_initialized:
@@ -86,11 +94,20 @@ def convert_symbol(
     data_names: Names = None,
     cast_optional_params: bool = False,
 ) -> Symbol:
-    """The network with `amp_cast` nodes around what runs in half precision, float16 or bfloat16.
+    """Return the network with `amp_cast` nodes around what runs in half precision.
 
-    target_dtype_ops, fp32_ops: operators that run in half precision or in float32 against their cards;
-    conditional_fp32_ops: those that do so for some values of a parameter. excluded_sym_names: nodes that stay float32.
-    data_names, cast_optional_params: MXNet's; variables stay float32. Raises PassError for another dtype.
+    Args:
+        sym: the network.
+        target_dtype: "float16" or "bfloat16".
+        target_dtype_ops: operators that run in half precision, against their cards.
+        fp32_ops: operators that run in float32, against their cards.
+        conditional_fp32_ops: operators that run in float32 for some values of a parameter.
+        excluded_sym_names: nodes that stay float32.
+        data_names: accepted and ignored.
+        cast_optional_params: accepted and ignored: variables stay float32.
+
+    Raises:
+        PassError: the dtype is another one.
     """
     policy = _policy(target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
     return as_symbol(mixed_precision.with_casts(sym, policy))
@@ -107,7 +124,19 @@ def convert_model(
     excluded_sym_names: Names = None,
     cast_optional_params: bool = False,
 ) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
-    """(the network by `convert_symbol`, its parameters, its states); the arrays are those given."""
+    """Return the network that `convert_symbol` returns, with the same parameters and states.
+
+    Args:
+        sym: the network.
+        arg_params: parameters by name.
+        aux_params: auxiliary states by name.
+        target_dtype: "float16" or "bfloat16".
+        target_dtype_ops: operators that run in half precision, against their cards.
+        fp32_ops: operators that run in float32, against their cards.
+        conditional_fp32_ops: operators that run in float32 for some values of a parameter.
+        excluded_sym_names: nodes that stay float32.
+        cast_optional_params: accepted and ignored: variables stay float32.
+    """
     lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
     return convert_symbol(sym, target_dtype, *lists), dict(arg_params), dict(aux_params)
 
@@ -136,10 +165,21 @@ def convert_hybrid_block(
     ctx: Any = None,
     cast_optional_params: bool = False,
 ) -> SymbolBlock:
-    """A block of the network by `convert_symbol`, with the same parameters, which stay float32.
+    """Return a block of the network that `convert_symbol` returns, with the same parameters, which stay float32.
 
-    ctx: means nothing, the parameters stay on theirs. Raises NotInitializedError, a RuntimeError, for a block that was
-    not hybridised and called; MismatchError, an AssertionError, for what is no HybridBlock.
+    Args:
+        block: the block, hybridised and called.
+        target_dtype: "float16" or "bfloat16".
+        target_dtype_ops: operators that run in half precision, against their cards.
+        fp32_ops: operators that run in float32, against their cards.
+        conditional_fp32_ops: operators that run in float32 for some values of a parameter.
+        excluded_sym_names: nodes that stay float32.
+        ctx: accepted and ignored: parameters stay on their contexts.
+        cast_optional_params: accepted and ignored: variables stay float32.
+
+    Raises:
+        NotInitializedError: the block was not hybridised and called; the error is a RuntimeError, too.
+        MismatchError: `block` is no HybridBlock; the error is an AssertionError, too.
     """
     if not isinstance(block, HybridBlock):
         raise MismatchError("block input should be a HybridBlock", got=type(block).__name__)
@@ -152,10 +192,16 @@ def convert_hybrid_block(
 
 
 def init_trainer(optimizer_or_trainer: Any) -> None:
-    """Give a `gluon.Trainer` a scale of losses that changes with the gradients: `scale_loss` uses it, and a step whose
-    gradients overflow is left out.
+    """Give a `gluon.Trainer` a loss scale that changes with the gradients.
 
-    Raises MismatchError, an AssertionError, before `init`, and BlockTypeError, a TypeError, for what is no Trainer.
+    `scale_loss` uses the scale; a step whose gradients overflow is left out.
+
+    Args:
+        optimizer_or_trainer: the trainer.
+
+    Raises:
+        MismatchError: `init` was not called; the error is an AssertionError, too.
+        BlockTypeError: the argument is no Trainer; the error is a TypeError, too.
     """
     if not _amp_initialized:
         raise MismatchError("AMP not initialized, did you forget to call amp.init()?")
@@ -166,9 +212,14 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
 
 @contextmanager
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
-    """A block with the loss, or a list of the losses, multiplied by the scale of a Trainer, whose steps divide by it.
+    """A `with` block that gives the loss multiplied by a Trainer's scale; its steps divide by it.
 
-    Raises MismatchError, an AssertionError, without `init_trainer`.
+    Args:
+        loss: a loss, or a list of losses.
+        optimizer_or_trainer: the trainer.
+
+    Raises:
+        MismatchError: `init_trainer` was not called; the error is an AssertionError, too.
     """
     scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
     if scaler is None:
@@ -178,9 +229,13 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Divide the gradients of a Trainer by its scale before `step`, for who reads them, as clipping does.
+    """Divide the gradients of a Trainer by its scale before `step`, so that they can be clipped, for example.
 
-    Raises BlockTypeError, a TypeError, for what is no Trainer.
+    Args:
+        optimizer_or_trainer: the trainer.
+
+    Raises:
+        BlockTypeError: the argument is no Trainer; the error is a TypeError, too.
     """
     _refuse_others(optimizer_or_trainer)
     optimizer_or_trainer.unscale_grads()
@@ -204,34 +259,34 @@ def _with(precision: Precision) -> list[str]:
 
 
 def list_lp16_ops(target_dtype: Any) -> list[str]:
-    """The operators that run in half precision."""
+    """Return the operators that run in half precision."""
     return _with("half")
 
 
 def list_fp32_ops(target_dtype: Any) -> list[str]:
-    """Those that run in float32."""
+    """Return the operators that run in float32."""
     return _with("float32")
 
 
 def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
-    """Those that run in the dtype of their inputs, in float32 where these are of two."""
+    """Return the operators that run in the dtype of their inputs, or in float32 where inputs have two dtypes."""
     return _with("either")
 
 
 def list_conditional_fp32_ops(target_dtype: Any) -> list[Any]:
-    """Those that run in float32 for some values of a parameter: none do by themselves."""
+    """Return the operators that run in float32 for some values of a parameter: none by default."""
     return []
 
 
 def list_widest_type_cast(target_dtype: Any) -> list[str]:
-    """Those whose inputs are cast to the widest of them: those of `list_lp16_fp32_ops`."""
+    """Return the operators whose inputs are cast to the widest of their dtypes: those of `list_lp16_fp32_ops`."""
     return list_lp16_fp32_ops(target_dtype)
 
 
 def list_loss_output_functions(target_dtype: Any) -> list[str]:
-    """The heads that define their own gradient."""
+    """Return the heads that define their own gradient."""
     return sorted(op.name for op in list_unique_ops() if op in FLossEquivalent)
 
 
 def list_lp16_use_fp32_params(target_dtype: Any) -> None:
-    """Operators in half precision whose parameters stay float32: all do."""
+    """Return None: parameters of all operators in half precision stay float32."""
