@@ -93,6 +93,15 @@ def check_number(number: Any, param: str) -> None:
         raise CountError("This is not a number", param=param, expected="a number", got=f"{number!r:.80}") from None
 
 
+def named_values(given: Any, param: str) -> dict[str, Any]:
+    """Return values by name, given as a dict, as pairs, or None for none. Raises CountError for anything else."""
+    try:
+        return dict(given or {})
+    except (TypeError, ValueError):
+        expected = "a dict, or pairs of a name and a value"
+        raise CountError("These are no values by name", param=param, expected=expected, got=f"{given!r:.80}") from None
+
+
 def paired(names: Iterable[Any], values: Any, what: str, names_are: str) -> list[tuple[Any, Any]]:
     """Return each name with its value. what, names_are: what the values are, and what the names are those of, for the
     CountError that is raised where there are more of the ones or the others."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowering.messages.counts import check_positive, checks_flags
+from lowering.messages.counts import check_positive, checks_flags, named_values
 from lowering.mx import kv
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
@@ -58,7 +58,7 @@ class Trainer:
             param._set_trainer(self)
         self._compression_params = compression_params
         self._contexts = self._common_contexts()
-        self._optimizer = self._made_optimizer(optimizer, dict(optimizer_params or {}))
+        self._optimizer = self._made_optimizer(optimizer, named_values(optimizer_params, "optimizer_params"))
         self._updaters = [optimizers.get_updater(self._optimizer) for _ in self._contexts]
         self._scale = self._optimizer.rescale_grad
         self._amp_loss_scaler: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,13 @@ Callbacks = Any
 
 class NotReadyError(TrainingError, AssertionError):
     """A method of a module that was called too early."""
+
+
+def _require_batches(given: Any) -> None:
+    """Raise CallError for what gives no batches: an array. Whatever can be reset and iterated does, as in MXNet."""
+    if not (hasattr(given, "reset") and isinstance(given, Iterable)):
+        problem = "eval_data must be a DataIter"
+        raise CallError(problem, got=type(given).__name__, fix="mx.io.NDArrayIter(x, y, batch_size=32)")
 
 
 def _unsaid(name: str) -> Any:
@@ -163,6 +170,7 @@ class BaseModule:
             sparse_row_id_fn: accepted and ignored.
         """
         self._require()
+        _require_batches(eval_data)
         if reset:
             eval_data.reset()
         eval_metric = metrics.create(eval_metric)
@@ -192,6 +200,7 @@ class BaseModule:
             sparse_row_id_fn: accepted and ignored.
         """
         self._require()
+        _require_batches(eval_data)
         if reset:
             eval_data.reset()
         for nbatch, batch in enumerate(eval_data):

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lowering.initializer.parameters import parameter_names
-from lowering.messages.counts import checks_flags
+from lowering.messages.arguments import require_symbol
+from lowering.messages.counts import checks_flags, named_values
 from lowering.messages.doors import MODULE, says_how_to_call
 from lowering.mx import checkpoints
 from lowering.mx import optimizer as optimizers
@@ -79,7 +80,7 @@ class Module(BaseModule):
         compression_params: Any = None,
     ):
         super().__init__(logger)
-        self._symbol: Symbol = as_symbol(symbol)
+        self._symbol: Symbol = as_symbol(require_symbol(symbol, "mx.mod.Module"))
         self._contexts = as_contexts(context)
         self._work_load_list: list[Any] = as_shares(work_load_list, self._contexts)
         self._group2ctxs, self._compression_params = group2ctxs, compression_params
@@ -630,7 +631,7 @@ class Module(BaseModule):
         axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
         rescale_grad = 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
         self._optimizer = make_optimizer(
-            optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
+            optimizer, named_values(optimizer_params, "optimizer_params"), self._symbol, self._param_names, rescale_grad
         )
         self._numbers = self._optimizer.numbers_of(self._param_names)
         self._updater = optimizers.get_updater(self._optimizer)

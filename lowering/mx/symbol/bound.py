@@ -100,6 +100,10 @@ class Symbol(GraphSymbol):
         """An executor over NDArrays, which both sides then write: `args`, gradients and states by name, or as lists in
         the graph's order. Raises BindError, ExecutorValueError, ExecutorTypeError."""
         context = as_context(ctx)
+        for what, arrays in (("args", args), ("args_grad", args_grad), ("aux_states", aux_states)):
+            if not isinstance(arrays, Mapping | list | tuple | None):
+                expected = "a dict of NDArrays by name, or a list of them in the graph's order"
+                raise CallError("Wrong argument", param=what, expected=expected, got=f"{arrays!r:.80}")
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
         if not group2ctx:
@@ -238,7 +242,7 @@ def _cells(given: Given) -> Any:
     """Return arrays as what an executor shares: the cells of NDArrays."""
     if isinstance(given, Mapping):
         return {name: _cell(array) for name, array in given.items()}
-    return None if given is None else [_cell(array) for array in given]
+    return [_cell(array) for array in given] if isinstance(given, list | tuple) else given
 
 
 def _cell(array: Any) -> Any:

@@ -578,3 +578,34 @@ def test_an_option_of_another_kind_is_refused_by_its_name(door: str, tmp_path: P
 def test_group2ctxs_may_hold_a_list_of_contexts_for_each_group():
     module_of(group2ctxs={"one": [mx.cpu(0), mx.cpu(1)]})
     module_of(group2ctxs=[{"one": mx.cpu(0)}, {"one": mx.cpu(1)}])
+
+
+@pytest.mark.parametrize(
+    ("mistake", "says"),
+    [
+        (lambda x: mx.mod.Module(5), "mx.mod.Module takes a Symbol"),
+        (lambda x: (mx.sym.var("x") + 1).bind(mx.cpu(), 5), "args"),
+        (lambda x: (mx.sym.var("x") + 1).bind(mx.cpu(), {"x": x}, 5), "args_grad"),
+        (lambda x: _bound().score(x, "acc"), "eval_data must be a DataIter; got NDArray"),
+        (lambda x: list(_bound().iter_predict(x)), "eval_data must be a DataIter; got NDArray"),
+        (lambda x: _bound().init_optimizer(optimizer_params=5), "optimizer_params"),
+        (lambda x: _bound().init_optimizer(optimizer_params="lr"), "optimizer_params"),
+        (lambda x: mx.gluon.Trainer(_dense().collect_params(), "sgd", 5), "optimizer_params"),
+    ],
+)
+def test_what_is_of_another_kind_is_told_in_words_of_the_door(mistake: Callable[[mx.nd.NDArray], Any], says: str):
+    with pytest.raises(mx.MXNetError, match=says):
+        mistake(mx.nd.ones((2, 3)))
+
+
+def _bound() -> mx.mod.Module:
+    module = mx.mod.Module(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1), label_names=None)
+    module.bind([("data", (2, 3))])
+    module.init_params()
+    return module
+
+
+def _dense() -> mx.gluon.nn.Dense:
+    dense = mx.gluon.nn.Dense(1, in_units=2)
+    dense.initialize()
+    return dense
