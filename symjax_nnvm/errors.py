@@ -71,7 +71,7 @@ class NarrowedDtypeWarning(UserWarning):
 
 
 class NonFiniteWarning(UserWarning):
-    """Reports outputs that are NaN or infinite, in a prediction or an evaluation."""
+    """Outputs that are NaN or infinite, in a prediction or an evaluation."""
 
 
 MXNetError = NNVMError
@@ -79,60 +79,68 @@ MXNetError = NNVMError
 
 
 class OpNotRegisteredError(NNVMError, KeyError):
-    """Reports an operator name that the registry does not know."""
+    """An operator name that the registry does not have."""
 
 
 class AttributeConflictError(NNVMError):
-    """Reports an operator attribute or alias that cannot be set: same priority, other type, name taken."""
+    """An operator attribute or alias that cannot be set: same priority, other type, name taken."""
 
 
 class ParamError(NNVMError, ValueError):
-    """Reports an operator parameter that is missing, unknown, malformed or out of range."""
+    """An operator parameter that is missing, unknown, malformed or out of range."""
 
 
 class ComposeError(NNVMError):
-    """Reports inputs that do not fit the operator or the symbol they are given to."""
+    """Inputs that do not fit the operator or the symbol they are given to."""
 
 
 class UnusedInputError(ComposeError, AssertionError, ValueError):
-    """Reports an input of a loop that its body does not use: an AssertionError of MXNet's foreach, a ValueError of its
+    """An input of a loop that its body does not use: an AssertionError of MXNet's foreach, a ValueError of its
     while_loop."""
 
 
 class SymbolTypeError(NNVMError, TypeError):
-    """Reports a Python value of a type that a symbol function does not take."""
+    """A Python value of a type that a symbol function does not take."""
 
 
 class NotASymbolError(SymbolTypeError):
-    """Reports a value in the place of a symbol. argument: which one, in words; value: what was given."""
+    """A value in the place of a symbol.
+
+    Attributes:
+        argument: the place, in words.
+        value: the value.
+    """
 
     argument: str = ""
     value: object = None
 
 
 class SymbolValueError(NNVMError, ValueError):
-    """Reports a Python value that a symbol function does not take."""
+    """A Python value that a symbol function does not take."""
 
 
 class SymbolIndexError(NNVMError, IndexError):
-    """Reports an output number that a symbol does not have."""
+    """An output number that a symbol does not have."""
 
 
 class NotImplementedForSymbol(NNVMError, TypeError, NotImplementedError):
-    """Reports a Python operation that makes no sense on a symbol, which holds no values."""
+    """A Python operation that makes no sense on a symbol, which holds no values."""
 
 
 class GraphError(NNVMError):
-    """Reports a graph whose structure is broken: a cycle, a missing node, an attribute that is not there."""
+    """A graph whose structure is broken: a cycle, a missing node, an attribute that is not there."""
 
 
 class PassError(NNVMError):
-    """Reports a pass that is unknown or whose required graph attributes are missing."""
+    """A pass that is unknown or whose required graph attributes are missing."""
 
 
 class InferenceError(NNVMError):
-    """Reports shapes or dtypes that contradict each other. at: the name of the node where they do, which is then
-    `node`."""
+    """Shapes or dtypes that contradict each other.
+
+    Attributes:
+        node: the name of the node where they do; None where it is unknown.
+    """
 
     def __init__(self, message: str, at: str | None = None, /, **facts: Any):
         super().__init__(message, **facts)
@@ -140,51 +148,55 @@ class InferenceError(NNVMError):
 
 
 class FileError(NNVMError, OSError):
-    """Reports a path that cannot be read or written for what it is: no regular file, too large for its kind."""
+    """A path that cannot be read or written: it is no regular file, or too large for its kind."""
 
 
 class MissingFolderError(FileError, FileNotFoundError):
-    """Reports a file that cannot be written because its folder does not exist."""
+    """A file that cannot be written because its folder does not exist."""
 
 
 class ParamsFormatError(NNVMError, ValueError):
-    """Reports an array file (`.params`) that is malformed, or no array file."""
+    """An array file (`.params`) that is malformed, or no array file."""
 
 
 class RecordFormatError(NNVMError, ValueError):
-    """Reports a record file, its index or a list of images that is malformed, or an image that cannot be decoded."""
+    """A record file, its index or a list of images that is malformed, or an image that cannot be decoded."""
 
 
 class ParamsMismatchError(NNVMError, ValueError):
-    """Reports arrays that do not fit the symbol they are for: missing, wrongly shaped, or impossible to tell apart."""
+    """Arrays that do not fit the symbol they are for: missing, wrongly shaped, or impossible to tell apart."""
 
 
 class JSONFormatError(NNVMError, ValueError):
-    """Reports a graph file that is malformed, or that describes an impossible graph."""
+    """A graph file that is malformed, or that describes an impossible graph."""
 
 
 class GradientError(NNVMError):
-    """Reports a gradient that cannot be built."""
+    """A gradient that cannot be built."""
 
 
 class InitializerError(NNVMError, ValueError, AssertionError):
-    """Reports an initialiser that is unknown, malformed, or does not fit the parameter. MXNet asserts."""
+    """An initialiser that is unknown, malformed, or does not fit the parameter. MXNet asserts."""
 
 
 class ModelNotFoundError(NNVMError, FileNotFoundError):
-    """Reports a file of a model that is not there; the message says what is."""
+    """A missing file of a model; the message lists the files that exist."""
 
 
 class CheckpointError(NNVMError):
-    """Reports a training checkpoint that cannot be written, read, or does not belong to the model."""
+    """A training checkpoint that cannot be written, read, or does not belong to the model."""
 
 
 class LoweringError(NNVMError):
-    """Reports a graph that cannot be translated to JAX, or fails while it is being traced."""
+    """A graph that cannot be translated to JAX, or fails while it is being traced."""
 
 
 class OpenSizeError(LoweringError):
-    """Reports an operator that takes only some of the sizes that were left open. condition: which, as `N >= 3`."""
+    """An operator that takes only some of the sizes that were left open.
+
+    Attributes:
+        condition: the sizes that it takes, such as `N >= 3`.
+    """
 
     def __init__(self, message: str, condition: str = "", /, **facts: Any):
         super().__init__(message, **facts)
@@ -192,48 +204,48 @@ class OpenSizeError(LoweringError):
 
 
 class OnnxError(NNVMError):
-    """Reports a graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
+    """A graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
 
 
 class BindError(NNVMError):
-    """Reports arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
+    """Arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
 
 
 class ExecutorTypeError(NNVMError, TypeError):
-    """Reports a Python value of a type that an executor does not take."""
+    """A Python value of a type that an executor does not take."""
 
 
 class ExecutorValueError(NNVMError, ValueError):
-    """Reports a Python value that an executor does not take: a wrong shape, name or request."""
+    """A Python value that an executor does not take: a wrong shape, name or request."""
 
 
 class UnknownArrayError(NNVMError, KeyError):
-    """Reports a name under which an executor holds no array."""
+    """A name that no array of an executor has."""
 
 
 class UnknownAttributeError(NNVMError, AttributeError):
-    """Reports an attribute that an object or a module does not have; the message says what is meant by it here."""
+    """An attribute that an object or a module does not have; the message names what to use here."""
 
 
 class CallError(NNVMError, TypeError):
-    """Reports a function called with arguments that it does not take, or without one that it needs."""
+    """A function called with arguments that it does not take, or without one that it needs."""
 
 
 class PathError(SymbolTypeError, CallError):
-    """Reports a value in the place of a path: None, a number, a list, bytes."""
+    """A value in the place of a path: None, a number, a list, bytes."""
 
 
 class TrainingError(NNVMError, ValueError):
-    """Reports training that cannot go on: batches that do not fit, a run that was not initialised, numbers that
+    """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that
     overflowed."""
 
 
 class LabelError(TrainingError, IndexError):
-    """Reports labels that are no class of the output. MXNet raises an IndexError."""
+    """Labels that are no class of the output. MXNet raises an IndexError."""
 
 
 class MissingExtraError(NNVMError, ImportError):
-    """Reports an optional dependency that is not installed; the message says what to install."""
+    """An optional dependency that is not installed; the message says what to install."""
 
 
 def explain(

@@ -26,11 +26,21 @@ _LOG = LogValidationMetricsCallback()
 
 
 class FeedForward:
-    """A network with its parameters, trained by `fit` over arrays or an iterator. Module has taken its place.
+    """A network with its parameters, which `fit` trains over arrays or an iterator; MXNet's older form of Module.
 
-    symbol: a network, or a function bucket's key → network. epoch_size: batches of an epoch, by default all.
-    numpy_batch_size: of batches of arrays. arg_params, aux_params: first values; the initializer makes those that are
-    missing. allow_extra_params: leave out those that the network has not. Other words are the optimiser's.
+    Args:
+        symbol: the network, or a function of a bucket's key that returns one.
+        ctx: a context or a list of them.
+        num_epoch: the number of the epoch to stop before.
+        epoch_size: the number of batches in an epoch; None for all.
+        optimizer: an optimiser or its name.
+        initializer: the initialiser of values that are missing.
+        numpy_batch_size: the batch size for arrays.
+        arg_params: parameters by name.
+        aux_params: auxiliary states by name.
+        allow_extra_params: ignore values that the network does not have.
+        begin_epoch: the number of the first epoch.
+        kwargs: parameters of the optimiser.
     """
 
     def __init__(
@@ -125,9 +135,25 @@ class FeedForward:
         eval_end_callback: Any = _LOG,
         eval_batch_end_callback: Any = None,
     ) -> None:
-        """Train on an iterator, or on arrays X (n, ...) and y (n,), for num_epoch epochs. eval_data: an iterator, or a
-        pair of arrays. Other arguments are those of `Module.fit`; batches are counted from 1, and the iterator begins
-        anew before the validation. Raises what `Module.fit` raises."""
+        """Train on an iterator or on arrays; it raises what `Module.fit` raises.
+
+        Batches are counted from 1, and the iterator is reset before an evaluation.
+
+        Args:
+            X: an iterator, or an array (n, ...).
+            y: the labels (n,) of an array.
+            eval_data: an iterator or a pair of arrays to evaluate on.
+            eval_metric: a metric, its name, or several.
+            epoch_end_callback: a function, or several, called with (epoch, symbol, arguments, states) after each epoch.
+            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
+            kvstore: a KVStore, its name or None.
+            logger: the logger.
+            work_load_list: how much of a batch each context takes.
+            monitor: a Monitor.
+            eval_end_callback: a function, or several, called with a BatchEndParam after each evaluation.
+            eval_batch_end_callback: a function, or several, called with a BatchEndParam after each batch of an
+                evaluation.
+        """
         if self.num_epoch is None:
             raise NotReadyError("please specify number of epochs", fix="FeedForward(symbol, num_epoch=10)")
         data, validation = self._iterator(X, y, True), self._eval_iterator(eval_data)
@@ -222,9 +248,16 @@ class FeedForward:
         return self._predictor
 
     def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
-        """The outputs for an iterator or an array, as NumPy's: one array, or a list where there are several outputs.
+        """Return the outputs for an iterator or an array: a NumPy array, or a list of several outputs.
 
-        num_batch: so many batches at most. return_data: (outputs, data, labels). Raises TrainingError.
+        Args:
+            X: an iterator or an array.
+            num_batch: the highest number of batches; None for all.
+            return_data: return (outputs, data, labels).
+            reset: reset the iterator first.
+
+        Raises:
+            TrainingError: batches have different numbers of outputs, or there are none.
         """
         data = self._iterator(X, None, False)
         rows: list[list[list[np.ndarray]]] = []
@@ -243,7 +276,18 @@ class FeedForward:
         batch_end_callback: Any = None,
         reset: bool = True,
     ) -> Any:
-        """A metric's value over an iterator. Raises TrainingError."""
+        """Return a metric's value over an iterator.
+
+        Args:
+            X: the iterator.
+            eval_metric: a metric, its name, or several.
+            num_batch: the highest number of batches; None for all.
+            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
+            reset: reset the iterator first.
+
+        Raises:
+            TrainingError: the batches do not fit the network.
+        """
         metric, data = metrics.create(eval_metric), self._iterator(X, None, False)
         module = self._bound(data)
         if reset:
@@ -262,14 +306,30 @@ class FeedForward:
     # -- files -------------------------------------------------------------------------------------------------------
 
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
-        """Write a checkpoint; epoch: by default num_epoch. Raises OSError."""
+        """Write a checkpoint.
+
+        Args:
+            prefix: the part of the path before `-symbol.json`.
+            epoch: the number of the epoch; None for `num_epoch`.
+            remove_amp_cast: leave out the casts of AMP.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
         number = self.num_epoch if epoch is None else epoch
         assert number is not None
         save_checkpoint(prefix, number, self.symbol, self.arg_params or {}, self.aux_params or {}, remove_amp_cast)
 
     @staticmethod
     def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
-        """A model of a checkpoint; other words are the class's. Raises CheckpointError, OSError."""
+        """Return the model of a checkpoint; it raises what `load_checkpoint` raises.
+
+        Args:
+            prefix: the part of the path before `-symbol.json`.
+            epoch: the number of the epoch.
+            ctx: a context or a list of them.
+            kwargs: further arguments of the class.
+        """
         symbol, args, states = load_checkpoint(prefix, epoch)
         return FeedForward(symbol, ctx=ctx, arg_params=args, aux_params=states, begin_epoch=epoch, **kwargs)
 
@@ -294,7 +354,29 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """A model, trained: the class and `fit` as one function."""
+        """Make a model and train it: the class and `fit` as one function.
+
+        Args:
+            symbol: as in FeedForward.
+            X: as in `fit`.
+            y: as in `fit`.
+            ctx: as in FeedForward.
+            num_epoch: the number of the epoch to stop before.
+            epoch_size: as in FeedForward.
+            optimizer: an optimiser or its name.
+            initializer: the initialiser of values that are missing.
+            eval_data: as in `fit`.
+            eval_metric: a metric, its name, or several.
+            epoch_end_callback: a function, or several, called with (epoch, symbol, arguments, states) after each epoch.
+            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
+            kvstore: a KVStore, its name or None.
+            logger: the logger.
+            work_load_list: how much of a batch each context takes.
+            eval_end_callback: a function, or several, called with a BatchEndParam after each evaluation.
+            eval_batch_end_callback: a function, or several, called with a BatchEndParam after each batch of an
+                evaluation.
+            kwargs: further arguments of the class.
+        """
         model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
         model.fit(
             X,

@@ -46,13 +46,17 @@ _SMALLEST = 2
 
 
 class DetAugmenter:
-    """Base class: a subclass says what `__call__` makes of an image and its label, and hands its parameters on."""
+    """The base class of augmenters of images with boxes: a subclass defines `__call__`, which returns image and label.
+
+    Args:
+        kwargs: the parameters, which `dumps` returns.
+    """
 
     def __init__(self, **kwargs: Any):
         self._kwargs = plain(kwargs)
 
     def dumps(self) -> Any:
-        """The class' name and the parameters, as JSON."""
+        """Return the name of the class and the parameters, as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -61,7 +65,14 @@ class DetAugmenter:
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter of images, of which no box moves. Raises CallError for what is none."""
+    """An augmenter of images as one of images with boxes; it must not move anything.
+
+    Args:
+        augmenter: the augmenter.
+
+    Raises:
+        CallError: `augmenter` is no Augmenter.
+    """
 
     def __init__(self, augmenter: Augmenter):
         if not isinstance(augmenter, Augmenter):
@@ -70,7 +81,7 @@ class DetBorrowAug(DetAugmenter):
         self.augmenter = augmenter
 
     def dumps(self) -> Any:
-        """The class' name, and what the augmenter dumps."""
+        """Return the name of the class, and what the augmenter's `dumps` returns."""
         return [type(self).__name__.lower(), self.augmenter.dumps()]
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -79,7 +90,12 @@ class DetBorrowAug(DetAugmenter):
 
 
 class DetRandomSelectAug(DetAugmenter):
-    """One of several augmenters, or with the probability skip_prob none."""
+    """One of several augmenters for each image.
+
+    Args:
+        aug_list: the augmenters.
+        skip_prob: the probability of using none.
+    """
 
     def __init__(self, aug_list: Any, skip_prob: float = 0):
         super().__init__(skip_prob=skip_prob)
@@ -90,7 +106,7 @@ class DetRandomSelectAug(DetAugmenter):
         self.skip_prob = skip_prob if self.aug_list else 1
 
     def dumps(self) -> Any:
-        """The class' name, and what the augmenters dump."""
+        """Return the name of the class, and what the augmenters' `dumps` return."""
         return [type(self).__name__.lower(), [each.dumps() for each in self.aug_list]]
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -102,7 +118,7 @@ class DetRandomSelectAug(DetAugmenter):
 
 
 class DetHorizontalFlipAug(DetAugmenter):
-    """Left and right exchanged, with the probability p; the label is written."""
+    """Exchanges left and right with the probability `p`; the label is written."""
 
     def __init__(self, p: float):
         super().__init__(p=p)
@@ -138,11 +154,14 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
 
 
 class DetRandomCropAug(DetAugmenter):
-    """A part of the image with some of its objects.
+    """Cuts a part out of the image, with some of its objects.
 
-    min_object_covered: each object of which the part has anything is in it by more than this share. min_eject_coverage:
-    objects of which less is left are dropped. aspect_ratio_range: least and most width for a height of 1. area_range:
-    least and most part of the image. max_attempts: so many parts are drawn; if none is right, the image stays.
+    Args:
+        min_object_covered: the share of each object, of which the part has anything, that must be in it.
+        aspect_ratio_range: the smallest and the largest width for a height of 1.
+        area_range: the smallest and the largest part of the image's area.
+        min_eject_coverage: objects of which less is left are dropped.
+        max_attempts: how many parts are drawn; if none fits, the image stays as it is.
     """
 
     def __init__(
@@ -219,10 +238,13 @@ class DetRandomCropAug(DetAugmenter):
 
 
 class DetRandomPadAug(DetAugmenter):
-    """A border around the image, of which it is any part.
+    """Puts a border around the image.
 
-    aspect_ratio_range, area_range, max_attempts: as of DetRandomCropAug, of the image with its border. pad_val: the
-    border's colour, for each channel or for all.
+    Args:
+        aspect_ratio_range: the smallest and the largest width, with the border, for a height of 1.
+        area_range: the smallest and the largest area with the border, as a multiple of the image's.
+        max_attempts: how many borders are drawn; if none fits, the image stays as it is.
+        pad_val: the border's colour, a number for each channel or for all.
     """
 
     def __init__(
@@ -295,9 +317,20 @@ def CreateMultiRandCropAugmenter(
     max_attempts: Any = 50,
     skip_prob: float = 0,
 ) -> DetRandomSelectAug:
-    """One of several DetRandomCropAug for each image: parameters are lists, one value for each, or one for all.
+    """Return an augmenter that uses one of several DetRandomCropAug for each image.
 
-    skip_prob: how many images stay as they are. Raises CallError for lists of different lengths.
+    Parameters are lists with a value for each, or one value for all.
+
+    Args:
+        min_object_covered: the share of each object, of which the part has anything, that must be in it.
+        aspect_ratio_range: the smallest and the largest width for a height of 1.
+        area_range: the smallest and the largest part of the image's area.
+        min_eject_coverage: objects of which less is left are dropped.
+        max_attempts: how many parts are drawn; if none fits, the image stays as it is.
+        skip_prob: the share of images that stay as they are.
+
+    Raises:
+        CallError: lists have different lengths.
     """
     given = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
     lists = [value if isinstance(value, list) else [value] for value in given]
@@ -333,10 +366,32 @@ def CreateDetAugmenter(
     max_attempts: Any = 50,
     pad_val: Any = (127, 127, 127),
 ) -> list[DetAugmenter]:
-    """The augmenters that make an image with boxes one of data_shape (3, height, width), not yet transposed.
+    """Return the augmenters that make an image with boxes one of `data_shape`, not yet transposed.
 
-    rand_crop, rand_pad: how many images are cut, and get a border. The others are those of `mx.image.CreateAugmenter`,
-    `CreateMultiRandCropAugmenter` and `DetRandomPadAug`. Raises CallError.
+    Args:
+        data_shape: (3, height, width).
+        resize: as in `mx.image.CreateAugmenter`.
+        rand_crop: the share of images that are cut.
+        rand_pad: the share of images that get a border.
+        rand_gray: the share of images that become grey.
+        rand_mirror: flip one image in two.
+        mean: as in `mx.image.CreateAugmenter`.
+        std: as in `mx.image.CreateAugmenter`.
+        brightness: as in `mx.image.CreateAugmenter`.
+        contrast: as in `mx.image.CreateAugmenter`.
+        saturation: as in `mx.image.CreateAugmenter`.
+        pca_noise: as in `mx.image.CreateAugmenter`.
+        hue: as in `mx.image.CreateAugmenter`.
+        inter_method: as in `mx.image.CreateAugmenter`.
+        min_object_covered: as in CreateMultiRandCropAugmenter.
+        aspect_ratio_range: as in CreateMultiRandCropAugmenter.
+        area_range: as in CreateMultiRandCropAugmenter, and in DetRandomPadAug.
+        min_eject_coverage: as in CreateMultiRandCropAugmenter.
+        max_attempts: as in CreateMultiRandCropAugmenter.
+        pad_val: as in DetRandomPadAug.
+
+    Raises:
+        CallError: an argument has a wrong value.
     """
     chosen: list[DetAugmenter] = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
     if rand_crop > 0:
@@ -360,9 +415,25 @@ class ImageDetIter(ImageIter):
     """Batches of images (n, 3, height, width) and the boxes in them (n, objects, 5 or more), filled up with -1.
 
     A label in a file or a list is a row of numbers: how many there are before the objects, 2 or more; how many an
-    object has, 5 or more; then the objects. aug_list: augmenters of images and boxes, else those that
-    `mx.image.CreateDetAugmenter(data_shape, **kwargs)` makes. Images whose boxes are none, or whose augmenters leave
-    none, are left out. The other parameters are those of `mx.image.ImageIter`, and so are the errors.
+    object has, 5 or more; then the objects. Images without valid boxes, before or after the augmenters, are left out.
+    Raises what `mx.image.ImageIter` raises.
+
+    Args:
+        batch_size: as in `mx.image.ImageIter`.
+        data_shape: as in `mx.image.ImageIter`.
+        path_imgrec: as in `mx.image.ImageIter`.
+        path_imglist: as in `mx.image.ImageIter`.
+        path_root: as in `mx.image.ImageIter`.
+        path_imgidx: as in `mx.image.ImageIter`.
+        shuffle: as in `mx.image.ImageIter`.
+        part_index: as in `mx.image.ImageIter`.
+        num_parts: as in `mx.image.ImageIter`.
+        aug_list: augmenters of images and boxes; None for those of `mx.image.CreateDetAugmenter(data_shape, **kwargs)`.
+        imglist: as in `mx.image.ImageIter`.
+        data_name: as in `mx.image.ImageIter`.
+        label_name: as in `mx.image.ImageIter`.
+        last_batch_handle: as in `mx.image.ImageIter`.
+        kwargs: arguments of `mx.image.CreateDetAugmenter`.
     """
 
     @checks_flags
@@ -472,7 +543,7 @@ class ImageDetIter(ImageIter):
         return count
 
     def augmentation_transform(self, data: Any, label: Any = None) -> Any:
-        """The image and its boxes after all augmenters."""
+        """Return the image and its boxes after all augmenters."""
         for augmenter in self.auglist:
             data, label = augmenter(data, label)
         return data, label
@@ -480,7 +551,15 @@ class ImageDetIter(ImageIter):
     # -- other shapes --------------------------------------------------------------------------------------------------
 
     def reshape(self, data_shape: tuple[int, ...] | None = None, label_shape: Size | None = None) -> None:
-        """Another shape (3, height, width) of images, another (objects, numbers) of labels. Raises ParamError."""
+        """Change the shapes of images and labels.
+
+        Args:
+            data_shape: (3, height, width); None to keep it.
+            label_shape: (objects, numbers); None to keep it.
+
+        Raises:
+            ParamError: labels or images do not fit a shape.
+        """
         if data_shape is not None:
             self.check_data_shape(data_shape)
             self.provide_data = [(self.provide_data[0][0], (self.batch_size, *data_shape))]
@@ -502,7 +581,15 @@ class ImageDetIter(ImageIter):
             raise ParamError(problem)
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
-        """Give this iterator and another one, which is returned, labels of as many objects. Raises CallError."""
+        """Give this iterator and another one labels of the same number of objects, and return the other one.
+
+        Args:
+            it: the other iterator.
+            verbose: log the new shape.
+
+        Raises:
+            CallError: `it` is no ImageDetIter.
+        """
         if not isinstance(it, ImageDetIter) or it.label_shape[1] != self.label_shape[1]:
             raise CallError(
                 "Synchronize with invalid iterator.",
@@ -529,11 +616,20 @@ class ImageDetIter(ImageIter):
         window_name: str = "draw_next",
         id2labels: Any = None,
     ) -> Iterator[np.ndarray]:
-        """The images of an epoch with their boxes drawn, uint8 (h, w, 3) in blue, green, red, by OpenCV.
+        """Return the images of an epoch with their boxes drawn, uint8 (h, w, 3) in blue, green, red, by OpenCV.
 
-        color: red, green and blue of the boxes, else any. mean, std: what images were normalised by, or True. clip: cut
-        values off at 0 and 255. waitKey: show each image in a window for so many milliseconds. id2labels: names of
-        classes. Raises MissingExtraError.
+        Args:
+            color: red, green and blue of the boxes; None for random colours.
+            thickness: the thickness of the lines, in pixels.
+            mean: what was subtracted from the images; True for ImageNet's.
+            std: what the images were divided by; True for ImageNet's.
+            clip: limit values to 0 and 255.
+            waitKey: show each image in a window for this number of milliseconds.
+            window_name: the title of the window.
+            id2labels: the names of classes.
+
+        Raises:
+            MissingExtraError: OpenCV is not installed.
         """
         cv2 = opencv()
         mean, std = (usual if value is True else value for value, usual in ((mean, MEAN), (std, STD)))

@@ -41,16 +41,36 @@ class BrokenImageError(NNVMError, RuntimeError):
 class ImageIter(DataIter):
     """Batches of images (n, 3, height, width) and labels (n,) or (n, label_width), float32.
 
-    data_shape: (3, height, width). One source is needed: path_imgrec, a record file, with path_imgidx, its index, where
-    images are shuffled or in parts; path_imglist, a file with lines of a number, labels and a path, with tabs between;
-    or imglist, a list of [label or labels, path]. Paths are below path_root. With a record file a list gives labels.
-    shuffle: another order in every epoch, by Python's `random`. num_parts, part_index: only a part of the images.
-    aug_list: augmenters, else those of `mx.image.CreateAugmenter(data_shape, **kwargs)`. dtype: of the labels that are
-    read. last_batch_handle: a last batch that is not full is filled from the start ("pad"), left out ("discard"), or
-    goes into the next epoch ("roll_over").
+    It needs one source: `path_imgrec`, `path_imglist` or `imglist`. With a record file, a list has the labels.
 
-    Raises CallError, ParamError, CountError, RecordFormatError, FileError, OSError; BrokenImageError, a
-    RuntimeError, for an image that cannot be decoded, with its name.
+    Args:
+        batch_size: the number of images in a batch.
+        data_shape: (3, height, width).
+        label_width: the number of labels of an image.
+        path_imgrec: a record file.
+        path_imglist: a file with lines of a number, labels and a path, separated by tabs.
+        path_root: the folder of these paths.
+        path_imgidx: the index of the record file, where images are shuffled or in parts.
+        shuffle: use another order in every epoch, drawn by Python's `random`.
+        part_index: the number of the part to read.
+        num_parts: the number of parts of the images.
+        aug_list: augmenters; None for those of `mx.image.CreateAugmenter(data_shape, **kwargs)`.
+        imglist: a list of [label or labels, path].
+        data_name: the name of the data.
+        label_name: the name of the labels.
+        dtype: the dtype of the labels that are read.
+        last_batch_handle: what happens to a last batch that is not full: "pad" fills it from the start, "discard"
+            leaves it out, "roll_over" puts its images into the next epoch.
+        kwargs: arguments of `mx.image.CreateAugmenter`.
+
+    Raises:
+        CallError: an argument has the wrong type, or there is no source.
+        ParamError: an argument has a wrong value.
+        CountError: a number is no whole number in its range.
+        RecordFormatError: the record file, its index or the list is malformed.
+        FileError: a path is no regular file.
+        OSError: a file cannot be read.
+        BrokenImageError: an image cannot be decoded; the message names it. The error is a RuntimeError, too.
     """
 
     @checks_flags
@@ -150,7 +170,7 @@ class ImageIter(DataIter):
         self.cur, self._at_end = 0, False
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end of the epoch."""
+        """Return the next batch; at the end of the epoch it raises StopIteration."""
         (data, label), count = self._rolled or (self._empty(), 0)
         again = self._rolled is not None
         if not again:
@@ -197,9 +217,9 @@ class ImageIter(DataIter):
     # -- one sample ----------------------------------------------------------------------------------------------------
 
     def next_sample(self) -> tuple[Any, bytes]:
-        """The label of the next image, and its file's bytes. Raises StopIteration at the end of the epoch.
+        """Return the label of the next image and its file's bytes; at the end of the epoch it raises StopIteration.
 
-        A label of a list is an NDArray; one of a record a number, or an array in NumPy's memory.
+        The label is an NDArray in a list; in a record it is a number, or an array in NumPy's memory.
         """
         if self._at_end:
             raise StopIteration
@@ -227,11 +247,12 @@ class ImageIter(DataIter):
         return header.label if self.imglist is None else _as_label(self.imglist[key][0]), encoded
 
     def read_image(self, fname: str) -> bytes:
-        """The bytes of a file below path_root."""
+        """Return the bytes of a file below path_root."""
         return read_bounded(os.path.join(self.path_root or "", fname), _MAX_FILE, "an image", RecordFormatError)
 
     def imdecode(self, s: bytes) -> NDArray:
-        """The image of a file's bytes. Raises BrokenImageError, with the image's name."""
+        """Return the image in a file's bytes; if it cannot be decoded, it raises BrokenImageError, with the image's
+        name."""
         try:
             return imdecode(s)
         except RecordFormatError as error:
@@ -240,13 +261,13 @@ class ImageIter(DataIter):
             raise BrokenImageError(f"Broken image {where}, {error}") from error
 
     def augmentation_transform(self, data: Any) -> Any:
-        """The image after all augmenters."""
+        """Return the image after all augmenters."""
         for augmenter in self.auglist:
             data = augmenter(data)
         return data
 
     def postprocess_data(self, datum: Any) -> Any:
-        """The image (h, w, c) as (c, h, w)."""
+        """Return an image (h, w, c) as (c, h, w)."""
         return np.asarray(datum).transpose(2, 0, 1)
 
     # -- checks --------------------------------------------------------------------------------------------------------

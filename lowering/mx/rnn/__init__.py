@@ -34,7 +34,16 @@ from lowering.mx.symbol import Symbol
 def save_rnn_checkpoint(
     cells: Any, prefix: str, epoch: int, symbol: Symbol, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint with the gates' weights apart, so that fused and unfused cells may read it."""
+    """Write a checkpoint with the weights of each gate in an array of their own, for fused and unfused cells.
+
+    Args:
+        cells: a cell or several.
+        prefix: the part of the path before `-symbol.json`.
+        epoch: the number of the epoch.
+        symbol: the network.
+        arg_params: parameters by name.
+        aux_params: auxiliary states by name.
+    """
     args = dict(arg_params)
     for cell in _listed(cells):
         args = cell.unpack_weights(args)
@@ -42,7 +51,14 @@ def save_rnn_checkpoint(
 
 
 def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
-    """(symbol, arguments, states) of such a checkpoint, with the weights as these cells have them."""
+    """Return the symbol, arguments and states of a checkpoint that `save_rnn_checkpoint` wrote, with these cells'
+    weights.
+
+    Args:
+        cells: a cell or several.
+        prefix: the part of the path before `-symbol.json`.
+        epoch: the number of the epoch.
+    """
     symbol, args, aux = load_checkpoint(prefix, epoch)
     for cell in _listed(cells):
         args = cell.pack_weights(args)
@@ -50,7 +66,13 @@ def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Symbol, Pa
 
 
 def do_rnn_checkpoint(cells: Any, prefix: str, period: int = 1) -> Callable[..., None]:
-    """A callback that writes such a checkpoint at the end of every `period` epochs."""
+    """Return a callback that calls `save_rnn_checkpoint` at the end of every `period` epochs.
+
+    Args:
+        cells: a cell or several.
+        prefix: the part of the path before `-symbol.json`.
+        period: the number of epochs between two checkpoints.
+    """
     period = int(max(1, period))
 
     def callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:

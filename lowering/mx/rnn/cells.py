@@ -22,14 +22,23 @@ States = list[Any]
 
 
 class RNNParams:
-    """The variables of a cell, made when they are first asked for; cells that share them share weights."""
+    """The variables of a cell, made when they are first needed; cells that share them share weights.
+
+    Args:
+        prefix: the beginning of the variables' names.
+    """
 
     def __init__(self, prefix: str = ""):
         self.prefix = prefix
         self._params: dict[str, Symbol] = {}
 
     def get(self, name: str, **kwargs: Any) -> Symbol:
-        """A variable; kwargs: those of `Variable`."""
+        """Return a variable.
+
+        Args:
+            name: its name without the prefix.
+            kwargs: arguments of `Variable`.
+        """
         name = self.prefix + name
         if name not in self._params:
             self._params[name] = sym.Variable(name, **kwargs)
@@ -37,7 +46,12 @@ class RNNParams:
 
 
 class BaseRNNCell:
-    """A cell: `cell(input, states)` → (output, new states). prefix: of the names; params: those of another cell."""
+    """The base class of cells: `cell(input, states)` returns (output, new states).
+
+    Args:
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+    """
 
     _gate_names: Sequence[str] = ()
 
@@ -49,7 +63,7 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self) -> None:
-        """Begin to count steps anew, as each unrolling does."""
+        """Start counting steps again, as each `unroll` does."""
         self._init_counter = self._counter = -1
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
@@ -58,22 +72,27 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """The cell's variables, for another cell to share."""
+        """Return the cell's variables, for another cell to share."""
         self._own_params = False
         return self._params
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """The shape, 0 where the batch's size stands, and the layout of each state."""
+        """Return the shape and the layout of each state; the batch's size is 0."""
         return []
 
     @property
     def state_shape(self) -> list[tuple[int, ...]]:
-        """The shapes alone."""
+        """Return the shape of each state."""
         return [info["shape"] for info in self.state_info]
 
     def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> States:
-        """The states before the first step: zeros, or what func(name=, shape=, …) makes."""
+        """Return the states before the first step.
+
+        Args:
+            func: makes each state, as func(name=, shape=, …); None for zeros.
+            kwargs: further arguments of `func`.
+        """
         if self._modified:
             problem = "After applying modifier cells the base cell cannot be called directly"
             raise ComposeError(problem, fix="Call the modifier cell instead.")
@@ -91,10 +110,17 @@ class BaseRNNCell:
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """(outputs, last states) of `length` steps.
+        """Run the cell over a sequence.
 
-        inputs: a symbol of the layout (T is the axis of steps), or a list of them. merge_outputs: one symbol, else a
-        list; None: as it comes.
+        Args:
+            length: the number of steps.
+            inputs: a symbol in the layout, or a list of symbols, one for each step.
+            begin_state: the states before the first step; None for zeros.
+            layout: the order of the axes; T is the axis of steps.
+            merge_outputs: True for outputs in one symbol, False for a list, None for whichever is cheaper.
+
+        Returns:
+            The outputs and the last states.
         """
         self.reset()
         return self._unroll(length, inputs, begin_state, layout, merge_outputs)
@@ -114,11 +140,11 @@ class BaseRNNCell:
     # -- weights in files --------------------------------------------------------------------------------------------
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with each gate's weights apart."""
+        """Return arguments with the weights of each gate in an array of their own."""
         return self._exchanged(args, unpack=True)
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with the gates' weights in one, as the cell has them."""
+        """Return arguments with the weights of all gates in one array, as the cell has them."""
         return self._exchanged(args, unpack=False)
 
     def _get_activation(self, inputs: Symbol, activation: Any, **kwargs: Any) -> Symbol:
@@ -193,7 +219,14 @@ class _Gated(BaseRNNCell):
 
 
 class RNNCell(_Gated):
-    """h' = activation(W x + U h + b). activation: a name, or a function of a symbol."""
+    """A plain recurrent cell: h' = activation(W x + U h + b).
+
+    Args:
+        num_hidden: the number of features of the state.
+        activation: a name, or a function of a symbol.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+    """
 
     _gate_names = ("",)
 
@@ -211,7 +244,14 @@ class RNNCell(_Gated):
 
 
 class LSTMCell(_Gated):
-    """Long short-term memory; its states are (output, cell). forget_bias: what the forget gate's bias starts with."""
+    """A cell of long short-term memory; its states are (output, cell).
+
+    Args:
+        num_hidden: the number of features of the state.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+        forget_bias: the first value of the forget gate's bias.
+    """
 
     _gate_names = ("_i", "_f", "_c", "_o")
 
@@ -222,7 +262,7 @@ class LSTMCell(_Gated):
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """Output and cell."""
+        """Return the shapes and layouts of output and cell."""
         return super().state_info * 2
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
@@ -233,7 +273,13 @@ class LSTMCell(_Gated):
 
 
 class GRUCell(_Gated):
-    """Gated recurrent unit, as cuDNN computes it."""
+    """A gated recurrent unit, as cuDNN computes it.
+
+    Args:
+        num_hidden: the number of features of the state.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+    """
 
     _gate_names = ("_r", "_z", "_o")
 

@@ -68,7 +68,11 @@ class _Several(BaseRNNCell):
 
 
 class SequentialRNNCell(_Several):
-    """Cells one on top of the other: `add` them from below."""
+    """A stack of cells; `add` puts one on top.
+
+    Args:
+        params: the RNNParams of another cell, whose weights it shares.
+    """
 
     def __init__(self, params: RNNParams | None = None):
         super().__init__(params)
@@ -100,7 +104,14 @@ class SequentialRNNCell(_Several):
 
 
 class BidirectionalCell(_Several):
-    """Two cells, the second from the last step to the first; their outputs are put together."""
+    """Two cells, the second of which runs from the last step to the first; the output has both side by side.
+
+    Args:
+        l_cell: the cell that runs forwards.
+        r_cell: the cell that runs backwards.
+        params: the RNNParams of another cell, whose weights it shares.
+        output_prefix: the beginning of the outputs' names.
+    """
 
     def __init__(
         self,
@@ -137,7 +148,13 @@ class BidirectionalCell(_Several):
 
 
 class DropoutCell(BaseRNNCell):
-    """Dropout of what goes through."""
+    """Dropout of the inputs.
+
+    Args:
+        dropout: the probability of dropping an element.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+    """
 
     def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None):
         super().__init__(prefix, params)
@@ -159,7 +176,11 @@ class DropoutCell(BaseRNNCell):
 
 
 class ModifierCell(BaseRNNCell):
-    """A cell with something done to what it gives; it has the cell's parameters and states."""
+    """The base class of cells that change what another cell returns; they have its parameters and states.
+
+    Args:
+        base_cell: the other cell.
+    """
 
     def __init__(self, base_cell: BaseRNNCell):
         self.base_cell = base_cell
@@ -167,39 +188,45 @@ class ModifierCell(BaseRNNCell):
         base_cell._modified = True
 
     def reset(self) -> None:
-        """Begin to count steps anew."""
+        """Start counting steps again."""
         super().reset()
         self.base_cell.reset()
 
     @property
     def params(self) -> RNNParams:
-        """The cell's variables."""
+        """Return the other cell's variables."""
         self._own_params = False
         return self.base_cell.params
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """The cell's states."""
+        """Return the other cell's states."""
         return self.base_cell.state_info
 
     def begin_state(self, func: Any = None, **kwargs: Any) -> States:
-        """The cell's states before the first step."""
+        """Return the other cell's states before the first step."""
         self.base_cell._modified = False
         begin = self.base_cell.begin_state(func, **kwargs)
         self.base_cell._modified = True
         return begin
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Return arguments with each gate's weights apart."""
+        """Return arguments with the weights of each gate in an array of their own."""
         return self.base_cell.unpack_weights(args)
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Return arguments with the gates' weights in one."""
+        """Return arguments with the weights of all gates in one array."""
         return self.base_cell.pack_weights(args)
 
 
 class ZoneoutCell(ModifierCell):
-    """Elements of outputs and states that keep, by chance, what they were a step before."""
+    """A cell whose outputs and states randomly keep elements of the step before.
+
+    Args:
+        base_cell: the other cell.
+        zoneout_outputs: the probability for an element of the output.
+        zoneout_states: the probability for an element of a state.
+    """
 
     def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
         if isinstance(base_cell, BidirectionalCell):
@@ -208,7 +235,7 @@ class ZoneoutCell(ModifierCell):
         self.zoneout_outputs, self.zoneout_states = zoneout_outputs, zoneout_states
 
     def reset(self) -> None:
-        """Begin to count steps anew."""
+        """Start counting steps again."""
         super().reset()
         self.prev_output: Symbol | None = None
 

@@ -15,12 +15,28 @@ _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
 
 
 class BaseConvRNNCell(BaseRNNCell):
-    """What the cells share.
+    """The base class of cells with convolutions.
 
-    input_shape: of one step's batch of any size, (n, channels, height, width) in conv_layout "NCHW".
-    num_hidden: channels of the states. i2h_…, h2h_…: of the convolutions of inputs and of states, whose kernels have
-    odd sizes. activation: a name, or a function of a symbol. prefix: by default the class's. Raises AssertionError for
-    even kernels of the states.
+    Args:
+        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
+        num_hidden: the number of channels of a state.
+        h2h_kernel: the kernel's size of the state's convolution; odd.
+        h2h_dilate: the dilation of the state's convolution.
+        i2h_kernel: the kernel's size of the input's convolution.
+        i2h_stride: the strides of the input's convolution.
+        i2h_pad: the padding of the input's convolution.
+        i2h_dilate: the dilation of the input's convolution.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        activation: a name, or a function of a symbol.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+        conv_layout: the order of the axes: "NCHW" or "NHWC".
+
+    Raises:
+        AssertionError: the state's kernel has an even size.
     """
 
     default_prefix = ""
@@ -63,7 +79,7 @@ class BaseConvRNNCell(BaseRNNCell):
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """One state."""
+        """Return the shape and layout of the state."""
         return [{"shape": self._state_shape, "__layout__": self._conv_layout}]
 
     def _products(self, inputs: Symbol, state: Symbol) -> tuple[str, Symbol, Symbol]:
@@ -90,7 +106,26 @@ class BaseConvRNNCell(BaseRNNCell):
 
 
 class ConvRNNCell(BaseConvRNNCell):
-    """h' = activation(W * x + U * h + b), with convolutions."""
+    """A plain recurrent cell with convolutions: h' = activation(W * x + U * h + b).
+
+    Args:
+        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
+        num_hidden: the number of channels of a state.
+        h2h_kernel: the kernel's size of the state's convolution; odd.
+        h2h_dilate: the dilation of the state's convolution.
+        i2h_kernel: the kernel's size of the input's convolution.
+        i2h_stride: the strides of the input's convolution.
+        i2h_pad: the padding of the input's convolution.
+        i2h_dilate: the dilation of the input's convolution.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        activation: a name, or a function of a symbol.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+        conv_layout: the order of the axes: "NCHW" or "NHWC".
+    """
 
     _gate_names = ("",)
     default_prefix = "ConvRNN_"
@@ -103,14 +138,33 @@ class ConvRNNCell(BaseConvRNNCell):
 
 
 class ConvLSTMCell(BaseConvRNNCell):
-    """Long short-term memory with convolutions (Shi et al. 2015); its states are (output, cell)."""
+    """Long short-term memory with convolutions (Shi et al. 2015); its states are (output, cell).
+
+    Args:
+        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
+        num_hidden: the number of channels of a state.
+        h2h_kernel: the kernel's size of the state's convolution; odd.
+        h2h_dilate: the dilation of the state's convolution.
+        i2h_kernel: the kernel's size of the input's convolution.
+        i2h_stride: the strides of the input's convolution.
+        i2h_pad: the padding of the input's convolution.
+        i2h_dilate: the dilation of the input's convolution.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        activation: a name, or a function of a symbol.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+        conv_layout: the order of the axes: "NCHW" or "NHWC".
+    """
 
     _gate_names = ("_i", "_f", "_c", "_o")
     default_prefix = "ConvLSTM_"
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """Output and cell."""
+        """Return the shapes and layouts of output and cell."""
         return super().state_info * 2
 
     def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
@@ -122,7 +176,26 @@ class ConvLSTMCell(BaseConvRNNCell):
 
 
 class ConvGRUCell(BaseConvRNNCell):
-    """Gated recurrent unit with convolutions."""
+    """A gated recurrent unit with convolutions.
+
+    Args:
+        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
+        num_hidden: the number of channels of a state.
+        h2h_kernel: the kernel's size of the state's convolution; odd.
+        h2h_dilate: the dilation of the state's convolution.
+        i2h_kernel: the kernel's size of the input's convolution.
+        i2h_stride: the strides of the input's convolution.
+        i2h_pad: the padding of the input's convolution.
+        i2h_dilate: the dilation of the input's convolution.
+        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
+        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
+        i2h_bias_initializer: the initialiser of the biases for the input.
+        h2h_bias_initializer: the initialiser of the biases for the state.
+        activation: a name, or a function of a symbol.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
+        conv_layout: the order of the axes: "NCHW" or "NHWC".
+    """
 
     _gate_names = ("_r", "_z", "_o")
     default_prefix = "ConvGRU_"

@@ -16,9 +16,18 @@ _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": LSTMCell._gate_names, "g
 
 
 class FusedRNNCell(BaseRNNCell):
-    """num_layers layers, one on top of the other, of mode "lstm", "gru", "rnn_tanh" or "rnn_relu".
+    """Several layers of cells that unroll into one operator.
 
-    get_next_state: give the last states, too. Unrolled, it is one operator.
+    Args:
+        num_hidden: the number of features of the state.
+        num_layers: the number of layers.
+        mode: "lstm", "gru", "rnn_tanh" or "rnn_relu".
+        bidirectional: run the layers in both directions.
+        dropout: the probability of dropping an element between two layers.
+        get_next_state: return the last states as well.
+        forget_bias: in an LSTM, the first value of the forget gate's bias.
+        prefix: the beginning of the variables' names.
+        params: the RNNParams of another cell, whose weights it shares.
     """
 
     def __init__(
@@ -46,7 +55,7 @@ class FusedRNNCell(BaseRNNCell):
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """The output, and for an LSTM the cell, of every layer and direction."""
+        """Return the shapes and layouts of the output, and of an LSTM's cell, for all layers and directions."""
         shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
         return [{"shape": shape, "__layout__": "LNC"} for _ in range(1 + (self._mode == "lstm"))]
 
@@ -78,7 +87,8 @@ class FusedRNNCell(BaseRNNCell):
         return normalized(length, outputs, layout, merge_outputs)[0], states
 
     def unfuse(self) -> SequentialRNNCell:
-        """The same as cells, which take the weights that `unpack_weights` gives, packed by themselves."""
+        """Return the same layers as single cells, which take the weights of `unpack_weights` after their own
+        `pack_weights`."""
         stack = SequentialRNNCell()
         for i in range(self._num_layers):
             cells = [self._cell(f"{self._prefix}{direction}{i}_") for direction in self._directions]
@@ -111,7 +121,7 @@ class FusedRNNCell(BaseRNNCell):
                             yield name, (size, columns) if kind == "weight" else (size,)
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with each gate's weights apart."""
+        """Return arguments with the weights of each gate in an array of their own."""
         weights = dict(args)
         vector = weights.pop(self._vector)
         size, both, gates = self._num_hidden, len(self._directions), len(_GATES[self._mode])
@@ -124,7 +134,7 @@ class FusedRNNCell(BaseRNNCell):
         return weights
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
-        """Arguments with all weights in one vector."""
+        """Return arguments with all weights in one vector."""
         weights = dict(args)
         first = weights[f"{self._prefix}l0_i2h{_GATES[self._mode][0]}_weight"]
         values = [weights.pop(name) for name, _ in self._parts(first.shape[1])]

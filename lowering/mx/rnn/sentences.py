@@ -23,32 +23,49 @@ def encode_sentences(
     start_label: int = 0,
     unknown_token: Any = None,
 ) -> tuple[list[list[int]], dict[Any, int]]:
-    """(sentences as numbers, words → numbers).
+    """Return sentences as lists of numbers, and the number of each word.
 
-    vocab: the numbers of words that are known; then others are unknown_token's. Raises CallError for unknown words.
+    Args:
+        sentences: lists of words.
+        vocab: the numbers of known words; None to number words as they come.
+        invalid_label: the number of `invalid_key`.
+        invalid_key: the word that stands for the end.
+        start_label: the first number to give.
+        unknown_token: the word that replaces unknown ones.
+
+    Raises:
+        CallError: a word is unknown and there is no `unknown_token`.
     """
-    known = {invalid_key: invalid_label} if vocab is None else dict(vocab)
+    numbers = {invalid_key: invalid_label} if vocab is None else dict(vocab)
     number, coded = start_label, []
     for words in sentences:
         sentence = list(words)
         for word in sentence:
-            if word in known:
+            if word in numbers:
                 continue
             if vocab is not None and not unknown_token:
                 raise CallError(f"Unknown token {word}", fix="encode_sentences(..., unknown_token='<unk>')")
             number += number == invalid_label
-            known[unknown_token or word] = number
+            numbers[unknown_token or word] = number
             number += 1
-        coded.append([known[word] if word in known else known[unknown_token] for word in sentence])
-    return coded, known
+        coded.append([numbers[word] if word in numbers else numbers[unknown_token] for word in sentence])
+    return coded, numbers
 
 
 class BucketSentenceIter(DataIter):
-    """Batches of sentences, which are lists of numbers, of like lengths; labels are the next words.
+    """Batches of sentences of similar lengths, which are lists of numbers; labels are the next words.
 
-    buckets: the lengths, by default all that have a batch of sentences; longer sentences are left out. The order is
-    shuffled by Python's and NumPy's global generators, so that their seeds give MXNet's. layout: "NT", or "TN" for
-    steps first.
+    Python's and NumPy's global generators shuffle, so that their seeds give MXNet's order.
+
+    Args:
+        sentences: the sentences.
+        batch_size: the number of sentences in a batch.
+        buckets: the lengths; None for all lengths with at least a batch of sentences. Longer sentences are left out.
+        invalid_label: the number that fills sentences up.
+        data_name: the name of the data.
+        label_name: the name of the labels.
+        dtype: the dtype of both.
+        layout: "NT", or "TN" for steps first.
     """
 
     def __init__(
@@ -106,7 +123,7 @@ class BucketSentenceIter(DataIter):
         return [DataDesc(name, shape if self.layout == "NT" else shape[::-1], layout=self.layout)]
 
     def reset(self) -> None:
-        """Begin anew, in another order."""
+        """Begin the next epoch, in another order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
         for bucket in self.data:
@@ -115,7 +132,7 @@ class BucketSentenceIter(DataIter):
         self.ndlabel = [array(self._next_words(bucket), dtype=self.dtype) for bucket in self.data]
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end."""
+        """Return the next batch; at the end it raises StopIteration."""
         if self.curr_idx == len(self.idx):
             raise StopIteration
         bucket, first = self.idx[self.curr_idx]

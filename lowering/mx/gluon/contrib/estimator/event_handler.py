@@ -75,7 +75,12 @@ class BatchEnd(EventHandler):
 
 
 class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Ends training after the number of epochs or batches that `fit` got."""
+    """Ends training after the number of epochs or batches that `fit` got.
+
+    Args:
+        max_epoch: the number of epochs; None for `fit`'s.
+        max_batch: the number of batches; None for `fit`'s.
+    """
 
     def __init__(self, max_epoch: int | None = None, max_batch: int | None = None):
         self.max_epoch, self.max_batch = max_epoch, max_batch
@@ -101,7 +106,12 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class MetricHandler(EpochBegin, BatchEnd):
-    """Updates metrics at the end of each batch; they start again with each epoch."""
+    """Updates metrics at the end of each batch; they start again with each epoch.
+
+    Args:
+        metrics: the metrics.
+        priority: handlers with smaller numbers run first.
+    """
 
     def __init__(self, metrics: Metrics, priority: float = -1000):
         self.metrics = metrics_of(metrics)
@@ -175,7 +185,13 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
 class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
     """Logs settings, times and metrics to the Estimator's logger.
 
-    log_interval: "epoch", or a number of batches. Raises BlockValueError for others.
+    Args:
+        log_interval: "epoch", or a number of batches.
+        metrics: the metrics.
+        priority: handlers with smaller numbers run first.
+
+    Raises:
+        BlockValueError: `log_interval` is something else.
     """
 
     def __init__(self, log_interval: int | str = "epoch", metrics: Metrics = None, priority: float = math.inf):
@@ -189,7 +205,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.log_interval_time = 0.0
 
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Log the optimiser and how long is trained."""
+        """Log the optimiser and the number of epochs or batches."""
         self.train_start = time.time()
         estimator.logger.info(
             "Training begin: using optimizer %s with current learning rate %.4f ",
@@ -210,7 +226,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         estimator.logger.info((head + shown(self.metrics)).rstrip(", "))
 
     def batch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Take the time."""
+        """Record the time."""
         self.batch_start = time.time()
 
     def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
@@ -283,13 +299,25 @@ class _Monitor:
 
 
 class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
-    """Writes parameters and the trainer's states after every epoch_period epochs, or batch_period batches, and once the
-    network, if it is hybridised: `PREFIX-epoch1batch8.params`, `….states`, `PREFIX-symbol.json`.
+    """Writes parameters and the trainer's states during training, and the network once, if it is hybridised.
 
-    save_best: `PREFIX-best.params` and `.states` when monitor, a metric, is better than before; mode: "max", "min" or
-    "auto", by its name. A period of None or 0: never. max_checkpoints: of those that this handler wrote, the older ones
-    are removed. resume_from_checkpoint: go on with the latest one, for the rest of the epochs or batches. verbose: 1
-    logs each. Raises BlockValueError; CountError for a wrong period or max_checkpoints.
+    The files are `PREFIX-epoch1batch8.params`, `PREFIX-epoch1batch8.states` and `PREFIX-symbol.json`.
+
+    Args:
+        model_dir: the folder.
+        model_prefix: PREFIX.
+        monitor: the metric for `save_best`.
+        verbose: 1 logs each checkpoint.
+        save_best: write `PREFIX-best.params` and `PREFIX-best.states` whenever `monitor` is better than before.
+        mode: whether "max" or "min" is better, or "auto" to go by the metric's name.
+        epoch_period: the number of epochs between two checkpoints; None or 0 for never.
+        batch_period: the number of batches between two checkpoints; None or 0 for never.
+        max_checkpoints: how many checkpoints of this handler to keep.
+        resume_from_checkpoint: continue from the latest one, for the rest of the epochs or batches.
+
+    Raises:
+        BlockValueError: an argument is of another kind.
+        CountError: a period or `max_checkpoints` is wrong.
     """
 
     def __init__(
@@ -330,7 +358,7 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
         return self._files.names
 
     def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Count from 0; load the latest checkpoint, if that is asked for."""
+        """Count from 0, and load the latest checkpoint when resuming."""
         self.current_epoch = self.current_batch = 0
         if self.save_best:
             self.best = self._worst
@@ -428,11 +456,17 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
 
 
 class EarlyStoppingHandler(_Monitor, TrainBegin, EpochEnd, TrainEnd):
-    """Ends training when a metric has not become better for some epochs.
+    """Ends training when a metric has not improved for some epochs.
 
-    monitor: the metric. min_delta: by how much it must be better. patience: how many epochs may go by. mode: "max",
-    "min", or "auto", by the metric's name. baseline: what the first value is compared with. Raises BlockValueError for
-    no metric and for one that is composed.
+    Args:
+        monitor: the metric.
+        min_delta: the smallest change that counts as an improvement.
+        patience: the number of epochs to wait.
+        mode: whether "max" or "min" is better, or "auto" to go by the metric's name.
+        baseline: the value to compare the first one with.
+
+    Raises:
+        BlockValueError: `monitor` is no metric, or one composed of several.
     """
 
     def __init__(
@@ -462,7 +496,7 @@ class EarlyStoppingHandler(_Monitor, TrainBegin, EpochEnd, TrainEnd):
         self.best = self._worst if self.baseline is None else self.baseline
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> bool:
-        """Return whether the metric has been no better for too long."""
+        """Return whether the metric has not improved for too long."""
         _, value = self._value()
         if value is not None and self.monitor_op(value - self.min_delta, self.best):
             self.best, self.wait = value, 0
@@ -484,7 +518,11 @@ class EarlyStoppingHandler(_Monitor, TrainBegin, EpochEnd, TrainEnd):
 
 
 class GradientUpdateHandler(BatchEnd):
-    """Updates the parameters at the end of each batch, before other handlers."""
+    """Updates the parameters at the end of each batch, before other handlers.
+
+    Args:
+        priority: handlers with smaller numbers run first.
+    """
 
     def __init__(self, priority: float = -2000):
         self.priority = priority

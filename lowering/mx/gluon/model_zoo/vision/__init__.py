@@ -73,10 +73,17 @@ _MODELS = {
 
 
 def get_model(name: str, **kwargs: Any) -> Any:
-    """A network by its name, such as "resnet50_v2" or "mobilenetv2_0.5".
+    """Return a network by its name, such as "resnet50_v2" or "mobilenetv2_0.5".
 
-    kwargs: pretrained: with trained parameters from the folder `root`, on a context `ctx`; classes: of the output; and
-    the network's own. Raises ParamError, a ValueError, for another name; as `model_store.get_model_file`.
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        name: the name.
+        kwargs: `pretrained` for trained parameters from the folder `root`, on a context `ctx`; `classes`; and the
+            network's own.
+
+    Raises:
+        ParamError: there is no such network; the error is a ValueError, too.
     """
     key = name.lower()
     if key not in _MODELS:

@@ -12,7 +12,12 @@ __all__ = ["AlexNet", "alexnet"]
 
 
 class AlexNet(Network):
-    """Images (n, 3, 224, 224) → (n, classes)."""
+    """AlexNet: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)
@@ -35,5 +40,14 @@ class AlexNet(Network):
 
 
 def alexnet(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> AlexNet:
-    """AlexNet. pretrained: with the parameters in `root`, on a context. Raises as `model_store.get_model_file`."""
+    """Return an AlexNet.
+
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class.
+    """
     return make_network(AlexNet, (), "alexnet", pretrained, ctx, root, kwargs)

@@ -35,7 +35,17 @@ def _dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcur
 
 
 class DenseNet(Network):
-    """Images (n, 3, 224, 224) → (n, classes). bn_size: channels before a layer's 3x3, in those that it adds."""
+    """DenseNet: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        num_init_features: the number of channels of the first convolution.
+        growth_rate: the number of channels that each layer adds.
+        block_config: the numbers of layers of the blocks.
+        bn_size: the channels before a layer's 3x3 convolution, as a multiple of `growth_rate`.
+        dropout: the probability of dropping an element after each layer.
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(
         self,

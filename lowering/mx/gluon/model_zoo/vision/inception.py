@@ -74,7 +74,12 @@ def _branch(parts: tuple[Part, ...]) -> nn.HybridSequential:
 
 
 class Inception3(Network):
-    """Images (n, 3, 299, 299) → (n, classes)."""
+    """Inception v3: images (n, 3, 299, 299) → (n, classes).
+
+    Args:
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)
@@ -98,5 +103,14 @@ class Inception3(Network):
 
 
 def inception_v3(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> Inception3:
-    """Inception v3. pretrained, ctx, root: as of `alexnet`."""
+    """Return an Inception v3.
+
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class.
+    """
     return make_network(Inception3, (), "inceptionv3", pretrained, ctx, root, kwargs)

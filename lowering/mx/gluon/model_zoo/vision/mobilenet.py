@@ -57,7 +57,13 @@ class LinearBottleneck(HybridBlock):
 
 
 class MobileNet(Network):
-    """Images (n, 3, 224, 224) → (n, classes). multiplier: of all numbers of channels."""
+    """MobileNet: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        multiplier: the factor of all numbers of channels.
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)
@@ -75,7 +81,13 @@ class MobileNet(Network):
 
 
 class MobileNetV2(Network):
-    """Images (n, 3, 224, 224) → (n, classes). multiplier: of numbers of channels, of the last where it is above 1."""
+    """MobileNet v2: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        multiplier: the factor of numbers of channels; for the last one only where it is above 1.
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)
@@ -98,14 +110,34 @@ class MobileNetV2(Network):
 def get_mobilenet(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNet:
-    """MobileNet with so many channels, a multiplier. pretrained, ctx, root: as of `alexnet`."""
+    """Return a MobileNet.
+
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        multiplier: the factor of all numbers of channels.
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class.
+    """
     return make_network(MobileNet, (multiplier,), f"mobilenet{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNetV2:
-    """MobileNet v2 with so many channels, a multiplier. pretrained, ctx, root: as of `alexnet`."""
+    """Return a MobileNet v2.
+
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        multiplier: the factor of numbers of channels.
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class.
+    """
     return make_network(MobileNetV2, (multiplier,), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 

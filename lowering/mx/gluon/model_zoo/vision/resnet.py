@@ -46,7 +46,15 @@ class _BlockV1(HybridBlock):
 
 
 class BasicBlockV1(_BlockV1):
-    """Two convolutions 3x3, of 18 and 34 layers."""
+    """Two convolutions 3x3, for ResNets of 18 and 34 layers.
+
+    Args:
+        channels: the number of channels of the output.
+        stride: the stride of the block.
+        downsample: add a convolution 1x1 on the shortcut.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield _3x3(channels, stride, in_channels)
@@ -57,7 +65,15 @@ class BasicBlockV1(_BlockV1):
 
 
 class BottleneckV1(_BlockV1):
-    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, of 50 layers and more."""
+    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, for ResNets of 50 layers and more.
+
+    Args:
+        channels: the number of channels of the output.
+        stride: the stride of the block.
+        downsample: add a convolution 1x1 on the shortcut.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield nn.Conv2D(channels // 4, 1, stride)
@@ -96,7 +112,15 @@ class _BlockV2(HybridBlock):
 
 
 class BasicBlockV2(_BlockV2):
-    """Two convolutions 3x3, of 18 and 34 layers."""
+    """Two convolutions 3x3, for ResNets of 18 and 34 layers.
+
+    Args:
+        channels: the number of channels of the output.
+        stride: the stride of the block.
+        downsample: add a convolution 1x1 on the shortcut.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield lambda: _3x3(channels, stride, in_channels)
@@ -104,7 +128,15 @@ class BasicBlockV2(_BlockV2):
 
 
 class BottleneckV2(_BlockV2):
-    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, of 50 layers and more."""
+    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, for ResNets of 50 layers and more.
+
+    Args:
+        channels: the number of channels of the output.
+        stride: the stride of the block.
+        downsample: add a convolution 1x1 on the shortcut.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield lambda: nn.Conv2D(channels // 4, 1, 1, use_bias=False)
@@ -155,11 +187,29 @@ class _ResNet(Network):
 
 
 class ResNetV1(_ResNet):
-    """Version 1: see `_ResNet`."""
+    """ResNet of version 1: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        block: the class of the blocks.
+        layers: the number of blocks of each stage.
+        channels: the number of channels of the first convolution, then of each stage.
+        classes: the number of classes.
+        thumbnail: begin with one convolution 3x3, for images of 32 pixels.
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class ResNetV2(_ResNet):
-    """Version 2, which normalises its input: see `_ResNet`."""
+    """ResNet of version 2, which normalises its input: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        block: the class of the blocks.
+        layers: the number of blocks of each stage.
+        channels: the number of channels of the first convolution, then of each stage.
+        classes: the number of classes.
+        thumbnail: begin with one convolution 3x3, for images of 32 pixels.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def _before(self) -> list[Any]:
         return [nn.BatchNorm(scale=False, center=False)]
@@ -193,7 +243,18 @@ def get_resnet(
     root: StrPath | None = None,
     **kwargs: Any,
 ) -> Any:
-    """ResNet of version 1 or 2, of 18, 34, 50, 101 or 152 layers. pretrained, ctx, root: as of `alexnet`."""
+    """Return a ResNet.
+
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        version: 1 or 2.
+        num_layers: 18, 34, 50, 101 or 152.
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class.
+    """
     assert num_layers in resnet_spec, f"Invalid number of layers: {num_layers}. Options are {resnet_spec.keys()}"
     assert 1 <= version <= 2, f"Invalid resnet version: {version}. Options are 1 and 2."
     kind, layers, channels = resnet_spec[num_layers]

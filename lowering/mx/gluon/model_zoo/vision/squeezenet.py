@@ -29,7 +29,13 @@ def _fire(squeezed: int) -> nn.HybridSequential:
 
 
 class SqueezeNet(Network):
-    """Images (n, 3, 224, 224) → (n, classes). version: "1.0" or "1.1"."""
+    """SqueezeNet: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        version: "1.0" or "1.1".
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(self, version: str, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)

@@ -22,7 +22,15 @@ vgg_spec = {
 
 
 class VGG(Network):
-    """Images (n, 3, 224, 224) → (n, classes). layers: convolutions of each stage. filters: their channels."""
+    """VGG: images (n, 3, 224, 224) → (n, classes).
+
+    Args:
+        layers: the number of convolutions of each stage.
+        filters: the number of their channels.
+        classes: the number of classes.
+        batch_norm: normalise after convolutions.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(
         self, layers: list[int], filters: list[int], classes: int = 1000, batch_norm: bool = False, **kwargs: Any
@@ -47,8 +55,17 @@ class VGG(Network):
 def get_vgg(
     num_layers: int, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
 ) -> VGG:
-    """VGG of 11, 13, 16 or 19 layers; batch_norm=True normalises after convolutions. pretrained, ctx, root: as of
-    `alexnet`."""
+    """Return a VGG.
+
+    Raises what `model_store.get_model_file` raises.
+
+    Args:
+        num_layers: 11, 13, 16 or 19.
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class; `batch_norm=True` normalises after convolutions.
+    """
     name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
     return make_network(VGG, vgg_spec[num_layers], name, pretrained, ctx, root, kwargs)
 
