@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lowering.messages.counts import checks_flags, paired
-from lowering.mx.ndarray.array import NDArray, like_jax, mark, on_backward, run_symbol
+from lowering.mx.ndarray.array import NDArray, in_dialect, like_jax, mark, on_backward, run_symbol
 from lowering.mx.symbol.bound import as_symbol
 from lowering.mx.tape import recording
 from lowering.mx.tape.backward import NOT_RECORDED, calls_of
@@ -121,10 +121,10 @@ def grad(
         problem = f"The heads were not computed from the variables {missing}"
         raise GradientError(problem, fix=NOT_RECORDED)
     gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
-    if not create_graph:
-        return gradients
-    with Scope(True, None):
-        return [_dependent(gradient, variable) for gradient, variable in zip(gradients, asked, strict=True)]
+    if create_graph:
+        with Scope(True, None):
+            gradients = [_dependent(gradient, variable) for gradient, variable in zip(gradients, asked, strict=True)]
+    return [in_dialect(gradient, variable.dialect) for gradient, variable in zip(gradients, asked, strict=True)]
 
 
 def _dependent(gradient: NDArray, variable: NDArray) -> NDArray:

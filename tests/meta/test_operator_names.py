@@ -60,7 +60,7 @@ NAMING = {
         )
     },
     "lowering/mx/numpy_extension/functions.py": _API,
-    "lowering/mx/symbol/numpy.py": _API,
+    "lowering/mx/symbol/dialect.py": _API,
     "symjax_nnvm/mxnet/symbol_json.py": "a rule of MXNet's for old files, about two operators by name",
 }
 """File → why it names operators."""

@@ -509,6 +509,7 @@ class NDArray(Arithmetic, Fluent):
 
     def _recorded_copy(self, value: NDArray) -> NDArray:
         """Return a value on the tape in this array's shape and dtype."""
+        value = value.as_nd_ndarray()
         if value.dtype != self.dtype:
             value = value.astype(self.dtype)
         if value.shape != self.shape:

@@ -1,0 +1,156 @@
+"""Symbols of the NumPy dialect: `mx.sym.var("x").as_np_ndarray()`, and those that have no inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _numpy
+
+from lowering.mx.context import as_context
+from lowering.mx.numpy.methods import Methods
+from lowering.mx.numpy.operators import Operators, UnsupportedError, require_order
+from lowering.mx.symbol.bound import OF_DIALECT, Symbol
+from symjax_nnvm.errors import SymbolIndexError
+from symjax_nnvm.symbol import function_named
+from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
+
+
+def _built(name: str, *inputs: Any, out: Any = None, **parameters: Any) -> Any:
+    """Return the symbol of an operator."""
+    if out is not None:
+        raise UnsupportedError("A symbol cannot be written to: out= is for arrays")
+    if "ctx" in parameters:
+        parameters["ctx"] = str(as_context(parameters["ctx"]))
+    if parameters.get("dtype", "") is None:
+        del parameters["dtype"]
+    return _Symbol(function_named(name)(*inputs, **parameters).outputs)
+
+
+class _Symbol(Methods, Symbol):
+    """A symbol of the NumPy dialect: `mx.sym.var("x").as_np_ndarray()`, or what functions of `mx.sym.np` return."""
+
+    __slots__ = ()
+
+    def as_nd_ndarray(self) -> Symbol:
+        """The symbol in the classic dialect."""
+        return Symbol(self.outputs)
+
+    def __getitem__(self, key: Any) -> Any:
+        """One of several outputs; of one output the elements at whole numbers and slices. Raises SymbolIndexError, an
+        IndexError, for other indices."""
+        if len(self.outputs) > 1 or isinstance(key, str):
+            return _Symbol(GraphSymbol.__getitem__(self, key).outputs)
+        if isinstance(key, tuple) and not key:
+            return self
+        entries = key if isinstance(key, tuple) else (key,)
+        if not all(isinstance(entry, int | _numpy.integer | slice) for entry in entries):
+            problem = f"Only integer, slice, or tuple of these types are supported! Received key={key}"
+            raise SymbolIndexError(problem, fix="F.np.take and F.npx.pick take symbols as indices.")
+        bounds = [_bounds(entry) for entry in entries]
+        begin, end, step = (list(each) for each in zip(*bounds, strict=True))
+        part = self._op("_npi_slice", self, begin=begin, end=end, step=step)
+        if isinstance(key, slice):
+            return part
+        codes = tuple(-2 if isinstance(entry, slice) else -3 for entry in entries)
+        return self._op("_npx_reshape", part, newshape=(*codes, -4))
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def astype(self, dtype: Any, **kwargs: Any) -> Any:
+        """The values in another dtype."""
+        return _built("_npi_cast", self, dtype=_numpy.dtype(dtype).name)
+
+
+def _bounds(entry: Any) -> tuple[Any, Any, Any]:
+    if isinstance(entry, slice):
+        return entry.start, entry.stop, entry.step
+    return (entry, entry + 1, 1) if entry >= 0 else (entry, entry - 1, -1)
+
+
+SYMBOLIC = Operators(_Symbol, _built, True)
+"""The operators of symbols."""
+
+_Symbol._op = SYMBOLIC
+OF_DIALECT["numpy"] = _Symbol
+
+
+# -- symbols of no inputs ----------------------------------------------------------------------------------------------
+
+
+def _dtype(dtype: Any, default: str = "float32") -> str:
+    return default if dtype is None else _numpy.dtype(dtype).name
+
+
+def zeros(shape: Any, dtype: Any = "float32", order: str = "C", ctx: Any = None) -> Any:
+    """Zeros."""
+    require_order(order)
+    return _built("_npi_zeros", shape=shape, dtype=_dtype(dtype), ctx=ctx)
+
+
+def ones(shape: Any, dtype: Any = "float32", order: str = "C", ctx: Any = None) -> Any:
+    """Ones."""
+    require_order(order)
+    return _built("_npi_ones", shape=shape, dtype=_dtype(dtype), ctx=ctx)
+
+
+def full(shape: Any, fill_value: float, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+    """One number everywhere."""
+    require_order(order)
+    return _built("_npi_full", shape=shape, value=fill_value, dtype=_dtype(dtype), ctx=ctx)
+
+
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None, ctx: Any = None) -> Any:
+    """Numbers from start, or from 0 where stop is left out, to below stop."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    return _built("_npi_arange", start=start, stop=stop, step=step, dtype=_dtype(dtype), ctx=ctx)
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = "float32", ctx: Any = None) -> Any:
+    """Ones on diagonal k of a matrix (N, M)."""
+    return _built("_npi_eye", N=N, M=M, k=k, dtype=_dtype(dtype), ctx=ctx)
+
+
+def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
+    """Ones on the diagonal of a matrix (n, n)."""
+    return _built("_npi_identity", shape=(n, n), dtype=_dtype(dtype), ctx=ctx)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    ctx: Any = None,
+) -> Any:
+    """num numbers at equal distances."""
+    made = _built("_npi_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=_dtype(dtype), ctx=ctx)
+    return (made, (stop - start) / (num - 1)) if retstep else made
+
+
+def logspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+    ctx: Any = None,
+) -> Any:
+    """num numbers whose logarithms have equal distances."""
+    params = {"start": start, "stop": stop, "num": num, "endpoint": endpoint, "base": base}
+    return _built("_npi_logspace", **params, dtype=_dtype(dtype), ctx=ctx)
+
+
+def indices(dimensions: Any, dtype: Any = "int32", ctx: Any = None) -> Any:
+    """The index of each element of a shape, along each axis."""
+    return _built("_npi_indices", dimensions=dimensions, dtype=_dtype(dtype, "int32"), ctx=ctx)
+
+
+FUNCTIONS = {
+    function.__name__: function for function in (zeros, ones, full, arange, eye, identity, linspace, logspace, indices)
+}
