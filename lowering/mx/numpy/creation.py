@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from lowering.casts import is_narrowed
-from lowering.mx.context import as_context
 from lowering.mx.ndarray import creation
 from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect
-from lowering.mx.numpy.operators import DialectValueError, UnsupportedError, is_number, require_order
+from lowering.mx.numpy.operators import DialectValueError, UnsupportedError, from_host, is_number, require_order
 from symjax_nnvm.errors import NNVMError, SymbolTypeError
 
 DTYPES = np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8
@@ -19,13 +18,6 @@ DTYPES = np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uin
 
 class StepError(NNVMError, ZeroDivisionError):
     """A range whose step is 0."""
-
-
-def from_host(values: np.ndarray, ctx: Any = None) -> Any:
-    """An array of NumPy's in its dtype, where MXNet has that."""
-    if values.dtype.kind not in "biufV":
-        raise SymbolTypeError(f"Does not support converting an array of {values.dtype} to mx.np.ndarray.")
-    return in_dialect(creation.stored_array(values, as_context(ctx)), NUMPY)
 
 
 def array(object: Any, dtype: Any = None, ctx: Any = None) -> Any:

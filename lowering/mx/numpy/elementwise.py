@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, is_number, unsupported
+from lowering.mx.numpy.operators import (
+    DialectValueError,
+    Operators,
+    UnsupportedError,
+    from_host,
+    is_number,
+    require_array,
+    unsupported,
+)
 from symjax_nnvm.errors import SymbolTypeError
 
 UNARY: dict[str, str] = {
@@ -202,7 +210,8 @@ def where(op: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
 
 def nonzero(op: Operators, a: Any) -> Any:
     """The indices of the elements that are not zero, an array for each axis."""
-    return tuple(op("_np_transpose", op("_npx_nonzero", a)))
+    require_array(a)
+    return tuple(from_host(indices, a.ctx) for indices in np.nonzero(np.atleast_1d(np.asarray(a))))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

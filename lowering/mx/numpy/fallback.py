@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.ndarray.array import NDArray, host
-from lowering.mx.numpy.creation import from_host
+from lowering.mx.numpy.operators import from_host
 from lowering.mx.tape import recording
 from symjax_nnvm.errors import GradientError
 

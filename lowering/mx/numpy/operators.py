@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from lowering.mx.ndarray.array import NDArray, invoke
+from lowering.mx.context import as_context
+from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke, require_arrays
+from lowering.mx.ndarray.creation import stored_array
 from symjax_nnvm.errors import NNVMError, SymbolTypeError
 from symjax_nnvm.symbol import function_named
 
@@ -74,6 +76,18 @@ def unsupported(value: object) -> SymbolTypeError:
     """The error for an operand that is neither of the dialect nor a number."""
     fix = "np.array(x) makes an array; x.as_np_ndarray() shows one of mx.nd in the dialect."
     return SymbolTypeError(f"type {type(value)} not supported", fix=fix)
+
+
+def require_array(value: object) -> None:
+    """Raise NotAnArrayError for what is no array: the shape of a result that depends on its values needs them."""
+    require_arrays([value], "An argument whose values decide the shape of the result")
+
+
+def from_host(values: np.ndarray, ctx: Any = None) -> Any:
+    """An array of NumPy's in its dtype, where MXNet has that."""
+    if values.dtype.kind not in "biufV":
+        raise SymbolTypeError(f"Does not support converting an array of {values.dtype} to mx.np.ndarray.")
+    return in_dialect(stored_array(values, as_context(ctx)), NUMPY)
 
 
 def require_order(order: str | None) -> None:

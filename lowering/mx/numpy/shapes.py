@@ -11,7 +11,9 @@ from lowering.mx.numpy.operators import (
     DialectValueError,
     Operators,
     UnsupportedError,
+    from_host,
     is_number,
+    require_array,
     require_order,
     unsupported,
 )
@@ -280,8 +282,13 @@ def unique(
     """The different elements in order, or rows along an axis; with where they are, what they make, how often they
     come."""
     wanted = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
-    found = op("_npi_unique", ar, **wanted, axis=axis)
-    return tuple(found) if isinstance(found, list) else found
+    if op.symbolic:
+        return op("_npi_unique", ar, **wanted, axis=axis)
+    require_array(ar)
+    found = np.unique(np.asarray(ar), axis=axis, **wanted)
+    if not isinstance(found, tuple):
+        return from_host(found, ar.ctx)
+    return tuple(from_host(each.reshape(-1) if i else each, ar.ctx) for i, each in enumerate(found))
 
 
 def diff(op: Operators, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
@@ -315,7 +322,13 @@ def delete(op: Operators, arr: Any, obj: Any, axis: int | None = None) -> Any:
     if not isinstance(arr, op.kind):
         raise SymbolTypeError(f"'arr' can not support type {type(arr)}")
     index = _index(obj, op.kind)
-    return op("_npi_delete", arr, obj, axis=axis) if index is None else op("_npi_delete", arr, axis=axis, **index)
+    if index is not None:
+        return op("_npi_delete", arr, axis=axis, **index)
+    if op.symbolic:
+        return op("_npi_delete", arr, obj, axis=axis)
+    arr, axis = (ravel(op, arr), 0) if axis is None else (arr, axis)
+    kept = np.delete(np.arange(arr.shape[axis]), np.asarray(obj).astype(np.int64))
+    return op("_npi_take", arr, from_host(kept.astype(np.int32), arr.ctx), axis=axis, mode="clip")
 
 
 def insert(op: Operators, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:

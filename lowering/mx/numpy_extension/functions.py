@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lowering.mx.functions import after_own, like
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.numpy.operators import DialectValueError, Operators, bound
+from lowering.mx.numpy.operators import DialectValueError, Operators, bound, from_host, require_array
 from symjax_nnvm.errors import UnknownAttributeError
 from symjax_nnvm.symbol import function_named
 
 NAMES = (
-    "activation", "arange_like", "batch_dot", "batch_flatten", "batch_norm", "cast", "constraint_check", "convolution",
+    "activation", "arange_like", "batch_dot", "batch_flatten", "batch_norm", "cast", "convolution",
     "deconvolution", "dropout", "embedding", "erf", "erfinv", "fully_connected", "gamma", "gammaln", "gather_nd",
     "layer_norm", "leaky_relu", "log_softmax", "multibox_detection", "multibox_prior", "multibox_target", "one_hot",
     "pick", "pooling", "relu", "reshape_like", "rnn", "roi_pooling", "sequence_mask", "shape_array", "sigmoid", "slice",
@@ -35,7 +37,18 @@ def reshape(op: Operators, a: Any, newshape: Any, reverse: bool = False, order: 
 
 def nonzero(op: Operators, a: Any) -> Any:
     """The indices of the elements that are not zero, as rows."""
-    return op("_npx_nonzero", a)
+    if op.symbolic:
+        return op("_npx_nonzero", a)
+    require_array(a)
+    return from_host(np.argwhere(np.asarray(a)), a.ctx)
+
+
+def constraint_check(op: Operators, x: Any, msg: str = "Constraint violated.") -> Any:
+    """Whether all elements are True. Raises DialectValueError, a ValueError, with the message where an array has others
+    (a graph does not raise)."""
+    if not op.symbolic and not np.all(np.asarray(x)):
+        raise DialectValueError(msg)
+    return op("_npx_constraint_check", x, msg=msg)
 
 
 def bernoulli(
@@ -97,7 +110,7 @@ def _of_operator(op: Operators, operator: str, name: str) -> Callable[..., Any]:
     return named
 
 
-OWN = {each.__name__: each for each in (reshape, nonzero)}
+OWN = {each.__name__: each for each in (reshape, nonzero, constraint_check)}
 RANDOM = {each.__name__: each for each in (bernoulli, normal_n, uniform_n)}
 """Those of `mx.npx.random`."""
 

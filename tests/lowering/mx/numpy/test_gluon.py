@@ -1,0 +1,157 @@
+"""Layers, losses, parameters, data and files under `npx.set_np()`. The numbers are MXNet 1.9.1's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as onp
+import pytest
+
+from lowering import mx
+
+np, npx, autograd, gluon, nn = mx.np, mx.npx, mx.autograd, mx.gluon, mx.gluon.nn
+
+
+@pytest.fixture(autouse=True)
+def numpy_dialect() -> Iterator[None]:
+    npx.set_np()
+    yield
+    npx.reset_np()
+
+
+class _HybridNet(nn.HybridBlock):
+    """The book's kind of network, which computes by F.np and F.npx."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.hidden, self.output = nn.Dense(4, prefix="h_"), nn.Dense(2, prefix="o_")
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        hidden = F.npx.relu(self.hidden(x))
+        return self.output(hidden) + F.np.ones((1, 2)) * 2 - x[:, :2].sum(axis=1, keepdims=True)
+
+
+def _net() -> _HybridNet:
+    net = _HybridNet(prefix="n_")
+    net.initialize(mx.init.Constant(0.5))
+    return net
+
+
+def test_a_hybrid_network_gives_the_same_arrays_in_both_ways_and_from_its_files(tmp_path: Path):
+    net, x = _net(), np.arange(6).reshape((2, 3))
+    eager = net(x)
+    net.hybridize()
+    compiled = net(x)
+    net.export(str(tmp_path / "net"))
+    graph = json.loads((tmp_path / "net-symbol.json").read_text())
+    loaded = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))(
+        x
+    )
+    for output in (eager, compiled, loaded):
+        assert type(output) is np.ndarray
+        assert output.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    operators = [node["op"] for node in graph["nodes"] if node["op"] != "null"]
+    assert operators == [
+        *("FullyConnected", "_npx_relu", "FullyConnected", "_npi_ones", "_npi_multiply_scalar", "_npi_add", "slice"),
+        *("_npx_reshape", "_np_sum", "_npi_subtract"),
+    ]
+    by_name = {node["name"]: node.get("attrs") for node in graph["nodes"]}
+    assert by_name["n_multiply_scalar0"] == {"is_int": "True", "scalar": "2.0"}
+    assert by_name["n_slice0"] == {"begin": "[None, None]", "end": "[None, 2]", "step": "[None, None]"}
+    assert by_name["n_sum0"] == {"axis": "1", "keepdims": "True"}
+    with autograd.record():
+        loss = net(x).sum()
+    loss.backward()
+    assert net.hidden.weight.grad().tolist() == [[3.0, 5.0, 7.0]] * 4
+
+
+def test_training_by_hand_and_by_a_trainer_learns():
+    mx.random.seed(1)
+    true, data = np.array([2.0, -3.4]), np.random.normal(0, 1, (64, 2))
+    labels = np.dot(data, true) + 4.2
+    w, bias = np.random.normal(0, 0.01, (2, 1)), np.zeros(1)
+    w.attach_grad()
+    bias.attach_grad()
+    for _ in range(60):
+        with autograd.record():
+            loss = ((np.dot(data, w) + bias - labels.reshape((-1, 1))) ** 2 / 2).mean()
+        loss.backward()
+        for param in (w, bias):
+            param[:] = param - 0.3 * param.grad
+    assert float(loss) < 1e-3
+    net, loss_of = nn.Sequential(), gluon.loss.L2Loss()
+    net.add(nn.Dense(1))
+    net.initialize(mx.init.Normal(0.01))
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.3})
+    for _ in range(4):
+        for rows, targets in gluon.data.DataLoader(gluon.data.ArrayDataset(data, labels), 8, shuffle=True):
+            with autograd.record():
+                loss = loss_of(net(rows), targets)
+            loss.backward()
+            trainer.step(8)
+    assert abs(float(net[0].bias.data()[0]) - 4.2) < 0.1
+    assert type(loss) is type(rows) is type(net[0].weight.grad()) is np.ndarray
+
+
+def test_what_gluon_gives_are_arrays_of_the_dialect():
+    class Mine(mx.init.Initializer):
+        """Fills a weight in the dialect."""
+
+        def _init_weight(self, name: str, arr: Any) -> None:
+            arr[:] = np.arange(arr.size).reshape(arr.shape)
+            arr *= np.abs(arr) >= 2
+
+    dense = nn.Dense(2, weight_initializer=Mine())
+    assert repr(dense.weight).endswith("weight (shape=(2, -1), dtype=float32)")
+    dense.initialize()
+    assert dense(np.ones((1, 2))).tolist() == [[0.0, 5.0]]
+    losses = [gluon.loss.L2Loss(), gluon.loss.L1Loss(), gluon.loss.HuberLoss()]
+    assert [loss(np.array([1.0, 2, 3]), np.array([0, 1.0, 1])).tolist() for loss in losses] == [
+        [0.5, 0.5, 2.0], [1.0, 1.0, 2.0], [0.5, 0.5, 1.5],
+    ]  # fmt: skip
+    lstm, cell = gluon.rnn.LSTM(4, num_layers=2), gluon.rnn.GRUCell(3)
+    lstm.initialize()
+    cell.initialize()
+    output, states = lstm(np.ones((3, 2, 5)), lstm.begin_state(batch_size=2))
+    unrolled, _ = cell.unroll(2, np.ones((1, 2, 4)), merge_outputs=True)
+    image = np.ones((8, 8, 3), dtype="uint8")
+    transforms = gluon.data.vision.transforms
+    tensor = transforms.Compose([transforms.Resize(4), transforms.ToTensor()])(image)
+    parts = gluon.utils.split_and_load(onp.arange(4), [mx.cpu(0), mx.cpu(0)])
+    constant = gluon.Constant("c", np.array([1.0, 2]))
+    constant.initialize()
+    for array in (output, *states, unrolled, tensor, *parts, constant.data(), mx.image.imresize(image, 4, 4)):
+        assert type(array) is np.ndarray
+    assert (output.shape, unrolled.shape, tensor.shape, states[0].shape) == ((3, 2, 4), (1, 2, 3), (3, 4, 4), (2, 2, 4))
+    accuracy = mx.metric.Accuracy()
+    accuracy.update([np.array([0, 1])], [np.array([[0.9, 0.1], [0.2, 0.8]])])
+    assert accuracy.get() == ("accuracy", 1.0)
+
+
+def test_files_and_both_dialects_share_arrays(tmp_path: Path):
+    x = np.array([[1.0, 2.0]])
+    npx.save(str(tmp_path / "f"), {"x": x, "s": np.array(3)})
+    loaded = npx.load(str(tmp_path / "f"))
+    assert {name: (type(each), each.shape) for name, each in loaded.items()} == {
+        "x": (np.ndarray, (1, 2)),
+        "s": (np.ndarray, ()),
+    }
+    classic = x.as_nd_ndarray()
+    classic[:] = 5
+    assert x.tolist() == [[5.0, 5.0]]
+    assert isinstance(x, mx.nd.NDArray)
+    assert not isinstance(classic, np.ndarray)
+    with pytest.raises(TypeError, match="This is a legacy operator which can only accept legacy ndarrays"):
+        mx.nd.exp(x)
+    with pytest.raises(TypeError, match="This is a numpy operator which can only accept MXNet numpy ndarrays"):
+        np.exp(mx.nd.ones((2,)))
+    with pytest.raises(ValueError, match="as_np_ndarray"):
+        np.array(mx.nd.ones((2,)))
+    x.attach_grad()
+    with autograd.record():
+        y = (x * x).sum()
+    assert autograd.grad(y, x)[0].tolist() == [[10.0, 10.0]]
+    assert not hasattr(x, "exp")
