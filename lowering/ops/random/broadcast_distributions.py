@@ -73,7 +73,8 @@ def _lower(row: ops.Distribution) -> None:
     def rule(p: Any, *arrays: Array, key: Array) -> Array | tuple[Array, Array]:
         dtype = jax.dtypes.canonicalize_dtype(getattr(p, "dtype", "float32"))
         wide = wide_dtype(dtype)
-        _, (shape, *_) = ops.drawn_shapes(row, p, [array.shape for array in arrays], [None])
+        _, (inferred, *_) = ops.drawn_shapes(row, p, [array.shape for array in arrays], [None])
+        shape: Any = inferred  # as sizes of arrays are known, so is every one of it
         remaining = iter(arrays)
         numbers = (getattr(p, name) for name in row.arrays)
         parameters = [
@@ -100,7 +101,7 @@ def _bernoulli(p: ops.BernoulliParams, *arrays: Array, key: Array) -> Array:
 
 @lowers("_npi_choice", needs=("key",))
 def _choice(p: ops.ChoiceParams, *arrays: Array, key: Array) -> Array:
-    weights = lax.stop_gradient(arrays[-1]) if p.weighted else None
+    weights: Any = lax.stop_gradient(arrays[-1]) if p.weighted else None
     count = p.a if p.a is not None else arrays[0].shape[0]
     shape = p.size or ()
     if p.replace and weights is None:

@@ -20,7 +20,8 @@ def _roll(p: ops.RollParams, data: Array) -> Array:
 
 @lowers("_npi_rot90")
 def _rot90(p: ops.Rot90Params, data: Array) -> Array:
-    return jnp.rot90(data, p.k, p.axes or ())
+    first, second = p.axes or (0, 1)
+    return jnp.rot90(data, p.k, (first, second))
 
 
 @lowers("_npi_pad")

@@ -44,10 +44,10 @@ class SizeTypeParams(SizeParams):
     dtype: FloatType = param("float32", doc="the dtype of the draws")
 
 
-def number_or_array(default: Any = ..., **bounds: float) -> Any:
+def number_or_array(default: Any = ..., ge: float | None = None) -> Any:
     """A parameter that is a number, or None where an input has it."""
     doc = "a number; None: an input has it"
-    return param(doc=doc, **bounds) if default is ... else param(default, doc=doc, **bounds)
+    return param(doc=doc, ge=ge) if default is ... else param(default, doc=doc, ge=ge)
 
 
 class LocationScale(Params):

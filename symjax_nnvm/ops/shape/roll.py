@@ -162,7 +162,7 @@ def _pad_gradient(node: Node, ograds: Entries):
             node=node.name,
             fix="Pad with another mode, or stop the gradient before it by BlockGrad.",
         )
-    return [apply("_backward_npi_pad", ograds[0], node.inputs[0], **vars(p) | {"constant_value": 0.0})]
+    return [apply("_backward_npi_pad", ograds[0], node.inputs[0], pad_width=p.pad_width, mode=p.mode)]
 
 
 register_op(

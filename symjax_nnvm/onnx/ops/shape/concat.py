@@ -46,7 +46,7 @@ def _write_join(join: ops.Join) -> None:
     def form(g: Builder, p: Any, *arrays: Tensor) -> Tensor:
         lifted = [join.lifted(p, g.static(array)) for array in arrays]
         same = [
-            array if shape == array.shape else g.reshape(array, *shape)
+            array if shape == array.shape else g.reshape(array, *(dim or 0 for dim in shape))
             for array, shape in zip(arrays, lifted, strict=True)
         ]
         return g.concat(same, join.axis(p, len(lifted[0])))
