@@ -143,6 +143,7 @@ _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _FLOAT = re.compile(rf"{_NUMBER}f?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_FLOAT = re.compile(_NUMBER, re.IGNORECASE)
 _TUPLE = re.compile(r"[(\[](.*)[)\]]", re.DOTALL)
+_INNER = re.compile(r"[(\[][^()\[\]]*[)\]]")  # a tuple in a tuple of them
 
 
 def _parse_bool(text: str) -> bool:
@@ -205,15 +206,12 @@ def _tuple_parser(element: Callable[[str], Any], bare: Callable[[str], Any]) -> 
     return parse
 
 
-_NESTED = re.compile(r"[(\[]\s*(?:[(\[][^()\[\]]*[)\]]\s*,?\s*)*[)\]]")
-_INNER = re.compile(r"[(\[][^()\[\]]*[)\]]")
-
-
 def _tuples_parser(inner: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
     def parse(text: str) -> tuple[Any, ...]:
-        if not _NESTED.fullmatch(text):
+        between = _INNER.sub("", text[1:-1])
+        if text[:1] not in ("(", "[") or text[-1:] not in (")", "]") or between.strip(", "):
             raise ValueError(text)
-        return tuple(inner(match[0]) for match in _INNER.finditer(text, 1))
+        return tuple(inner(match) for match in _INNER.findall(text[1:-1]))
 
     return parse
 

@@ -41,6 +41,7 @@ ACCEPTED = [
     (Tuple | None, {"None": None, "()": (), "(2,)": (2,)}),
     (tuple[int | None, ...], {"(None, 2)": (None, 2), "[None,2]": (None, 2), "(1L,2L)": (1, 2)}),
     (tuple[float, ...], {"(0.5, 1)": (0.5, 1.0), "0.5": (0.5,)}),
+    (tuple[tuple[int, ...], ...], {"((1, 2), (3,))": ((1, 2), (3,)), "[[1,2],]": ((1, 2),), "()": ()}),
     (Activation, {"relu": "relu", "valid": "valid", "float32": "float32"}),
     (Activation | None, {"relu": "relu", "None": None}),
     (str, {"": "", " kept ": " kept ", "None": "None", "(1,": "(1,"}),
@@ -55,6 +56,7 @@ REJECTED = [
     (float | None, ["inf", "nan", "0.5f", "none", ""]),
     (Tuple, ["3,3", "(3 3)", "(3.5,1)", "{3,3}", "(3,3", "(3,3)x", "", "3L", "((3,3),3)", "(3,,3)", "(,)", "(None,)"]),
     (tuple[int | None, ...], ["(None, 2", "(none,)", "None, 2"]),
+    (tuple[tuple[int, ...], ...], ["(1, 2)", "((1, 2)", "1", "((1, x),)", "(1, (2,))", ""]),
     (Activation, ["Relu", "0", "", "None"]),
     (Activation | None, ["none", "", "RELU"]),
 ]

@@ -62,6 +62,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("symjax_nnvm/ir/params.py", "_FLOAT"): ("-12.34e-56f", ".12e3", "12.", "-infinity"),
     ("symjax_nnvm/ir/params.py", "_PLAIN_FLOAT"): ("-12.34e-56", ".12e3", "12."),
     ("symjax_nnvm/ir/params.py", "_TUPLE"): ("(1, 2)", "[1,)]"),
+    ("symjax_nnvm/ir/params.py", "_INNER"): ("(1, 2)", "[1,]"),
     ("symjax_nnvm/ir/types.py", "_SHAPE_TEXT"): (" ( 1, 2L, ) ", "[1]", " +12 "),
     ("symjax_nnvm/ir/types.py", "_DIM_TEXT"): ("-12L",),
     ("lowering/training/processes.py", "_CONNECTION"): ("Gloo", "DEADLINE_EXCEEDED"),
