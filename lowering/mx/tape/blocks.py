@@ -133,7 +133,8 @@ class CachedProgram:
             if functions.calls_python:
                 return None
             function = self._waiting[asked] = _Function(functions, self.symbol, self.names, is_train)
-        randomness = next_randomness() if function.functions.draws(is_train) else None
+            function.draws, function.dtypes = functions.draws(is_train), [dtype for _, dtype in kinds]
+        randomness = next_randomness() if function.draws else None
         if not function.kinds:  # the errors of a graph are raised here
             structs = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
             function.kinds, _ = jax.eval_shape(function.forward, structs, randomness)
@@ -142,7 +143,7 @@ class CachedProgram:
     def _entries(self, arrays: Sequence[NDArray]) -> list[recording.Entry | None]:
         """Return where the inputs came from that gradients may go to."""
         return [
-            None if is_state or not _is_number(array.cell.dtype) else recording.origin(array)
+            None if is_state or array.entry is None or not _is_number(array.cell.dtype) else recording.origin(array)
             for is_state, array in zip(self._is_state, arrays, strict=True)
         ]
 
@@ -184,8 +185,9 @@ def _tell(hook: OpHook, functions: ExecutorFunctions, seen: Sequence[Any], conte
 class _Function:
     """What computes calls on the tape, those that wait among them.
 
-    names: of its inputs. monitored: its values are kept, too. kinds: what has the shapes and dtypes of the outputs of
-    calls that wait. tapes: so many different tapes called it.
+    names: of its inputs. monitored: its values are kept, too. tapes: so many different tapes called it. Of calls that
+    wait: dtypes: of the inputs. kinds: what has the shapes and dtypes of the outputs. draws: whether they draw random
+    numbers.
     """
 
     def __init__(
@@ -199,7 +201,8 @@ class _Function:
         self.functions, self.symbol, self.names = functions, symbol, names
         self._is_train, self._monitored = is_train, monitored
         self.kinds: Sequence[jax.ShapeDtypeStruct] = ()
-        self.tapes = 0
+        self.dtypes: Sequence[Any] = ()
+        self.draws, self.tapes = False, 0
 
     def forward(self, values: Sequence[jax.Array], drawn: Randomness) -> tuple[Sequence[jax.Array], Any]:
         """Return the outputs, and the residuals that the gradient reads."""

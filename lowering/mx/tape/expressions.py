@@ -243,7 +243,6 @@ class OfAnyNumber:
     are not in its graph."""
 
     def __init__(self, expression: Expression, changing: tuple[str, ...]):
-        (self._node,) = (node for node in post_order(expression.symbol.outputs) if not node.is_variable)
         self._options = Options(is_train=expression.is_train, platform=expression.platform)
         self._symbol, self._names, self.changing = expression.symbol, expression.names, changing
         self._key = (expression.is_train, expression.platform, changing, _structure(expression.symbol, set(changing)))

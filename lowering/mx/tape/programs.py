@@ -51,7 +51,7 @@ def short_tape_gradients(
         return None
     with running:  # nothing else computes one of the calls meanwhile
         for call in waiting:
-            call.run_sources(but=tape.numbers)  # which may need some of these calls, which wait no more then
+            call.run_others(tape.numbers)  # which may need some of these calls, which wait no more then
         together = {(call.waits, call.device, call.wide) for call in waiting}
         if len(together) > 1 or not waiting[0].waits or waiting[0].wide != is_wide():
             return None
@@ -113,7 +113,8 @@ def _given_by(call: Call, numbers: Mapping[Call, int]) -> tuple[tuple[Place | No
     """Return which inputs of a call are outputs of calls that wait, and what it gives. numbers: of the calls."""
     if not isinstance(call, WaitingCall):
         return (), _Given(call.values, call.drawn, call.outputs)
-    links = tuple([(numbers[source[0]], source[1]) if type(source) is tuple else None for source in call.sources])
+    cells: list[Any] = [source if type(source) is LateCell else None for source in call.sources]
+    links = tuple([None if cell is None else (numbers[cell.computed_by], cell.number) for cell in cells])
     values = [source if link is None else None for source, link in zip(call.sources, links, strict=True)]
     return links, _Given(values, call.drawn, None)
 

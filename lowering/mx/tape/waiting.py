@@ -26,22 +26,17 @@ running = threading.RLock()
 _waiting: weakref.WeakSet[WaitingCall] = weakref.WeakSet()
 
 
-Source = Any
-"""What an input is computed from: a jax.Array, or (a call that waits, number of its output)."""
-
-
 class WaitingCall(Call):
     """A call that is not computed yet: its values and outputs are empty until `run`.
 
-    function: has `forward(values, drawn)` → (outputs, residuals), which may be traced, and `kinds`, what has the
-    outputs' shapes and dtypes. arrays: its inputs, as they are now. device: where its outputs are, None where JAX
-    decides. wide: whether it was called in JAX's 64-bit mode. gradients: the backward pass that computes it, where it
-    was differentiated first.
+    function: has `forward(values, drawn)` → (outputs, residuals), which may be traced, the `dtypes` of its inputs, and
+    `kinds`, what has the outputs' shapes and dtypes. arrays: its inputs, as they are now. device: where its outputs
+    are, None where JAX decides. wide: whether it was called in JAX's 64-bit mode. gradients: the backward pass that
+    computes it, where it was differentiated first.
     """
 
     __slots__ = (
         "__weakref__",
-        "_after",
         "_cells",
         "_dtypes",
         "depth",
@@ -57,24 +52,24 @@ class WaitingCall(Call):
     ):
         super().__init__(function, (), entries, drawn, ())
         self.device, self.wide = device, is_wide()
-        self._dtypes = [array.cell.dtype for array in arrays]
+        self._dtypes: Sequence[Any] = function.dtypes
         self.gradients: WaitingGradients | None = None
         self.kinds: Sequence[Any] = function.kinds
         self._cells: list[weakref.ref[LateCell]] = []
-        self._after: list[weakref.ref[WaitingCall]] = []
         self.depth = 1
-        sources: list[Any] = [array.cell if type(array.cell) is LateCell else array.value for array in arrays]
         with running:
-            for i, cell in enumerate(sources):
-                if type(cell) is LateCell:
-                    call = cell.computed_by
-                    if type(call) is not WaitingCall or call.depth >= policy.MOST_WAITING:
-                        sources[i] = cell.value
-                    else:
-                        sources[i] = call, cell.number
-                        self.depth = max(self.depth, call.depth + 1)
-                        call._after.append(weakref.ref(self))
-            self.sources: Sequence[Source] = sources
+            self.sources: Sequence[Any] = [
+                self._source(cell) if type(cell := array.cell) is LateCell else array.value for array in arrays
+            ]
+            _waiting.add(self)
+
+    def _source(self, cell: LateCell) -> jax.Array | LateCell:
+        """Return what an input is computed from: its value, or a cell that waits for the call that computes it."""
+        call = cell.computed_by
+        if type(call) is not WaitingCall or call.depth >= policy.MOST_WAITING:
+            return cell.value
+        self.depth = max(self.depth, call.depth + 1)
+        return call.output(cell.number)
 
     @property
     def waits(self) -> bool:
@@ -90,15 +85,16 @@ class WaitingCall(Call):
         """The dtype of an input, which may not be computed yet."""
         return self._dtypes[number]
 
+    def output(self, number: int) -> LateCell:
+        """Return a cell that waits for an output."""
+        cell = LateCell(self.kinds[number].shape, self.kinds[number].dtype, self.device)
+        cell.wait_for(self, number)
+        self._cells.append(weakref.ref(cell))
+        return cell
+
     def arrays(self, context: Context) -> list[NDArray]:
         """Return the outputs as arrays on the tape."""
-        cells = [LateCell(kind.shape, kind.dtype, self.device) for kind in self.kinds]
-        for i, cell in enumerate(cells):
-            cell.wait_for(self, i)
-        self._cells = [*map(weakref.ref, cells)]
-        with running:
-            _waiting.add(self)
-        return [NDArray(cell, context, (self, i)) for i, cell in enumerate(cells)]
+        return [NDArray(self.output(i), context, (self, i)) for i in range(len(self.kinds))]
 
     def run(self) -> None:
         """Compute the outputs, unless that was done."""
@@ -106,18 +102,18 @@ class WaitingCall(Call):
             if self.gradients is not None:
                 self.gradients.run()
             elif self.waits and not self.forgotten:
-                self.run_sources()
-                values = self.sources
+                values = [source.value if type(source) is LateCell else source for source in self.sources]
                 with _in_width(self.wide):
                     outputs, self.residuals = self.function.forward(values, self.drawn)
                 self.values = values
                 self.take(outputs)
 
-    def run_sources(self, but: Collection[Call] = ()) -> None:
-        """Compute the calls that it waits for: they give it their outputs. but: except these."""
-        for source in self.sources:
-            if type(source) is tuple and source[0] not in but:
-                source[0].run()
+    def run_others(self, calls: Collection[Call]) -> None:
+        """Compute what it waits for, but these calls."""
+        self.sources = [
+            source.value if type(source) is LateCell and source.computed_by not in calls else source
+            for source in self.sources
+        ]
 
     def forget(self) -> None:
         """Free what differentiating the call needs. It is computed before, for what waits for it, unless its backward
@@ -128,20 +124,14 @@ class WaitingCall(Call):
             super().forget()
 
     def take(self, outputs: Sequence[jax.Array]) -> None:
-        """Keep outputs that were computed, and give them to the calls that wait for them."""
-        self.sources, self.gradients = (), None
+        """Keep outputs that were computed, and give them to the cells that wait for them."""
+        self.sources, self.gradients = [], None
         _waiting.discard(self)
-        for call in (reference() for reference in self._after):
-            if call is not None:
-                call.sources = [
-                    outputs[source[1]] if type(source) is tuple and source[0] is self else source
-                    for source in call.sources
-                ]
-        self._after, self.outputs = [], () if self.forgotten else outputs  # which an array of another one would hold
-        for cell, output in zip((reference() for reference in self._cells), outputs, strict=True):
+        self.outputs = () if self.forgotten else outputs  # which an array of another one would hold
+        cells, self._cells = self._cells, []
+        for cell in (reference() for reference in cells):
             if cell is not None:
-                cell.fill(self, output)
-        self._cells = []
+                cell.fill(self, outputs[cell.number])
 
 
 class WaitingGradients:
