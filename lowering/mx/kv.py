@@ -256,7 +256,7 @@ class WorkersStore(KVStore):
         multihost_utils.sync_global_devices("mx.kv.barrier")
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
-        """The sums of the workers' arrays; all must ask for the same ones."""
+        """Return the sums of the workers' arrays; all must ask for the same ones."""
         device = self._mesh.devices[self.rank]
         split = jax.NamedSharding(self._mesh, PartitionSpec("workers"))
         stacked = [
@@ -271,7 +271,7 @@ class WorkersStore(KVStore):
         ]
 
     def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
-        """The arrays of the worker of rank 0, in all."""
+        """Return the arrays of the worker of rank 0, in all."""
         return self.summed(arrays if self.rank == 0 else [array.zeros_like() for array in arrays])
 
 

@@ -358,7 +358,7 @@ class RuleOptimizer(Optimizer):
         return {name: getattr(self, self._attributes.get(name, name)) for name in self._hyper_names}
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """The arrays that the rule keeps, as MXNet's optimiser arranges them: None, an NDArray, or tuples."""
+        """Return the arrays that the rule keeps, as MXNet's optimiser arranges them: None, an NDArray, or tuples."""
         wide = self.multi_precision and weight.dtype == np.float16
         if overridden(self, RuleOptimizer, "create_state"):
             if not wide:
@@ -385,7 +385,7 @@ class RuleOptimizer(Optimizer):
         return self._with_copy(first, second) if self.fused else self._with_copy(second, first)
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """The arrays that the rule keeps for a parameter, without a copy of it."""
+        """Return the arrays that the rule keeps for a parameter, without a copy of it."""
         slots = rule_slots(self.rule, self._hyper, weight.value, False)
         return self._arranged(_new_slots(slots, weight))
 

@@ -45,7 +45,7 @@ class DataLoaderIter(DataIter):
         return [array(np.concatenate([rows, rest]) if len(rest) else rows, dtype=self.dtype)]
 
     def getdata(self) -> list[NDArray]:
-        """The data of the batch."""
+        """Return the data of the batch."""
         return self._filled(0)
 
     def getlabel(self) -> list[NDArray]:

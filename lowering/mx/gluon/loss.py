@@ -71,7 +71,7 @@ class L2Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         loss = F.square(_reshape_like(F, label, pred) - pred)
         return self._mean(F, loss, sample_weight, self._weight / 2)
 
@@ -89,7 +89,7 @@ class L1Loss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         return self._mean(F, F.abs(_reshape_like(F, label, pred) - pred), sample_weight)
 
 
@@ -153,7 +153,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         self._axis, self._sparse_label, self._from_logits = axis, sparse_label, from_logits
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         if self._sparse_label:
@@ -187,7 +187,7 @@ class KLDivLoss(Loss):
         self._from_logits, self._axis = from_logits, axis
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The sum of each sample."""
+        """Return the sum of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         loss = label * (F.log(label + _TINY) - pred)
@@ -252,7 +252,7 @@ class HuberLoss(Loss):
         self._rho = rho
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         loss = F.abs(_reshape_like(F, label, pred) - pred)
         loss = F.where(loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss))
         return self._mean(F, loss, sample_weight)
@@ -273,7 +273,7 @@ class HingeLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         return self._mean(F, F.relu(self._margin - pred * _reshape_like(F, label, pred)), sample_weight)
 
 
@@ -288,7 +288,7 @@ class SquaredHingeLoss(HingeLoss):
     """
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         loss = F.square(F.relu(self._margin - pred * _reshape_like(F, label, pred)))
         return self._mean(F, loss, sample_weight)
 
@@ -313,7 +313,7 @@ class LogisticLoss(Loss):
             raise BlockValueError(f"label_format can only be signed or binary, recieved {label_format}.")
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The mean of each sample."""
+        """Return the mean of each sample."""
         label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
@@ -336,7 +336,7 @@ class TripletLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
-        """The loss of each sample."""
+        """Return the loss of each sample."""
         positive, negative = _reshape_like(F, positive, pred), _reshape_like(F, negative, pred)
         distance = F.square(positive - pred) - F.square(negative - pred)
         loss = F.relu(F.sum(distance, axis=self._batch_axis, exclude=True) + self._margin)
@@ -367,7 +367,7 @@ class PoissonNLLLoss(Loss):
         self._from_logits, self._compute_full = from_logits, compute_full
 
     def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
-        """The mean of the whole batch."""
+        """Return the mean of the whole batch."""
         target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
@@ -394,7 +394,7 @@ class CosineEmbeddingLoss(Loss):
         self._margin = margin
 
     def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
-        """The loss of each pair, (n, 1)."""
+        """Return the loss of each pair, (n, 1)."""
         input1 = _reshape_like(F, input1, input2)
         label = label.reshape((-1, 1))
         cosine = self._cosine_similarity(F, input1, input2)

@@ -119,7 +119,7 @@ class Parameter:
 
     @property
     def dtype(self) -> Any:
-        """The dtype; setting it converts the arrays."""
+        """Return the dtype; setting it converts the arrays."""
         return self._dtype
 
     @dtype.setter
@@ -128,7 +128,7 @@ class Parameter:
 
     @property
     def shape(self) -> Any:
-        """The shape; None while nothing is known. Only unknown sizes can be set.
+        """Return the shape; None while nothing is known. Only unknown sizes can be set.
 
         An unknown size is 0, or -1 under `np_shape`.
         """

@@ -156,4 +156,8 @@ class DataIter:
 
 
 class MXDataIter(DataIter):
-    """What all iterators over files are, as of MXNet's the iterators that C++ runs: for isinstance."""
+    """The base class of all iterators over files, which in MXNet run in C++; use it with isinstance.
+
+    Args:
+        batch_size: the number of samples in a batch.
+    """

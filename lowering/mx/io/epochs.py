@@ -18,7 +18,7 @@ class Epochs(Protocol):
     batch_size: int
 
     def epoch(self, n: int) -> Iterator[Mapping[str, Any]]:
-        """The batches of an epoch."""
+        """Return the batches of an epoch."""
         ...
 
     def rows(self, i: int) -> int:
@@ -57,7 +57,7 @@ class EpochsIter(DataIter):
             self._begin()
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end of the epoch."""
+        """Return the next batch. Raises StopIteration at the end of the epoch."""
         batch = next(self._batches) if self._first is None else self._first
         self._first = None
         self._number += 1
@@ -79,7 +79,7 @@ class FileIter(EpochsIter, MXDataIter):
     _batch: DataBatch | None = None
 
     def next(self) -> DataBatch:
-        """The next batch. Raises StopIteration at the end of the epoch."""
+        """Return the next batch. Raises StopIteration at the end of the epoch."""
         self._batch = super().next()
         return self._batch
 
@@ -100,11 +100,11 @@ class FileIter(EpochsIter, MXDataIter):
         return self._as_batch(self._first, 0)
 
     def getdata(self) -> NDArray:
-        """The data of the batch."""
+        """Return the data of the batch."""
         return self._last().data[0]
 
     def getlabel(self) -> NDArray:
-        """The labels of the batch."""
+        """Return the labels of the batch."""
         return self._last().label[0]  # pyright: ignore[reportOptionalSubscript]
 
     def getpad(self) -> int:

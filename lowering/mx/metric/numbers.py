@@ -81,12 +81,12 @@ class PCC(EvalMetric):
 
     @property
     def sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The local value as often as batches were seen."""
+        """Return the local value, multiplied by the number of batches."""
         return _correlation(self.lcm) * self.num_inst
 
     @property
     def global_sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The same since `reset`."""
+        """Return the value since `reset`, multiplied by the number of batches."""
         return _correlation(self.gcm) * self.global_num_inst
 
     def update(self, labels: Any, preds: Any) -> None:

@@ -50,7 +50,7 @@ class TwoClasses:
 
     @property
     def fscore(self) -> float:
-        """The harmonic mean of precision and recall; 0.0 where both are."""
+        """Return the harmonic mean of precision and recall; 0.0 where both are."""
         return _harmonic_mean(self.precision, self.recall)
 
     @property

@@ -175,12 +175,12 @@ class BucketingModule(BaseModule):
 
     @property
     def data_shapes(self) -> Any:
-        """The data shapes of the latest batch's module."""
+        """Return the data shapes of the latest batch's module."""
         return self._current.data_shapes
 
     @property
     def label_shapes(self) -> Any:
-        """The label shapes of the latest batch's module."""
+        """Return the label shapes of the latest batch's module."""
         return self._current.label_shapes
 
     @property

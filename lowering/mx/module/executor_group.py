@@ -47,17 +47,17 @@ class DataParallelExecutorGroup:
 
     @property
     def arg_names(self) -> list[str]:
-        """The arguments of the network."""
+        """Return the arguments of the network."""
         return self.symbol.list_arguments()
 
     @property
     def aux_names(self) -> list[str]:
-        """The states of the network."""
+        """Return the states of the network."""
         return self.symbol.list_auxiliary_states()
 
     @property
     def batch_size(self) -> int:
-        """The samples of a batch."""
+        """Return the samples of a batch."""
         first = self.data_shapes[0]
         return first.shape[max(DataDesc.get_batch_axis(first.layout), 0)]
 
@@ -73,7 +73,7 @@ class DataParallelExecutorGroup:
 
     @property
     def workload(self) -> list[Any]:
-        """The share of each context."""
+        """Return the share of each context."""
         return self._module._work_load_list
 
     @property
@@ -83,7 +83,7 @@ class DataParallelExecutorGroup:
 
     @property
     def data_layouts(self) -> list[int]:
-        """The axis of the batch in each of the data."""
+        """Return the axis of the batch in each of the data."""
         return [DataDesc.get_batch_axis(desc.layout) for desc in self.data_shapes]
 
     @property
@@ -99,7 +99,7 @@ class DataParallelExecutorGroup:
 
     @property
     def slices(self) -> list[slice]:
-        """The samples of each executor."""
+        """Return the samples of each executor."""
         bound = self._module._bound
         return bound.parts(self.batch_size) if isinstance(bound, ExecutorGroup) else [slice(0, self.batch_size)]
 
@@ -119,7 +119,7 @@ class DataParallelExecutorGroup:
 
     @property
     def state_arrays(self) -> Arrays:
-        """The states that callers set, in the order of `state_names`."""
+        """Return the states that callers set, in the order of `state_names`."""
         return self._of("arg_dict", self.state_names)
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -131,22 +131,22 @@ class DataParallelExecutorGroup:
 
     @property
     def param_arrays(self) -> Arrays:
-        """The parameters, in the order of `param_names`."""
+        """Return the parameters, in the order of `param_names`."""
         return self._of("arg_dict", self.param_names)
 
     @property
     def grad_arrays(self) -> Arrays:
-        """The parameters' gradients; None for one that is not computed."""
+        """Return the parameters' gradients; None for one that is not computed."""
         return self._of("grad_dict", self.param_names)
 
     @property
     def aux_arrays(self) -> Arrays:
-        """The states, in the order of `aux_names`."""
+        """Return the states, in the order of `aux_names`."""
         return self._of("aux_dict", self.aux_names)
 
     @property
     def input_grad_arrays(self) -> Arrays | None:
-        """The gradients of the data; None where they were not bound for."""
+        """Return the gradients of the data; None where they were not bound for."""
         if not self.inputs_need_grad:
             return None
         return self._of("grad_dict", [desc.name for desc in self.data_shapes])

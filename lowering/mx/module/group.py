@@ -83,7 +83,7 @@ class ExecutorGroup:
     # -- parts of a batch ----------------------------------------------------------------------------------------------
 
     def parts(self, rows: int) -> list[slice]:
-        """The rows of each executor. Raises TrainingError where one gets none."""
+        """Return the rows of each executor. Raises TrainingError where one gets none."""
         return split_batch(rows, self._loads)
 
     def _shapes(self, shapes: Mapping[str, Sequence[int]]) -> list[dict[str, tuple[int, ...]]]:
@@ -115,12 +115,12 @@ class ExecutorGroup:
 
     @property
     def arg_dict(self) -> dict[str, NDArray]:
-        """The parameters, and the first executor's inputs and set states."""
+        """Return the parameters, and the first executor's inputs and set states."""
         return self.executors[0].arg_dict
 
     @property
     def aux_dict(self) -> dict[str, NDArray]:
-        """The first executor's states; `share_states` gives what is written here to all."""
+        """Return the first executor's states; `share_states` gives what is written here to all."""
         return self.executors[0].aux_dict
 
     def joined(self, name: str) -> NDArray:
@@ -129,7 +129,7 @@ class ExecutorGroup:
 
     @property
     def mean_states(self) -> dict[str, NDArray]:
-        """The mean of the executors' states."""
+        """Return the mean of the executors' states."""
         return {name: self._sum(lambda e, name=name: e.aux_dict[name]) / len(self.executors) for name in self.aux_dict}
 
     def share_states(self) -> None:
@@ -150,12 +150,12 @@ class ExecutorGroup:
         return {name: None if array is None else gradient(name) for name, array in self.executors[0].grad_dict.items()}
 
     def parts_of(self, name: str) -> list[NDArray | None]:
-        """The executors' gradients of an input."""
+        """Return the executors' gradients of an input."""
         return [executor.grad_dict[name] for executor in self.executors]
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The outputs for the whole batch."""
+        """Return the outputs for the whole batch."""
         parts = zip(*[e.outputs for e in self.executors], strict=True)
         return [self._joined(each, axis) for each, axis in zip(parts, self._output_axes, strict=True)]
 

@@ -41,22 +41,22 @@ class PythonModule(BaseModule):
 
     @property
     def data_names(self) -> list[str]:
-        """The names of the data."""
+        """Return the names of the data."""
         return self._data_names
 
     @property
     def output_names(self) -> Any:
-        """The names of the outputs."""
+        """Return the names of the outputs."""
         return self._output_names
 
     @property
     def data_shapes(self) -> Any:
-        """What was bound for the data; None before."""
+        """Return the shapes that were bound for the data; None before."""
         return self._data_shapes
 
     @property
     def label_shapes(self) -> Any:
-        """What was bound for the labels."""
+        """Return the shapes that were bound for the labels."""
         return self._label_shapes
 
     @property

@@ -54,23 +54,23 @@ class SequentialModule(BaseModule):
 
     @property
     def data_names(self) -> list[str]:
-        """The first module's."""
+        """Return the first module's data names."""
         return self._modules[0].data_names if self._modules else []
 
     @property
     def output_names(self) -> list[str]:
-        """The last module's."""
+        """Return the last module's output names."""
         return self._modules[-1].output_names if self._modules else []
 
     @property
     def data_shapes(self) -> Any:
-        """What the first module is bound for."""
+        """Return the shapes that the first module is bound for."""
         self._require(params=False)
         return self._modules[0].data_shapes
 
     @property
     def label_shapes(self) -> Any:
-        """What was bound for labels; None where no module takes them."""
+        """Return the shapes that were bound for labels; None where no module takes them."""
         self._require(params=False)
         return self._label_shapes
 
@@ -229,12 +229,12 @@ class SequentialModule(BaseModule):
             module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> Any:
-        """The last module's outputs."""
+        """Return the last module's outputs."""
         self._require()
         return self._modules[-1].get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
-        """The gradients of the first module's data. Raises AssertionError where they were not bound for."""
+        """Return the gradients of the first module's data; without `inputs_need_grad` it raises AssertionError."""
         self._require()
         assert self.inputs_need_grad, "bind(inputs_need_grad=True, ...)"
         return self._modules[0].get_input_grads(merge_multi_context)

@@ -60,26 +60,26 @@ class PandasLogger:
 
     @property
     def train_df(self) -> Any:
-        """The table of training batches."""
+        """Return the table of training batches."""
         return self._frame(self._rows["train"])
 
     @property
     def eval_df(self) -> Any:
-        """The table of evaluations."""
+        """Return the table of evaluations."""
         return self._frame(self._rows["eval"])
 
     @property
     def epoch_df(self) -> Any:
-        """The table of epochs."""
+        """Return the table of epochs."""
         return self._frame(self._rows["epoch"])
 
     @property
     def all_dataframes(self) -> dict[str, Any]:
-        """The three tables, as train, eval and epoch."""
+        """Return the three tables, as train, eval and epoch."""
         return {name: self._frame(rows) for name, rows in self._rows.items()}
 
     def elapsed(self) -> timedelta:
-        """The time since this object was made."""
+        """Return the time since this object was made."""
         return datetime.now() - self.start_time
 
     def append_metrics(self, metrics: Mapping[str, Any], df_name: str) -> None:
@@ -110,7 +110,7 @@ class PandasLogger:
         self.last_time = now
 
     def callback_args(self) -> dict[str, Any]:
-        """The callbacks, as keywords of `fit`."""
+        """Return the callbacks, as keywords of `fit`."""
         return {
             "batch_end_callback": self.train_cb,
             "eval_end_callback": self.eval_cb,
@@ -174,7 +174,7 @@ class LiveBokehChart:
         self._do_update()
 
     def callback_args(self) -> dict[str, Any]:
-        """The callbacks, as keywords of `fit`."""
+        """Return the callbacks, as keywords of `fit`."""
         return {"batch_end_callback": self.batch_cb, "eval_end_callback": self.eval_cb}
 
 
@@ -194,7 +194,7 @@ class LiveTimeSeries(LiveBokehChart):
         return self._bokeh.show(self.fig, notebook_handle=True)
 
     def elapsed(self) -> timedelta:
-        """The time since this object was made."""
+        """Return the time since this object was made."""
         return datetime.now() - self.start_time
 
     def update_chart_data(self, value: float) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]

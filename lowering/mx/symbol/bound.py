@@ -115,15 +115,15 @@ class Symbol(GraphSymbol):
         return Executor(held, self, context, storage, storage_of(names, args_grad))
 
     def as_np_ndarray(self) -> Symbol:
-        """The symbol in the NumPy dialect: its operators are those of mx.np."""
+        """Return the symbol in the NumPy dialect: its operators are those of mx.np."""
         return OF_DIALECT["numpy"](self.outputs)
 
     def as_nd_ndarray(self) -> Symbol:
-        """The symbol in the classic dialect: itself."""
+        """Return the symbol in the classic dialect: itself."""
         return self
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """The symbol itself; warns that the backend is not here."""
+        """Return the symbol itself; warns that the backend is not here."""
         ask_for_backend(backend)
         return self
 
@@ -197,15 +197,15 @@ class Symbol(GraphSymbol):
         write_file(path_text(fname, "fname"), self.tojson(remove_amp_cast))
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
-        """The network as MXNet's JSON. remove_amp_cast: without the casts of AMP."""
+        """Return the network as MXNet's JSON. remove_amp_cast: without the casts of AMP."""
         return GraphSymbol.tojson(without_amp_casts(self) if remove_amp_cast else self)
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
-        """The outputs for arrays by name."""
+        """Return the outputs for arrays by name."""
         return self.bind(ctx, kwargs, grad_req="null").forward()
 
     def grad(self, wrt: Sequence[str]) -> Symbol:
-        """The gradients with respect to arguments, as a symbol."""
+        """Return the gradients with respect to arguments, as a symbol."""
         return as_symbol(self.gradient(list(wrt)))
 
 

@@ -32,7 +32,7 @@ class _Symbol(Methods, Symbol):
     __slots__ = ()
 
     def as_nd_ndarray(self) -> Symbol:
-        """The symbol in the classic dialect."""
+        """Return the symbol in the classic dialect."""
         return Symbol(self.outputs)
 
     def __getitem__(self, key: Any) -> Any:
@@ -58,7 +58,7 @@ class _Symbol(Methods, Symbol):
         return len(self.outputs)
 
     def astype(self, dtype: Any, **kwargs: Any) -> Any:
-        """The values in another dtype."""
+        """Return the values in another dtype."""
         return _built("_npi_cast", self, dtype=_numpy.dtype(dtype).name)
 
 

@@ -254,5 +254,5 @@ class DummyIter(DataIter):
         self.the_batch = next(real_iter)
 
     def next(self) -> DataBatch:
-        """The batch."""
+        """Return the batch."""
         return self.the_batch

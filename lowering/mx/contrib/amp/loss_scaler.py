@@ -27,7 +27,7 @@ class LossScaler:
 
     @property
     def loss_scale(self) -> float:
-        """The factor now."""
+        """Return the factor now."""
         return self._loss_scale
 
     def has_overflow(self, params: Iterable[Any]) -> bool:

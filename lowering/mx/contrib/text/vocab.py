@@ -63,7 +63,7 @@ class Vocabulary:
 
     @property
     def idx_to_token(self) -> list[Any]:
-        """The tokens in the order of their numbers."""
+        """Return the tokens in the order of their numbers."""
         return self._idx_to_token
 
     @property
@@ -77,7 +77,7 @@ class Vocabulary:
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:
-        """The number of a token, or a list of those of a list; 0 for one that is not known."""
+        """Return the number of a token, or a list of those of a list; 0 for one that is not known."""
         if isinstance(tokens, list):
             return [self._token_to_idx.get(token, UNKNOWN) for token in tokens]
         return self._token_to_idx.get(tokens, UNKNOWN)

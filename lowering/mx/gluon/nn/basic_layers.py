@@ -98,7 +98,7 @@ class HybridSequential(_InARow, HybridBlock):
     takes_both_dialects = True
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The last block's output."""
+        """Return the last block's output."""
         for block in self._children.values():
             x = block(x)
         return x
@@ -293,7 +293,7 @@ class HybridLambda(HybridBlock):
             raise _no_function(function)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
-        """What the function returns."""
+        """Return what the function returns."""
         return self._func(F, x, *args)
 
     def __repr__(self) -> str:

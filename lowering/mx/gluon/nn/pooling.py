@@ -94,7 +94,7 @@ class MaxPool1D(_MaxPool, layouts=_1D):
         pool_size: the size of the window, a number or one for each axis.
         strides: the step between two windows; None for the window's size.
         padding: the number of zeros on both sides, a number or one for each axis.
-        layout: the order of the axes: "NCW".
+        layout: the order of the axes: "NCW" or "NWC".
         ceil_mode: let a last window overhang the edge.
         kwargs: `prefix` and `params` of the block.
     """
@@ -145,7 +145,7 @@ class AvgPool1D(_Pooling, layouts=_1D):
         pool_size: the size of the window, a number or one for each axis.
         strides: the step between two windows; None for the window's size.
         padding: the number of zeros on both sides, a number or one for each axis.
-        layout: the order of the axes: "NCW".
+        layout: the order of the axes: "NCW" or "NWC".
         ceil_mode: let a last window overhang the edge.
         count_include_pad: whether padding counts in the mean.
         kwargs: `prefix` and `params` of the block.
@@ -221,30 +221,60 @@ class _GlobalPool(_Pooling):
 
 
 class GlobalMaxPool1D(_GlobalPool, layouts=_1D):
-    """The largest element of each channel of each sample."""
+    """The largest element of each channel of each sample.
+
+    Args:
+        layout: the order of the axes: "NCW" or "NWC".
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class GlobalMaxPool2D(_GlobalPool, layouts=_2D):
-    """The largest element of each channel of each sample."""
+    """The largest element of each channel of each sample.
+
+    Args:
+        layout: the order of the axes: "NCHW" or "NHWC".
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class GlobalMaxPool3D(_GlobalPool, layouts=_3D):
-    """The largest element of each channel of each sample."""
+    """The largest element of each channel of each sample.
+
+    Args:
+        layout: the order of the axes: "NCDHW" or "NDHWC".
+        kwargs: `prefix` and `params` of the block.
+    """
 
 
 class GlobalAvgPool1D(_GlobalPool, layouts=_1D):
-    """The mean of each channel of each sample."""
+    """The mean of each channel of each sample.
+
+    Args:
+        layout: the order of the axes: "NCW" or "NWC".
+        kwargs: `prefix` and `params` of the block.
+    """
 
     _pool_type = "avg"
 
 
 class GlobalAvgPool2D(_GlobalPool, layouts=_2D):
-    """The mean of each channel of each sample."""
+    """The mean of each channel of each sample.
+
+    Args:
+        layout: the order of the axes: "NCHW" or "NHWC".
+        kwargs: `prefix` and `params` of the block.
+    """
 
     _pool_type = "avg"
 
 
 class GlobalAvgPool3D(_GlobalPool, layouts=_3D):
-    """The mean of each channel of each sample."""
+    """The mean of each channel of each sample.
+
+    Args:
+        layout: the order of the axes: "NCDHW" or "NDHWC".
+        kwargs: `prefix` and `params` of the block.
+    """
 
     _pool_type = "avg"

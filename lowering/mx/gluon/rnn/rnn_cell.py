@@ -221,7 +221,7 @@ class GatedCell(HybridRecurrentCell):
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
-        """The output (n, c), and of an LSTM the cell (n, c)."""
+        """Return the output (n, c), and of an LSTM the cell (n, c)."""
         sizes = (self._output_size, self._hidden_size)[: self._states]
         return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
 
@@ -242,7 +242,7 @@ class GatedCell(HybridRecurrentCell):
         return f"{columns if columns else None} -> {rows}"
 
     def products(self, F: Any, inputs: Any, state: Any, **parameters: Any) -> list[Any]:
-        """The products of the input, and of the output before, with their weights."""
+        """Return the products of the input, and of the output before, with their weights."""
         return [
             F.FullyConnected(
                 data=data,

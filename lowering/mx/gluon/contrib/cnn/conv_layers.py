@@ -92,7 +92,7 @@ class DeformableConvolution(HybridBlock):
         offset_bias: Any = None,
         deformable_conv_bias: Any = None,
     ) -> Any:
-        """The convolution, and the activation if there is one."""
+        """Return the convolution, and the activation if there is one."""
         weights = (offset_weight, *(() if offset_bias is None else (offset_bias,)))
         offset = F.Convolution(x, *weights, cudnn_off=True, **self._kwargs_offset)
         bias = {} if deformable_conv_bias is None else {"bias": deformable_conv_bias}

@@ -44,7 +44,7 @@ class _WikiText(DownloadedDataset):
 
     @property
     def vocabulary(self) -> Any:
-        """The numbers of words."""
+        """Return the numbers of words."""
         return self._vocab
 
     @property

@@ -24,7 +24,7 @@ class Checkpoints:
         self.names: list[str] = []
 
     def path(self, ending: str) -> str:
-        """The path of a file of the prefix."""
+        """Return the path of a file of the prefix."""
         return str(self._folder / f"{self._prefix}-{ending}")
 
     def _name(self, epoch: int, batch: int) -> str:

@@ -50,7 +50,7 @@ class HybridConcurrent(HybridSequential):
         self.axis = axis
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The outputs, joined."""
+        """Return the outputs, joined."""
         return F.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
 
@@ -64,7 +64,7 @@ class Identity(HybridBlock):
     """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The input."""
+        """Return the input."""
         return x
 
 
@@ -138,7 +138,7 @@ class SyncBatchNorm(BatchNorm):
         }
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
-        """The input, normalised."""
+        """Return the input, normalised."""
         return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
 
@@ -167,7 +167,7 @@ class PixelShuffle1D(_PixelShuffle):
     """
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The pixels."""
+        """Return the pixels."""
         (f,) = self._factors
         x = F.reshape(x, (0, -4, -1, f, 0))
         x = F.transpose(x, (0, 1, 3, 2))
@@ -184,7 +184,7 @@ class PixelShuffle2D(_PixelShuffle):
     _axes = 2
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The pixels."""
+        """Return the pixels."""
         f1, f2 = self._factors
         x = F.reshape(x, (0, -4, -1, f1 * f2, 0, 0))
         x = F.reshape(x, (0, 0, -4, f1, f2, 0, 0))

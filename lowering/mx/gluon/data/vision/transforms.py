@@ -65,14 +65,18 @@ class _Operator(HybridBlock):
 
 
 class Cast(HybridBlock):
-    """The input in another dtype."""
+    """Converts the input to another dtype.
+
+    Args:
+        dtype: the dtype.
+    """
 
     def __init__(self, dtype: Any = "float32"):
         super().__init__()
         self._dtype = dtype
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The input in that dtype."""
+        """Return the input in that dtype."""
         return F.cast(x, self._dtype)
 
 
@@ -117,7 +121,7 @@ class Rotate(Block):
         self._args = (rotation_degrees, zoom_in, zoom_out)
 
     def forward(self, x: Any) -> Any:
-        """The tensors turned."""
+        """Return the tensors turned."""
         return image.imrotate(_float32(x), *self._args)
 
 
@@ -148,7 +152,7 @@ class RandomRotation(Block):
         self._rotate_with_proba = rotate_with_proba
 
     def forward(self, x: Any) -> Any:
-        """The tensors turned, or as they are."""
+        """Return the tensors turned, or as they are."""
         if np.random.random() > self._rotate_with_proba:
             return x
         return image.random_rotate(_float32(x), *self._args)
@@ -250,7 +254,7 @@ class Resize(HybridBlock):
         self._args = size, keep_ratio, interpolation
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The images in that size."""
+        """Return the images in that size."""
         return _resized(F, x, *self._args)
 
 
@@ -270,7 +274,7 @@ def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: in
 
 
 class RandomFlipLeftRight(_Operator):
-    """Images mirrored, left for right, every second time on average."""
+    """Exchanges left and right of every second image on average."""
 
     _image_operator = "random_flip_left_right"
 
@@ -279,7 +283,7 @@ class RandomFlipLeftRight(_Operator):
 
 
 class RandomFlipTopBottom(_Operator):
-    """Images upside down every second time on average."""
+    """Exchanges top and bottom of every second image on average."""
 
     _image_operator = "random_flip_top_bottom"
 
@@ -295,7 +299,11 @@ class _Jitter(_Operator):
 
 
 class RandomBrightness(_Jitter):
-    """Images darker or brighter by a random factor."""
+    """Makes images darker or brighter by a random factor.
+
+    Args:
+        brightness: how far the factor may be from 1.
+    """
 
     _image_operator = "random_brightness"
 
@@ -304,7 +312,11 @@ class RandomBrightness(_Jitter):
 
 
 class RandomContrast(_Jitter):
-    """Images of less or more contrast by a random factor."""
+    """Gives images less or more contrast by a random factor.
+
+    Args:
+        contrast: how far the factor may be from 1.
+    """
 
     _image_operator = "random_contrast"
 
@@ -313,7 +325,11 @@ class RandomContrast(_Jitter):
 
 
 class RandomSaturation(_Jitter):
-    """Images of paler or stronger colours by a random factor."""
+    """Makes colours paler or stronger by a random factor.
+
+    Args:
+        saturation: how far the factor may be from 1.
+    """
 
     _image_operator = "random_saturation"
 
@@ -322,7 +338,11 @@ class RandomSaturation(_Jitter):
 
 
 class RandomHue(_Jitter):
-    """Images whose colours are turned about the circle of hues by a random factor."""
+    """Turns colours about the circle of hues by a random factor.
+
+    Args:
+        hue: how far the factor may be from 1.
+    """
 
     _image_operator = "random_hue"
 
@@ -331,7 +351,14 @@ class RandomHue(_Jitter):
 
 
 class RandomColorJitter(_Operator):
-    """Random brightness, contrast, saturation and hue, in a random order."""
+    """Changes brightness, contrast, saturation and hue at random, in a random order.
+
+    Args:
+        brightness: as in RandomBrightness.
+        contrast: as in RandomContrast.
+        saturation: as in RandomSaturation.
+        hue: as in RandomHue.
+    """
 
     _image_operator = "random_color_jitter"
 
@@ -340,7 +367,11 @@ class RandomColorJitter(_Operator):
 
 
 class RandomLighting(_Operator):
-    """Images with noise along the principal colours of ImageNet, of a standard deviation alpha."""
+    """Adds noise along the principal colours of ImageNet.
+
+    Args:
+        alpha: the standard deviation of the noise.
+    """
 
     _image_operator = "random_lighting"
 
@@ -362,5 +393,5 @@ class RandomApply(Sequential):
         self.p = p
 
     def forward(self, x: Any) -> Any:
-        """The transform's output, or the input."""
+        """Return the transform's output, or the input."""
         return x if self.p < random.random() else self.transforms(x)

@@ -23,7 +23,7 @@ class RELU6(HybridBlock):
     """Numbers from 0 to 6, cut off there."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The numbers, cut off."""
+        """Return the numbers, cut off."""
         return F.clip(x, 0, 6, name="relu6")
 
 
@@ -51,7 +51,7 @@ class LinearBottleneck(HybridBlock):
             self.out.add(*_convolution(channels))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The output (n, channels, h / stride, w / stride)."""
+        """Return the output (n, channels, h / stride, w / stride)."""
         out = self.out(x)
         return F.elemwise_add(out, x) if self.use_shortcut else out
 

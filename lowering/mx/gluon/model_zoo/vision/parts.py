@@ -26,7 +26,7 @@ class Network(HybridBlock):
     output: Any
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """The classes' values, before a softmax."""
+        """Return the classes' values, before a softmax."""
         return self.output(self.features(x))
 
 
