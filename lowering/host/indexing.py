@@ -32,7 +32,7 @@ def _places(
         start = np.clip(start, 0, max(whole - size, 0)) if is_clipped or axis not in batching else start
         along = [1] * rank
         along[axis] = size
-        places.append(start.reshape(*start.shape, *[1] * rank) + np.arange(size).reshape(along))
+        places.append(start.reshape((*start.shape, *[1] * rank)) + np.arange(size).reshape(along))
     return places, np.broadcast_to(inside, batch)
 
 
@@ -64,10 +64,10 @@ def _gather(equation: Equation) -> Arrays:
         batch = indices.ndim - 1
         found = x[tuple(places)]
         if is_filled:
-            inside = inside.reshape(*inside.shape, *[1] * operand.ndim)
+            inside = inside.reshape((*inside.shape, *[1] * operand.ndim))
             found = np.where(inside, found, np.asarray(fill, dtype))
         found = np.broadcast_to(found, (*indices.shape[:-1], *sizes))
-        found = found.reshape(*indices.shape[:-1], *[size for axis, size in enumerate(sizes) if axis not in gone])
+        found = found.reshape((*indices.shape[:-1], *(size for axis, size in enumerate(sizes) if axis not in gone)))
         return np.moveaxis(found, range(batch, found.ndim), offsets)
 
     return gather
@@ -101,7 +101,7 @@ def _scatter(equation: Equation) -> Arrays:
             numbers.scatter_indices_batching_dims, sizes, operand.shape, is_clipped,
         )  # fmt: skip
         batch = indices.shape[:-1]
-        values = np.moveaxis(values, window, range(len(batch), values.ndim)).reshape(*batch, *sizes)
+        values = np.moveaxis(values, window, range(len(batch), values.ndim)).reshape((*batch, *sizes))
         everywhere = [np.broadcast_to(place, values.shape) for place in places]
         written = np.array(x)
         if not is_clipped and not inside.all():

@@ -7,6 +7,7 @@ from symjax_nnvm.ir.op import declare_left_out
 LEFT_OUT: dict[str, str] = {
     "MXNet's executor makes it for itself; no model needs it": """
         _CachedOp _CachedOpThreadSafe _CrossDeviceCopy _CustomFunction _NDArray _Native _NoGradient _copyto
+        _npi_backward_ediff1d _npi_backward_nan_to_num _npi_backward_polyval
     """,
     "models that MXNet fused for oneDNN, and all of its 8-bit models, consist of such operators, whose subgraphs only "
     "MXNet on a CPU runs; load the float32 model that it was made from: the files from before quantize_model, "
@@ -32,10 +33,6 @@ LEFT_OUT: dict[str, str] = {
         _contrib_quantized_conv _contrib_quantized_elemwise_add _contrib_quantized_elemwise_mul
         _contrib_quantized_embedding _contrib_quantized_flatten _contrib_quantized_fully_connected
         _contrib_quantized_pooling _contrib_quantized_rnn _contrib_requantize
-    """,
-    "MXNet's NumPy dialect is not supported yet; use the classic operator of the same meaning": """
-        _npi_average _npi_backward_ediff1d _npi_backward_nan_to_num _npi_backward_polyval _npi_bincount
-        _npi_norm _npi_percentile
     """,
     "it updates sparse arrays, or works in place; use the dense operator": """
         _contrib_group_adagrad_update _onehot_encode _set_value _sparse_adagrad_update _zeros_without_dtype

@@ -1108,6 +1108,13 @@ def _multi_mp_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float
     - step_count: tuple of int, required. number of this update, from 1, of each weight.
     - num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
     - data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
+def _norm_direction(data: Symbol, ord: float = 2.0, axis: Sequence[int] | int | None = None, keepdims: bool = False, flag: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The gradient of a norm whose kind the number of axes decides: of matrices U V of singular vectors that count.
+
+    - ord: float, optional, default=2.0. p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value.
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. one axis of vectors or two of matrices; None: all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - flag: int ≥ -2 ≤ 2, optional, default=-1. -2: of all elements; -1: as ord says; 0: of singular values; 1: root of the sum of squares; 2: their sum."""
 def _not_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs ≠ rhs, else 0; of the dtype of lhs."""
 _Not_Equal = _not_equal
@@ -1275,6 +1282,12 @@ def _npi_around(x: Symbol, decimals: int = 0, name: str | None = None, attr: _At
     """x to so many decimals; of two as near the one with the even digit. Whole numbers are cut off, towards 0.
 
     - decimals: int ≥ -400 ≤ 400, optional, default=0. digits after the point; negative ones before it."""
+def _npi_average(a: Symbol, weights: Symbol | None = None, axis: Sequence[int] | int | None = None, returned: bool = False, weighted: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Σ a · weights / Σ weights over axes, and Σ weights; weights of one axis are those along `axis`.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to average over; None: all, (): none.
+    - returned: boolean, optional, default=False. whether the sum of weights is a second output that is seen.
+    - weighted: boolean, optional, default=True. whether there is an input of weights."""
 def _npi_bernoulli(input1: Symbol, prob: float | None, logit: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', *, is_logit: bool, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 with a probability, else 0.
 
@@ -1284,6 +1297,11 @@ def _npi_bernoulli(input1: Symbol, prob: float | None, logit: float | None, size
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bool', 'float16', 'float32', 'float64', 'int32', 'uint8', optional, default='float32'. the dtype of the draws.
     - is_logit: boolean, required. whether the input has logit, not prob."""
+def _npi_bincount(data: Symbol, weights: Symbol | None = None, minlength: int = 0, has_weights: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """out[k] is how many elements are k, or the sum of their weights. The length depends on values, and XLA compiles for shapes, so it runs where the data are known: outside jax.jit.
+
+    - minlength: int ≥ 0, optional, default=0. the least length of the result.
+    - has_weights: boolean, optional, default=False. whether an input has what each number counts."""
 def _npi_bitwise_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The bits that both have; of booleans whether both are true, with broadcasting."""
 def _npi_bitwise_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1652,6 +1670,13 @@ def _npi_nan_to_num(data: Symbol, copy: bool = True, nan: float = 0.0, posinf: f
     - neginf: float or None, optional, default=None. for -∞; None: the least number."""
 def _npi_negative(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """-x."""
+def _npi_norm(data: Symbol, ord: float = 2.0, axis: Sequence[int] | int | None = None, keepdims: bool = False, flag: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The norm of vectors, (Σ |x|ᵖ)^(1/p), or of matrices, by their singular values. Those of matrices have no second gradient; the first one is right, unlike MXNet's of one singular value.
+
+    - ord: float, optional, default=2.0. p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value.
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. one axis of vectors or two of matrices; None: all.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - flag: int ≥ -2 ≤ 2, optional, default=-1. -2: of all elements; -1: as ord says; 0: of singular values; 1: root of the sum of squares; 2: their sum."""
 def _npi_normal(input1: Symbol, input2: Symbol | None = None, *, loc: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the normal distribution of mean loc and deviation scale.
 
@@ -1694,6 +1719,13 @@ def _npi_pareto(input1: Symbol, a: float | None = None, size: Sequence[int] | in
     - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
+def _npi_percentile(a: Symbol, q: Symbol | None = None, axis: Sequence[int] | int | None = None, interpolation: Literal['higher', 'linear', 'lower', 'midpoint', 'nearest'] = 'linear', keepdims: bool = False, q_scalar: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The element below which q percent of the others are; halves of nearest go up. As in MXNet it passes no gradient. Percentages in q outside of [0, 100] are the nearest of them, where MXNet has an error.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes along which elements are ordered; None: all.
+    - interpolation: one of 'higher', 'linear', 'lower', 'midpoint', 'nearest', optional, default='linear'. what lies between two elements.
+    - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+    - q_scalar: float or None, optional, default=None. the percentage, where it is no input."""
 def _npi_pinv(A: Symbol, rcond: Symbol | None = None, hermitian: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The pseudo-inverse of each matrix (Moore-Penrose). It has a gradient, unlike in MXNet.
 
@@ -2276,6 +2308,10 @@ def _values_at_mask(ograd: Symbol, mask: Symbol | None = None, value: Symbol | N
     """The elements where the mask holds, in the shape of the values that are put there: the gradient of _npi_boolean_mask_assign_tensor by them.
 
     - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
+def _weights_like(weights: Symbol, like: Symbol | None = None, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Weights of an average in the shape of `like`: what its gradient is written with.
+
+    - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to average over; None: all, (): none."""
 def _while_loop(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, max_iterations: int, cond_input_locs: Sequence[int] | int, func_input_locs: Sequence[int] | int, func_var_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the last step (MXNet leaves them undefined).
 

@@ -19,6 +19,7 @@ IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
 # `Custom` stands for operators that users register, tests/ops/test_custom.py for one.
 # Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
 NO_CASES: dict[str, str] = {
+    "_npi_bincount": "its shape depends on values, unknown to jit: tests/ops/reduce/test_bincount.py",
     "_contrib_boolean_mask": "its shape depends on values, unknown to jit: tests/ops/indexing/test_boolean_mask.py",
     **dict.fromkeys(
         ("_npi_unique", "_npx_nonzero"),
@@ -38,6 +39,7 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         "takes no input",
     ),
     **dict.fromkeys(("_npi_insert_scalar", "_npi_insert_slice", "_npi_insert_tensor"), "MXNet has no gradient of it"),
+    "_norm_direction": "the gradient of a norm of singular values, which has no second one",
     "_contrib_allclose": "a verdict on its inputs, as in MXNet",
     **dict.fromkeys(
         [

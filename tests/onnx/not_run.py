@@ -38,7 +38,16 @@ NOT_RUN: dict[str, str] = {
 
 _CELL = "ONNX' LSTM neither projects its output nor clips its cell state"
 _SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
+_SINGULAR = "ONNX has no factorisation of matrices"
 NO_FORM: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("_npi_norm:value:(2,3)", "_npi_norm:value:ord=-2.0,flag=0,axis=(0,1):(2,3)"),
+            *("_npi_norm:(2,3)", "_npi_norm:ord=-2.0,flag=0,axis=(0,1):(2,3)", "_npi_norm:flag=2,axis=(0,1):(2,3)"),
+            "_npi_norm:flag=2,axis=(0,2),keepdims=True:(2,3,2)",
+        ),
+        _SINGULAR,
+    ),
     "RNN:mode=lstm,state_size=3,num_layers=2,projection_size=1,bidirectional=True,state_outputs=True:"
     "(3,2,3)x(276,)x(4,2,1)x(4,2,3):eval": _CELL,
     "RNN:mode=lstm,state_size=2,num_layers=1,projection_size=1,bidirectional=True,state_outputs=True:"

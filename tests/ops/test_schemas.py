@@ -27,7 +27,10 @@ KNOWN: dict[str, str] = {
     ),
     "Custom: other parameters": "the rest of its parameters are those of the operator that op_type names",
     **dict.fromkeys(
-        [f"{op}: other parameters" for op in ("_linalg_potrf", "_linalg_potri", "_npi_cholesky", "smooth_l1")],
+        [
+            f"{op}: other parameters"
+            for op in ("_linalg_potrf", "_linalg_potri", "_npi_cholesky", "_npi_norm", "smooth_l1")
+        ],
         "MXNet reads a parameter that it does not list: tests/goldens/keys.json",
     ),
     "_contrib_SparseEmbedding: other parameters": "MXNet lists Embedding's and reads others: tests/goldens/keys.json",

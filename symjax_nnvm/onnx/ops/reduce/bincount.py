@@ -1,0 +1,11 @@
+"""bincount has no ONNX form."""
+
+from __future__ import annotations
+
+from symjax_nnvm.onnx.forms import refuses
+
+refuses(
+    "_npi_bincount",
+    reason="how long its result is depends on values",
+    fix="Where the largest number is known, sum one_hot of the data over its first axis.",
+)

@@ -1,0 +1,94 @@
+"""norm of MXNet's NumPy dialect: of vectors, and of matrices by their singular values."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from symjax_nnvm.errors import ParamError
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
+from symjax_nnvm.ir.params import Axes, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.costs import per_input
+from symjax_nnvm.ops.elementwise.binary import div, mul
+from symjax_nnvm.ops.reduce.reduction import reduce_shapes, reduced_axes, spread
+
+FLAT, BY_ORD, SPECTRAL, FROBENIUS, NUCLEAR = -2, -1, 0, 1, 2
+"""Values of `flag`."""
+
+
+class NormParams(Params):
+    numpy: ClassVar[bool] = True
+    ord: float = param(2.0, doc="p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value")
+    axis: Axes | None = param(None, doc="one axis of vectors or two of matrices; None: all")
+    keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
+    flag: int = param(
+        BY_ORD,
+        ge=FLAT,
+        le=NUCLEAR,
+        doc="-2: of all elements; -1: as ord says; 0: of singular values; 1: root of the sum of squares; 2: their sum",
+    )
+
+
+def of_singular_values(p: NormParams, ndim: int) -> bool:
+    """Whether it is a norm of matrices. Raises ParamError for an order that there is no norm of."""
+    axes = reduced_axes(p, ndim)
+    is_matrix = p.flag in (SPECTRAL, NUCLEAR) or (p.flag == BY_ORD and len(axes) == 2)
+    if is_matrix and (len(axes) != 2 or (p.flag != NUCLEAR and abs(p.ord) != 2)):
+        raise ParamError(
+            "Invalid norm order for inputs",
+            param="ord",
+            expected="2 or -2 for matrices, of two axes; sum, max and abs make the others",
+            got=f"{p.ord:g} over {len(axes)} axes",
+        )
+    if p.flag == BY_ORD and not is_matrix and (len(axes) != 1 or math.isinf(p.ord)):
+        expected = "a finite order of one axis; the largest absolute value is max of abs"
+        raise ParamError("Invalid norm order for inputs", param="ord", expected=expected, got=f"{p.ord:g}")
+    return is_matrix
+
+
+def _norm_shapes(p: NormParams, ins: Shapes, outs: Shapes):
+    """data (…, d, …) → (…, …)."""
+    if ins[0] is not None:
+        of_singular_values(p, len(ins[0]))
+    return reduce_shapes(p, ins, outs)
+
+
+def _norm_gradient(node: Node, ograds: Entries) -> Entries:
+    """dX = dY sign(X) (|X| / Y)^(p - 1); of singular values dY U V, of the ones that count."""
+    p: NormParams = node.attrs.parsed
+    data, dy = node.inputs[0], spread(ograds[0], node)
+    if p.flag in (SPECTRAL, NUCLEAR) or (p.flag == BY_ORD and (p.axis is None or len(p.axis) == 2)):
+        return [mul(dy, apply("_norm_direction", data, **vars(p)))]
+    ratio = div(data, spread(NodeEntry(node, 0, 0), node))
+    if p.flag != BY_ORD or p.ord == 2:
+        return [mul(dy, ratio)]
+    sign = apply("sign", data)
+    if p.ord in (0, 1):
+        return [mul(dy, apply("_mul_scalar", sign, scalar=p.ord))]
+    return [mul(dy, mul(sign, apply("_power_scalar", apply("abs", ratio), scalar=p.ord - 1)))]
+
+
+register_op(
+    "_npi_norm",
+    params=NormParams,
+    inputs=("data",),
+    infer_shape=_norm_shapes,
+    infer_type=float_type,
+    gradient=_norm_gradient,
+    flops=per_input(3),
+    deviation=Deviation("the gradient of a largest or smallest singular value is right; MXNet's is not", "training"),
+    doc="The norm of vectors, (Σ |x|ᵖ)^(1/p), or of matrices, by their singular values. Those of matrices have no "
+    "second gradient; the first one is right, unlike MXNet's of one singular value.",
+)
+register_op(
+    "_norm_direction",
+    params=NormParams,
+    inputs=("data",),
+    infer_shape=same_shape,
+    infer_type=float_type,
+    flops="the work is a decomposition",
+    own=True,
+    doc="The gradient of a norm whose kind the number of axes decides: of matrices U V of singular vectors that count.",
+)
