@@ -227,6 +227,7 @@ SHARED_OPTIONS = {
     "options_of(": "benchmarks/contenders.py",
     "compare(": "benchmarks/contenders.py",
     "tests.peers.run import arguments": "tests/peers/run.py",
+    "tests.peers.tutorials import": "tests/peers/tutorials.py",
 }
 """What a script has that takes the options of another file."""
 

@@ -1,8 +1,9 @@
 """Run a script of MXNet's with the first values that any MXNet gives it: `PYTHON script_start.py script.py args…`.
 
 Weights that an initialiser draws are drawn by NumPy, from their names and shapes, so that two libraries start alike.
-PEER_SCRIPT may say "gpu", for a script that asks for a GPU: it gets processors; and "old", for a script that uses names
-that Python or a package no longer has. MXNet 1.9.1 runs this file, too: it imports nothing of the project.
+PEER_SCRIPT may say "gpu", for a script that asks for a GPU: it gets processors; "old", for a script that uses names
+that Python or a package no longer has; and "numpy", for a page of the NumPy dialect (`tutorial_cells.py`). MXNet 1.9.1
+runs this file, too: it imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -131,6 +132,8 @@ def begin():
     how = os.environ.get("PEER_SCRIPT", "").split()
     if "gpu" in how:
         mx.gpu = mx.context.gpu = lambda device_id=0: mx.cpu(device_id)
+        if "numpy" in how:
+            mx.npx.gpu, mx.npx.num_gpus = mx.gpu, lambda: 2
     if "old" in how:
         restore()
         read_words_as_objects()

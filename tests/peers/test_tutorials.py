@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.tutorial_cells import Page, file_for
-from tests.peers.tutorials import Cell, agree, cells_of, compared, cut, numbers_of, without_magic
+from tests.peers.tutorials import Cell, agree, cells_of, compared, cut, numbers_of, parameters, without_magic
 
 MARKDOWN = """# A page
 
@@ -41,14 +41,22 @@ def test_cells_of_both_kinds_of_pages(tmp_path: Path):
     [
         ("epochs = 30", "epochs = 2"),
         ("fit(num_epoch=1, lr=5)", "fit(num_epoch=1, lr=5)"),
-        ("for epoch in range(10):", "for epoch in range(2):"),
-        ("for e in range(epochs):", "for e in range(epochs):"),
+        ("for epoch in range(10): pass", "for epoch in range(2): pass"),
+        ("for e in range(epochs): pass", "for e in range(epochs): pass"),
         ("epoch == 10", "epoch == 10"),
+        ("size, num_epochs, lr = 100, 20, 0.1", "size, num_epochs, lr = 100, 2, 0.1"),
+        ("def fit(net, epochs=9): pass", "def fit(net, epochs=2): pass"),
+        ("é = dict(max_epochs=50, epochs=4 * 5)", "é = dict(max_epochs=2, epochs=4 * 5)"),
         ("batch = 30", "batch = 30"),
     ],
 )
 def test_epochs_are_cut(source: str, expected: str):
     assert cut(source) == expected
+
+
+def test_epochs_by_position_are_cut_where_a_page_defines_the_function():
+    known = dict(parameters("def train(net, lr, num_epochs): pass"))
+    assert cut("train(net, 30, 20)\nother(net, 30, 20)", known) == "train(net, 30, 2)\nother(net, 30, 20)"
 
 
 def test_lines_of_doctests_are_what_is_typed():

@@ -11,6 +11,7 @@ import ast
 import code
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -26,7 +27,7 @@ import numpy as np
 
 from tests.peers.script_start import begin
 
-DRAWING = ("matplotlib", "mpl_toolkits", "IPython", "seaborn", "bokeh", "graphviz")
+DRAWING = ("matplotlib", "matplotlib_inline", "mpl_toolkits", "IPython", "seaborn", "bokeh", "graphviz")
 """Packages that draw: what pages call of them does nothing."""
 
 
@@ -43,7 +44,7 @@ class Nothing(types.ModuleType):
         return Nothing(name)
 
     def __call__(self, *_, **__):
-        return Nothing()
+        return Nothing(self.__name__)
 
     def __getitem__(self, _):
         return Nothing()
@@ -52,7 +53,7 @@ class Nothing(types.ModuleType):
         pass
 
     def __iter__(self):
-        return iter((Nothing(), Nothing()))
+        return iter([Nothing()] * (3 if self.__name__ == "hist" else 2))  # as many as pages take
 
     def __enter__(self):
         return self
@@ -112,8 +113,15 @@ def answer_downloads(files):
     for name, module in list(sys.modules.items()):
         if name.startswith(("mxnet", "lowering.mx")) and callable(vars(module).get("download")):
             vars(module)["download"] = download
+
+    def got(url, *_, **__):
+        with opened(url) as file:
+            return types.SimpleNamespace(content=file.read(), status_code=200)
+
     for name, function in (("urlretrieve", retrieve), ("urlopen", opened)):
         setattr(urllib.request, name, function)
+    if importlib.util.find_spec("requests"):
+        vars(importlib.import_module("requests"))["get"] = got
 
 
 def draw_alike(mx):
@@ -147,6 +155,68 @@ def draw_alike(mx):
         name = draw.__name__
         for owner, attribute in ((mx.nd.random, name), (mx.random, name), (mx.nd, f"random_{name}")):
             setattr(owner, attribute, replaced(draw, getattr(owner, attribute)))
+
+
+def draw_numpy_alike(mx):
+    """Have draws of `mx.np.random` be NumPy's, in both libraries the same; those of arrays are the library's."""
+    generator = np.random.RandomState(0)
+    owner = mx.np.random
+
+    def replaced(name, first):
+        draw = getattr(generator, name)
+
+        def drawn(*args, dtype=None, ctx=None, out=None, **given):
+            if name == "multinomial":
+                chances = np.array([float(chance) for chance in given.pop("pvals", args[1:2] and args[1])])
+                args = (*args[:1], chances / chances.sum(), *args[2:])
+            elif out is not None or any(hasattr(each, "asnumpy") for each in (*args, *given.values())):
+                return first(*args, dtype=dtype, ctx=ctx, out=out, **given)
+            return mx.np.array(draw(*args, **given), dtype=dtype or KINDS.get(name, "float32"), ctx=ctx)
+
+        return drawn
+
+    for name in ("uniform", "normal", "rand", "randn", "randint", "multinomial", "exponential"):
+        if hasattr(owner, name):
+            setattr(owner, name, replaced(name, getattr(owner, name)))
+
+
+KINDS = {"randint": "int64", "multinomial": "int64"}
+"""Draws that are not float32."""
+
+
+def load_here(mx):
+    """Have loaders work in this process, and keep a batch that is not full: data are few."""
+    loader = mx.gluon.data.DataLoader
+    first = loader.__init__
+
+    def init(self, *args, num_workers=0, last_batch=None, **given):
+        first(self, *args, last_batch=last_batch and "keep", **given)
+
+    loader.__init__ = init
+
+
+def load_first_values(mx):
+    """Have an empty file of parameters stand for first values."""
+    block = mx.gluon.Block
+    first = block.load_parameters
+
+    def load(self, filename, ctx=None, *args, **given):
+        if os.path.getsize(filename):
+            return first(self, filename, ctx, *args, **given)
+        return self.initialize(ctx=ctx)
+
+    block.load_parameters = load
+
+
+class Tab:
+    """What a book for several libraries asks for whom it is built: for MXNet."""
+
+    def interact_select(self, *_):
+        """Show nothing."""
+
+    def selected(self, *names):
+        """Whether MXNet is among the names."""
+        return "mxnet" in names
 
 
 def give_networks(mx):
@@ -226,7 +296,11 @@ def main():
     answer_downloads(files)
     draw_alike(mx)
     give_networks(mx)
+    if "numpy" in os.environ.get("PEER_SCRIPT", ""):
+        for change in (draw_numpy_alike, load_here, load_first_values):
+            change(mx)
     module = sys.modules["__main__"] = types.ModuleType("__main__")
+    vars(module)["tab"] = Tab()
     page = Page(vars(module))
     said = sys.stdout = sys.stderr = io.StringIO()
     signal.signal(signal.SIGXCPU, stop)

@@ -1,0 +1,25 @@
+"""Dive into Deep Learning on `lowering.mx` and on MXNet: `python -m tests.peers.d2l --source CHECKOUT --mxnet PYTHON`.
+
+CHECKOUT is d2l-ai/d2l-en at v1.0.3; nothing of it is kept here. Its pages run as tutorials do (`tutorials.py`): of a
+page the cells for MXNet, with tiny synthetic data (`book_data.py`) and with first values in the place of trained ones.
+Data are loaded in the page's process. Both interpreters need pandas.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.peers.book_data import make_files
+from tests.peers.tutorials import Pages, main
+
+_WORDS = {
+    "reshape(2000, -1)": "reshape(-1, 784)",
+    "(num_batches // 5)": "(num_batches // 5 or 1)",
+    "(4000, 4000)": "(200, 200)",
+}
+"""Words that suppose many data, or a fast device."""
+
+BOOK = Pages(make_files, "gpu old numpy", only="^chapter_", words=_WORDS, modules=("d2l/mxnet.py",))
+
+if __name__ == "__main__":
+    sys.exit(main(BOOK, __doc__))
