@@ -60,7 +60,7 @@ def public_operators() -> list[Op]:
 
 def of_mxnet(op: Op) -> bool:
     """Whether MXNet 1.9.1 has the operator. What it has not, our gradient rules are written with."""
-    return op.name in MXNET or op.name.startswith("_np_")  # the NumPy dialect's names are not in the list
+    return op.name in MXNET
 
 
 def is_own(op: Op) -> bool:
@@ -68,16 +68,16 @@ def is_own(op: Op) -> bool:
     return TOwn.get(op, False)
 
 
-def classic_count() -> str:
+def mxnet_count() -> str:
     """How many operators of MXNet are here, in the words of every page."""
-    return f"{sum(map(of_mxnet, public_operators()))} operators of MXNet 1.9.1's classic dialect"
+    return f"{sum(map(of_mxnet, public_operators()))} operators of MXNet 1.9.1"
 
 
 def _renumbered(path: str) -> str:
     """A page with the number of operators that is true now. Raises ValueError where it tells none."""
     text, found = re.subn(
-        r"\d+ operators of MXNet 1\.9\.1's classic dialect",
-        classic_count(),
+        r"\d+ operators of MXNet 1\.9\.1",
+        mxnet_count(),
         (ROOT / path).read_text(encoding="utf-8"),
     )
     if not found:
@@ -205,7 +205,7 @@ def operators_page() -> str:
     own = sum(map(is_own, ops))
     rest = len(ops) - own - sum(map(of_mxnet, ops))
     counts = (
-        f"{classic_count()}{f', {own} of this library alone' * bool(own)} and {rest} more that gradient rules are "
+        f"{mxnet_count()}{f', {own} of this library alone' * bool(own)} and {rest} more that gradient rules are "
         f"written with;\n{gradients} of them have gradients "
         f"({losses} are loss heads). {backward} `_backward_…` operators, which only gradients hold,\nare not listed. "
         f"{sum(map(len, families().values()))} cases."

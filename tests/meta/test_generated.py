@@ -23,5 +23,5 @@ def test_pages_count_the_operators_that_mxnet_has():
     assert unsaid == [], f"MXNet 1.9.1 has no {unsaid}: say own=True on the card, in register_op (CONTRIBUTING.md)"
     wrong = [op.name for op in own if generate.of_mxnet(op)]
     assert wrong == [], f"MXNet 1.9.1 has {wrong}: leave own=True out"
-    assert generate.classic_count() in generate.operators_page()
+    assert generate.mxnet_count() in generate.operators_page()
     assert f" and {len(rest)} more that gradient rules are written with" in generate.operators_page()

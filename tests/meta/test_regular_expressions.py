@@ -67,6 +67,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("symjax_nnvm/ir/types.py", "_DIM_TEXT"): ("-12L",),
     ("lowering/training/processes.py", "_CONNECTION"): ("Gloo", "DEADLINE_EXCEEDED"),
     ("lowering/training/processes.py", "_COLLECTIVE"): ("Gloo", "a nccl b"),
+    ("symjax_nnvm/symbol/functions.py", "_DIALECT_PREFIX"): ("_npi_add", "_np_sum", "_npx_relu"),
     ("symjax_nnvm/symbol/automatic_names.py", "_AUTOMATIC"): ("a10", "a1b0"),
     ("symjax_nnvm/ir/sharding.py", "_ITEM"): (" (data, model) ,", "model", "(data"),
     ("symjax_nnvm/ir/sharding.py", "_NAME"): ("data_1",),
