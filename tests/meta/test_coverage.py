@@ -89,7 +89,6 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("_contrib_group_adagrad_update", "_sparse_adagrad_update"), "updates of sparse rows"),
     **dict.fromkeys(("_cv*", "_imdecode"), "images, before they are a network's data: mx.image, lowering.data"),
     **dict.fromkeys(("_onehot_encode", "_set_value"), "functions of arrays, which write into one"),
-    **dict.fromkeys(("_npi_*",), "the NumPy dialect, of which not all is here yet"),
 }
 
 

@@ -68,6 +68,25 @@ def test_runs_and_has_gradients_as_in_mxnet(name: str):
         assert_close(grads[parameter], VALUES[f"{name}|grad|{parameter}"], 1e-4, f"gradient of {parameter}")
 
 
+@pytest.mark.parametrize(
+    ("op", "params", "inputs", "count"),
+    [  # MXNet 1.9.1's numbers
+        ("_npi_average", {}, 2, 2),
+        ("_npi_eigh", {}, 1, 2),
+        ("_npi_exponential", {}, 0, 2),
+        ("_npi_norm", {}, 1, 4),
+        ("_npi_normal", {"loc": 0.0, "scale": 1.0}, 0, 2),
+        ("_npi_std", {}, 1, 2),
+        ("_npi_svd", {}, 1, 3),
+        ("_npi_uniform", {"low": 0.0, "high": 1.0}, 0, 1),
+    ],
+)
+def test_hidden_outputs_are_counted_as_mxnet_does(op: str, params: dict[str, float], inputs: int, count: int):
+    net = getattr(nn.symbol, op)(*(nn.symbol.Variable(f"x{i}") for i in range(inputs)), **params)
+    rows = json.loads(net.tojson())["node_row_ptr"]
+    assert rows[-1] - rows[-2] == count
+
+
 def test_a_network_with_other_names_is_in_the_mode_of_its_file():
     part = nn.rename(symbol_of("a_number"), {"data": "x"})
     assert json.loads(part.tojson())["attrs"]["is_np_shape"] == ["int", 1]

@@ -81,6 +81,7 @@ register_op(
     deviation=Deviation("the gradient of a largest or smallest singular value is right; MXNet's is not", "training"),
     doc="The norm of vectors, (Σ |x|ᵖ)^(1/p), or of matrices, by their singular values. Those of matrices have no "
     "second gradient; the first one is right, unlike MXNet's of one singular value.",
+    FNumFileOutputs=lambda attrs: 4,  # MXNet hides the parts of a decomposition behind it
 )
 register_op(
     "_norm_direction",
