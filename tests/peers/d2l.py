@@ -16,6 +16,7 @@ _WORDS = {
     "reshape(2000, -1)": "reshape(-1, 784)",
     "(num_batches // 5)": "(num_batches // 5 or 1)",
     "(4000, 4000)": "(200, 200)",
+    "(450, 300)": "(90, 60)",
 }
 """Words that suppose many data, or a fast device."""
 

@@ -88,6 +88,12 @@ def test_packed_data_have_the_form_that_is_read(tmp_path: Path):
         assert "<cls>" in json.loads(archive.read("bert.small/vocab.json"))
 
 
+class WithContext(np.ndarray):
+    """An array that says where it is, as MXNet's do."""
+
+    ctx = None
+
+
 def test_draws_are_numpys():
     names = ("uniform", "normal", "randn", "randint", "multinomial")
     own = SimpleNamespace(**{name: lambda *_, **__: "the library's" for name in names})
@@ -102,6 +108,24 @@ def test_draws_are_numpys():
     assert own.multinomial(10, [0.5, 0.5], size=(4,)).sum(1).tolist() == [10] * 4
     assert own.randint(0, 3, size=2).dtype == "int64"
     assert own.normal(SimpleNamespace(asnumpy=None), 1) == "the library's"
+
+
+def test_what_is_dropped_is_drawn_by_numpy():
+    class Dropout:
+        _rate = 0.5
+
+        def forward(self, x: object) -> str:
+            return "the library's"
+
+    library = SimpleNamespace(
+        gluon=SimpleNamespace(nn=SimpleNamespace(Dropout=Dropout)),
+        autograd=SimpleNamespace(is_training=lambda: True),
+        np=SimpleNamespace(ndarray=WithContext, array=lambda values, dtype, ctx: values.astype(dtype)),
+    )
+    tutorial_cells.drop_alike(library)
+    expected = 3 * (np.random.RandomState(0).uniform(size=(4, 5)) >= 0.5) / 0.5
+    assert np.array_equal(Dropout().forward(np.full((4, 5), 3.0).view(WithContext)), expected)
+    assert Dropout().forward("a symbol") == "the library's"
 
 
 def test_loaders_work_in_the_process_and_keep_the_last_batch():

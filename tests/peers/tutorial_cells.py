@@ -184,6 +184,21 @@ KINDS = {"randint": "int64", "multinomial": "int64"}
 """Draws that are not float32."""
 
 
+def drop_alike(mx):
+    """Have what layers drop be drawn by NumPy, where it is arrays that they are given."""
+    layer = mx.gluon.nn.Dropout
+    first = layer.forward
+    generator = np.random.RandomState(0)
+
+    def forward(self, x, *args):
+        if not self._rate or not mx.autograd.is_training() or not isinstance(x, mx.np.ndarray):
+            return first(self, x, *args)
+        kept = generator.uniform(size=x.shape) >= self._rate
+        return x * mx.np.array(kept / (1 - self._rate), dtype="float32", ctx=x.ctx)
+
+    layer.forward = forward
+
+
 def load_here(mx):
     """Have loaders work in this process, and keep a batch that is not full: data are few."""
     loader = mx.gluon.data.DataLoader
@@ -297,7 +312,7 @@ def main():
     draw_alike(mx)
     give_networks(mx)
     if "numpy" in os.environ.get("PEER_SCRIPT", ""):
-        for change in (draw_numpy_alike, load_here, load_first_values):
+        for change in (draw_numpy_alike, drop_alike, load_here, load_first_values):
             change(mx)
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     vars(module)["tab"] = Tab()

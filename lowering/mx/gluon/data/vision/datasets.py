@@ -18,6 +18,7 @@ from lowering.mx.base import data_dir
 from lowering.mx.gluon.data.dataset import Dataset, DownloadedDataset, RecordFileDataset
 from lowering.mx.ndarray.array import in_current_dialect
 from lowering.mx.ndarray.creation import array
+from lowering.mx.util import is_np_array
 from symjax_nnvm.errors import ModelNotFoundError, TrainingError
 from symjax_nnvm.io.files import StrPath, path_text
 
@@ -46,6 +47,13 @@ class _Files(DownloadedDataset):
                 return path
         missing = Path(self._root).absolute() / names[0]
         raise ModelNotFoundError(f"No such file: {missing}. {type(self).__name__} is read from files: {self._source}.")
+
+    def _hold(self, images: np.ndarray, labels: np.ndarray) -> None:
+        """Keep what was read: labels are NumPy's, and arrays of the NumPy dialect where that is set."""
+        self._data = in_current_dialect(array(images, dtype=np.uint8))
+        self._label = labels.astype(np.int32)
+        if is_np_array():
+            self._label = in_current_dialect(array(self._label, dtype=np.int32))
 
 
 class MNIST(_Files):
@@ -80,8 +88,7 @@ class MNIST(_Files):
         data, label = read_idx(images, 3), read_idx(labels, 1)
         if len(data) != len(label):
             raise TrainingError(f"{labels} does not fit {images.name}", expected=f"{len(data)} labels", got=len(label))
-        self._data = in_current_dialect(array(data[..., None], dtype=np.uint8))
-        self._label = label.astype(np.int32)
+        self._hold(data[..., None], label)
 
 
 class FashionMNIST(MNIST):
@@ -120,8 +127,7 @@ class CIFAR10(_Files):
     def _get_data(self) -> None:
         paths = [self._path(name, f"{self._inside}/{name}") for name in self._files[self._train]]
         images, labels = zip(*(read_cifar(path, self._labels) for path in paths), strict=True)
-        self._data = in_current_dialect(array(np.concatenate(images), dtype=np.uint8))
-        self._label = np.concatenate(labels)[:, self._column].astype(np.int32)
+        self._hold(np.concatenate(images), np.concatenate(labels)[:, self._column])
 
 
 class CIFAR100(CIFAR10):

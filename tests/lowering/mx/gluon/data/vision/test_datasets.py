@@ -36,6 +36,10 @@ def test_mnist_is_read_packed_or_not(tmp_path: Path, kind: Any):
     assert (len(dataset), image.shape, image.dtype, type(label)) == (5, (28, 28, 1), np.uint8, np.int32)
     np.testing.assert_array_equal(image.asnumpy()[..., 0], images[3])
     assert label == labels[3]
+    with mx.util.np_array(True):
+        number = kind(tmp_path)[3][1]
+    assert isinstance(number, mx.np.ndarray)
+    assert (number.shape, number.dtype, int(number)) == ((), np.int32, labels[3])
     doubled = kind(tmp_path, transform=lambda data, label: (data.astype("float32") * 2, -label))
     assert (doubled[3][0].asnumpy().max(), doubled[3][1]) == (2 * int(images[3].max()), -int(labels[3]))
     with pytest.raises(
