@@ -176,7 +176,18 @@ def differentiable(
     the cotangent of their output, as in MXNet. The function works under jit and inside any other JAX code. For loss
     heads, JAX cannot meaningfully differentiate the backward function again.
 
-    The arguments are those of `grad_fn`.
+    Raises what `grad_fn` raises.
+
+    Args:
+        symbol: the network.
+        is_train: run in training mode.
+        platform: as in `to_jax`.
+        mirror: as in `grad_fn`.
+        compute_dtype: as in `to_jax`.
+        mesh: as in `to_jax`.
+        data_axis: as in `to_jax`.
+        zeros_if_unreachable: as in `grad_fn`.
+        effort: as in `to_jax`.
     """
     options = Options(is_train=is_train, platform=platform_by(effort, platform), mirror=mirror)
     options = chosen_options(options, compute_dtype, mesh, data_axis)

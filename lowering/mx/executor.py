@@ -20,10 +20,9 @@ Monitor = Callable[[str, NDArray], None]
 
 
 class Executor:
-    """A graph with its arrays, as NDArrays: writing one (`ex.arg_dict["w"][:] = 1`) writes what the graph reads.
+    """A graph with its arrays, as NDArrays; writing one (`ex.arg_dict["w"][:] = 1`) changes what the graph reads.
 
-    Made by `Symbol.bind` and `Symbol.simple_bind`. held: the executor that it is a face of. Outputs are new arrays
-    after each run, where MXNet's are the same ones, overwritten.
+    `Symbol.bind` and `Symbol.simple_bind` make it. Each run returns new outputs, where MXNet overwrites the same ones.
     """
 
     def __init__(

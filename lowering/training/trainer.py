@@ -137,9 +137,9 @@ class Trainer:
     ):
         self.symbol = require_symbol(symbol, "Trainer")
         self.inputs = find_inputs(symbol, data_names, label_names)
-        rest = [name for name in symbol.list_arguments() if name not in self.inputs.names]
-        self.wrt = rest if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
-        refuse_unknown(TrainingError, "Cannot train", self.wrt, rest, "parameters")
+        parameters = [name for name in symbol.list_arguments() if name not in self.inputs.names]
+        self.wrt = parameters if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
+        refuse_unknown(TrainingError, "Cannot train", self.wrt, parameters, "parameters")
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None

@@ -104,7 +104,7 @@ class Prefix(NameManager):
 
 def subgraph_name(hint: str) -> str:
     """Return the name of a subgraph: `hint` and the next number. Prefixes neither name nor count them, as in MXNet."""
-    manager = next(each for each in reversed(_names.stack) if not isinstance(each, Prefix))
+    manager = next(scope for scope in reversed(_names.stack) if not isinstance(scope, Prefix))
     return NameManager.get(manager, None, hint)
 
 

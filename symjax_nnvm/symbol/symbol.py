@@ -156,7 +156,7 @@ class Symbol(Arithmetic, Fluent):
             raise ComposeError("AddControlDeps only works for nongrouped symbol", got=f"{len(self.outputs)} outputs")
         node = self.outputs[0].node
         sources = [source] if isinstance(source, Symbol) else source
-        node.control_deps = [*node.control_deps, *(entry.node for each in sources for entry in each.outputs)]
+        node.control_deps = [*node.control_deps, *(entry.node for symbol in sources for entry in symbol.outputs)]
 
     _add_control_deps = add_control_deps
 
