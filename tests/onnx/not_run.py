@@ -37,6 +37,7 @@ NOT_RUN: dict[str, str] = {
 """Case → why onnxruntime does not run it."""
 
 _CELL = "ONNX' LSTM neither projects its output nor clips its cell state"
+_NO_BORDER = "ONNX has no border of the maximum or minimum"
 _SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
 _SINGULAR = "ONNX has no factorisation of matrices"
 NO_FORM: dict[str, str] = {
@@ -60,6 +61,8 @@ NO_FORM: dict[str, str] = {
     "_contrib_ROIAlign:pooled_size=(2,2),spatial_scale=1.0,sample_ratio=1,position_sensitive=True:(6,8,4,5)x(3,5)": (
         _SAME_CHANNELS
     ),
+    "_npi_pad:pad_width=((1,0),(0,2)),mode=maximum:(2,3)": _NO_BORDER,
+    "_npi_pad:pad_width=((1,0),(0,2)),mode=minimum:(2,3)": _NO_BORDER,
 }
 """Case → why an operator that has a form has none with its parameters."""
 
