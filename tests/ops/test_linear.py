@@ -42,7 +42,8 @@ def nodes() -> dict[Op, tuple[Case, Node]]:
         if not names or Op.get(case.op) not in FGradient:
             continue
         first = symbol.gradient(names)
-        for graph in (first, first.gradient(names, zeros_if_unreachable=True)):
+        seconds = [first.gradient(names, zeros_if_unreachable=True)] if case.op != "_npi_norm" else []  # it has none
+        for graph in (first, *seconds):
             for node in post_order(graph.outputs):
                 if node.op is not None and node.op in TAdjointOf:
                     found.setdefault(node.op, (case, node))

@@ -63,7 +63,7 @@ def _backward(labels: Callable[..., Contraction]) -> Callable[..., Array]:
             again = ("again", i)
             if label in distinct:
                 sizes[again] = sizes[label]
-                operands.append((np.eye(sizes[label], dtype=ograd.dtype), (label, again)))
+                operands.append((np.eye(int(sizes[label] or 0), dtype=ograd.dtype), (label, again)))
             distinct.append(again if label in distinct else label)
         return _summed(operands, tuple(distinct), sizes).reshape(whole.shape)
 

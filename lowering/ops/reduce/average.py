@@ -31,7 +31,7 @@ def _backward_weights_like(p: ops.WeightsParams, ograd: Array, weights: Array, l
 
 @lowers("_npi_average")
 def _average(p: ops.AverageParams, a: Array, weights: Array | None = None) -> tuple[Array, Array]:
-    axes = reduced_axes(p, a.ndim)
+    axes = reduced_axes(p.reduction, a.ndim)
     if weights is None:
         total = jnp.sum(a, axes, dtype=a.dtype)
         divisor = jnp.asarray(math.prod(a.shape[axis] for axis in axes), a.dtype)

@@ -213,10 +213,11 @@ _REPEATED = Deviation("an axis of size 1 that is repeated gets the sum of gradie
 
 def _register(name: str, params: type, of_adjoint: type, infer_type: TypeRule, doc: str) -> None:
     labels = LABELS[name]
+    operands: dict[str, Any] = {"variadic": "num_args"} if params is EinsumParams else {"inputs": ("a", "b")}
     register_op(
         name,
         params=params,
-        **({"variadic": "num_args"} if params is EinsumParams else {"inputs": ("a", "b")}),
+        **operands,
         infer_shape=_shape_rule(labels),
         infer_type=infer_type,
         flops=_multiplications(labels),

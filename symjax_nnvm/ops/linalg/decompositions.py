@@ -105,7 +105,7 @@ def _eigen_type(p: object, ins: Types, outs: Types):
     return solver_type(p, ins, outs)
 
 
-def _as_syevd(node: Node, dvalues: NodeEntry, dvectors: NodeEntry | None) -> Entries:
+def _as_syevd(node: Node, dvalues: NodeEntry, dvectors: NodeEntry | None) -> list[NodeEntry | None]:
     """The gradient of syevd, of the triangle that is read."""
     a, is_lower = node.inputs[0], node.attrs.parsed.UPLO == "L"
     inner = apply("_linalg_syevd", a if is_lower else transposed(a)).node

@@ -14,12 +14,16 @@ from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import format_shape, is_float
 from symjax_nnvm.ops.elementwise.binary import mul, number_type
 from symjax_nnvm.ops.reduce.reduction import reduced_shape
+from symjax_nnvm.ops.reduce.to_scalar import AxesParams
 
 
 class WeightsParams(Params):
-    numpy: ClassVar[bool] = True
-    keepdims: ClassVar[bool] = False
     axis: Axes | None = param(None, doc="axes to average over; None: all, (): none")
+
+    @property
+    def reduction(self) -> AxesParams:
+        """The reduction that the average is a quotient of."""
+        return AxesParams(axis=self.axis)
 
 
 class AverageParams(WeightsParams):
@@ -45,7 +49,7 @@ def _average_shapes(p: AverageParams, ins: Shapes, outs: Shapes):
     a = ins[0]
     if a is None or (p.weighted and ins[1] is None):
         return ins, outs
-    reduced = reduced_shape(p, a)
+    reduced = reduced_shape(p.reduction, a)
     if not p.weighted:
         return ins, [reduced, ()]
     weights = ins[1] or ()
