@@ -445,13 +445,11 @@ def test_in_the_body_of_a_loop(told: type[_Told]):
     assert ex.grad_dict["data"].asnumpy().tolist() == [[0, 2], [4, 6], [8, 10]]  # pyright: ignore
 
 
-_SCRIPT = Path(__file__).parent / "custom_script.py"
-
-
 @pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("how", ["module", "fit", "modules", "jit", "threads", "predictor"])
 def test_it_ends_when_programs_wait_for_it(how: str):
-    ran = subprocess.run([sys.executable, _SCRIPT, how], timeout=120, capture_output=True, text=True, check=False)
+    code = [sys.executable, "-m", "tests.lowering.mx.custom_script", how]
+    ran = subprocess.run(code, timeout=120, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.split()) == (0, ["ended"]), ran.stderr
 
 
