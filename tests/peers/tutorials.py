@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -286,11 +287,11 @@ def run(page: Path, checkout: Path, files: Path, python: Sequence[str], seconds:
         env = {**os.environ, "PEER_SCRIPT": kind.how, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT}{os.pathsep}{top}"}
         env |= {"HOME": str(top), "MXNET_HOME": str(top / ".mxnet")}
         words = [*python, str(HERE / "tutorial_cells.py"), *map(str, (cells, results, files, seconds))]
-        ended = subprocess.Popen(words, cwd=own, env=env, stdin=subprocess.DEVNULL, stdout=-3, stderr=-1)
+        ended = subprocess.Popen(words, cwd=own, env=env, stdin=-3, stdout=-3, stderr=-1, start_new_session=True)
         try:
-            _, said = ended.communicate(timeout=20 * seconds)
-        except subprocess.TimeoutExpired:  # it waits for something
-            ended.kill()
+            _, said = ended.communicate(timeout=10 * seconds)
+        except subprocess.TimeoutExpired:  # it waits for something, maybe for processes of its own
+            os.killpg(ended.pid, signal.SIGKILL)
             _, said = ended.communicate()
         rows = [Cell(**json.loads(line)) for line in results.read_text(encoding="utf-8").splitlines()]
         if ended.returncode:
