@@ -145,6 +145,17 @@ def np_array(active: bool | None = True) -> Iterator[None]:
         _mode.arrays = before
 
 
+def in_these_modes(function: Callable[..., _T]) -> Callable[..., _T]:
+    """A function that runs in the modes of this thread, in whatever thread it is called."""
+    shape, array = is_np_shape(), is_np_array()
+
+    def call(*args: Any) -> _T:
+        with np_shape(shape), np_array(array):
+            return function(*args)
+
+    return call
+
+
 def use_np_shape(func: Any) -> Any:
     """Run a function, or every method and property of a class, under `np_shape`; a decorator.
 

@@ -28,7 +28,7 @@ from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray
 from lowering.mx.symbol.bound import as_symbol
 from lowering.mx.tape.blocks import CachedProgram, OpHook
-from lowering.mx.util import is_np_array
+from lowering.mx.util import is_np_array, np_array
 from symjax_nnvm.errors import NNVMError, close_names, plain_list
 from symjax_nnvm.io.files import path_text
 from symjax_nnvm.symbol.symbol import Symbol
@@ -350,19 +350,18 @@ class HybridBlock(Block):
     def _computed(self, F: Any, inputs: Sequence[Any], params: Mapping[str, Any]) -> Any:
         """Return what `hybrid_forward` gives. In the NumPy dialect a layer of this library's computes in the classic
         one, a block of a caller's in his."""
-        if is_np_array():
-            inputs, params = self._in_its_dialect(inputs, params)
-        try:
-            outputs = self.hybrid_forward(F, *inputs, **params)
-        except TypeError as error:
-            refuse_unbound(error, self._door(), inputs, {})
-        return converted(outputs, NUMPY) if is_np_array() else outputs
-
-    def _in_its_dialect(self, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return inputs and parameters in the dialect that `hybrid_forward` computes in."""
-        own = self.hybrid_forward.__module__.startswith(_LIBRARY) and not self.takes_both_dialects
-        dialect = CLASSIC if own else NUMPY
-        return converted(tuple(inputs), dialect), {name: converted(param, dialect) for name, param in params.items()}
+        numpy = is_np_array()
+        own = numpy and not self.takes_both_dialects and self.hybrid_forward.__module__.startswith(_LIBRARY)
+        if numpy:
+            dialect = CLASSIC if own else NUMPY
+            inputs = converted(tuple(inputs), dialect)
+            params = {name: converted(param, dialect) for name, param in params.items()}
+        with np_array(numpy and not own):  # blocks inside of one that computes in the classic dialect do so, too
+            try:
+                outputs = self.hybrid_forward(F, *inputs, **params)
+            except TypeError as error:
+                refuse_unbound(error, self._door(), inputs, {})
+        return converted(outputs, NUMPY) if numpy else outputs
 
     takes_both_dialects = False
     """Whether `hybrid_forward` takes arrays of either dialect: it only gives them on."""

@@ -9,6 +9,7 @@ import numpy as _numpy
 from lowering.mx.numpy import creation as _creation
 from lowering.mx.numpy import elementwise as _elementwise
 from lowering.mx.numpy import fallback as fallback
+from lowering.mx.numpy import fallback_linalg as fallback_linalg
 from lowering.mx.numpy import linalg as linalg
 from lowering.mx.numpy import random as random
 from lowering.mx.numpy import reductions as _reductions
@@ -41,7 +42,7 @@ bool, bool_ = bool, _numpy.bool_
 finfo = _numpy.finfo
 
 __all__ = [
-    *_own, "NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "bool", "bool_", "e", "fallback", "finfo", "float16",
-    "float32", "float64", "inf", "int32", "int64", "int8", "linalg", "nan", "ndarray", "newaxis", "pi", "random",
-    "uint8",
+    *_own, "NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "bool", "bool_", "e", "fallback", "fallback_linalg", "finfo",
+    "float16", "float32", "float64", "inf", "int32", "int64", "int8", "linalg", "nan", "ndarray", "newaxis", "pi",
+    "random", "uint8",
 ]  # fmt: skip

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as _numpy
-
+from lowering.mx.numpy import fallback_linalg as _fallback
 from lowering.mx.numpy.decompositions import FUNCTIONS as _FUNCTIONS
 from lowering.mx.numpy.fallback import LINALG as _LINALG
-from lowering.mx.numpy.fallback import function_of_numpy as _function_of_numpy
 from lowering.mx.numpy.operators import EAGER as _EAGER
 from lowering.mx.numpy.operators import bound as _bound
 
 globals().update({name: _bound(function, _EAGER, name) for name, function in _FUNCTIONS.items()})
-globals().update({name: _function_of_numpy(name, _numpy.linalg) for name in _LINALG})
+globals().update({name: getattr(_fallback, name) for name in _LINALG})
 
 __all__ = [*_FUNCTIONS, *_LINALG]  # pyright: ignore[reportUnsupportedDunderAll]

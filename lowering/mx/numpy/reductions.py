@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, is_number
+import numpy as np
+
+from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, from_host, is_number
 from symjax_nnvm.errors import SymbolTypeError
 
 
@@ -92,7 +94,7 @@ def average(
     """The weighted mean over axes. returned: the sum of the weights, too."""
     given = (a,) if weights is None else (a, weights)
     found = op("_npi_average", *given, axis=axis, returned=returned, weighted=weights is not None, out=out)
-    return tuple(found) if returned else found[0] if isinstance(found, list) else found
+    return found[0] if isinstance(found, list) and not returned else found
 
 
 def argmax(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> Any:
@@ -171,6 +173,10 @@ def bincount(op: Operators, x: Any, weights: Any = None, minlength: int = 0) -> 
         raise SymbolTypeError("Input data should be NDarray", got=type(x).__name__)
     if minlength < 0:
         raise DialectValueError("Minlength value should greater than 0", got=minlength)
+    if not op.symbolic:  # the shape depends on the values
+        values = None if weights is None else np.asarray(weights)
+        counts = np.bincount(np.asarray(x), values, minlength)
+        return from_host(counts if values is None else counts.astype(values.dtype), x.ctx)
     given = (x,) if weights is None else (x, weights)
     return op("_npi_bincount", *given, minlength=minlength, has_weights=weights is not None)
 

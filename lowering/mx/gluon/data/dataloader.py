@@ -23,6 +23,7 @@ from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, Sequenti
 from lowering.mx.gluon.errors import MismatchError
 from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
+from lowering.mx.util import in_these_modes
 from lowering.mx.workers import Workers
 from symjax_nnvm.errors import NNVMError, ParamError
 
@@ -178,7 +179,7 @@ class _Ahead:
     def _push(self) -> None:
         numbers = next(self._numbers, None)
         if numbers is not None:
-            self._pending.append(self._pool.submit(self._loader._batch, numbers))
+            self._pending.append(self._pool.submit(in_these_modes(self._loader._batch), numbers))
 
     def __iter__(self) -> _Ahead:
         return self

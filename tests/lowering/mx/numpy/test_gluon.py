@@ -87,7 +87,8 @@ def test_training_by_hand_and_by_a_trainer_learns():
     net.initialize(mx.init.Normal(0.01))
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.3})
     for _ in range(4):
-        for rows, targets in gluon.data.DataLoader(gluon.data.ArrayDataset(data, labels), 8, shuffle=True):
+        samples = gluon.data.ArrayDataset(data, labels)
+        for rows, targets in gluon.data.DataLoader(samples, 8, shuffle=True, num_workers=2):
             with autograd.record():
                 loss = loss_of(net(rows), targets)
             loss.backward()
