@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lowering.mx.gluon.errors import BlockValueError
-from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect
+from lowering.mx.ndarray.array import NDArray, in_dialect
+from lowering.mx.symbol.bound import OF_DIALECT
 from symjax_nnvm.symbol.symbol import Symbol
 
 Format = Any
@@ -84,5 +85,5 @@ def converted(given: Any, dialect: str) -> Any:
     if isinstance(given, NDArray):
         return in_dialect(given, dialect)
     if isinstance(given, Symbol):
-        return given.as_np_ndarray() if dialect == NUMPY else given.as_nd_ndarray()
+        return OF_DIALECT[dialect](given.outputs)
     return type(given)(converted(each, dialect) for each in given) if isinstance(given, list | tuple) else given

@@ -54,7 +54,7 @@ def _dtype(dtype: Any, default: Any = np.float32) -> np.dtype:
     return creation.native_dtype(default if dtype is None else dtype)
 
 
-def _filled(shape: Any, value: float, dtype: Any, ctx: Any) -> Any:
+def _filled(shape: Any, value: Any, dtype: Any, ctx: Any) -> Any:
     sizes = creation.checked_shape(shape)
     kind = _dtype(dtype)
     if is_narrowed(kind):
@@ -215,7 +215,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     """Indices of the flat array as indices along each axis."""
     require_order(order)
     if is_number(indices):
-        return np.unravel_index(indices, shape)
+        return np.unravel_index(int(indices), shape)
     return tuple(from_host(each, indices.ctx) for each in np.unravel_index(host(indices.cell), shape))
 
 

@@ -67,7 +67,7 @@ def bound(function: Callable[..., Any], operators: Operators, name: str = "") ->
     return call
 
 
-def is_number(value: object) -> TypeGuard[int | float | np.generic]:
+def is_number(value: object) -> TypeGuard[Any]:
     """Whether a value is what MXNet takes for a number: Python's or one of NumPy's."""
     return isinstance(value, int | float | np.generic)
 

@@ -285,7 +285,7 @@ def unique(
     if op.symbolic:
         return op("_npi_unique", ar, **wanted, axis=axis)
     require_array(ar)
-    found = np.unique(np.asarray(ar), axis=axis, **wanted)
+    found: Any = np.unique(np.asarray(ar), axis=axis, **wanted)  # pyright: ignore[reportCallIssue, reportArgumentType]
     if not isinstance(found, tuple):
         return from_host(found, ar.ctx)
     return tuple(from_host(each.reshape(-1) if i else each, ar.ctx) for i, each in enumerate(found))

@@ -75,6 +75,7 @@ def test_training_by_hand_and_by_a_trainer_learns():
     w, bias = np.random.normal(0, 0.01, (2, 1)), np.zeros(1)
     w.attach_grad()
     bias.attach_grad()
+    loss = rows = data
     for _ in range(60):
         with autograd.record():
             loss = ((np.dot(data, w) + bias - labels.reshape((-1, 1))) ** 2 / 2).mean()
@@ -101,7 +102,7 @@ def test_what_gluon_gives_are_arrays_of_the_dialect():
     class Mine(mx.init.Initializer):
         """Fills a weight in the dialect."""
 
-        def _init_weight(self, name: str, arr: Any) -> None:
+        def _init_weight(self, name: str, arr: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
             arr[:] = np.arange(arr.size).reshape(arr.shape)
             arr *= np.abs(arr) >= 2
 
