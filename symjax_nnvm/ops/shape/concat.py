@@ -156,9 +156,6 @@ class BackwardConcatenateParams(BackwardJoinParams):
     axis: Axis | None = param(0, doc="the axis that was joined; None: arrays had been flattened")
 
 
-AnyJoinParams = JoinParams | ConcatenateParams | BackwardJoinParams | BackwardConcatenateParams
-
-
 @dataclass(frozen=True)
 class Join:
     """A row: an operator that gives arrays more axes, as many as it needs, and joins them along one.

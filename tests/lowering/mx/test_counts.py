@@ -247,9 +247,10 @@ def test_what_is_no_flag_is_refused_at_every_door_deviation(files: dict[str, str
 
 
 def test_numbers_and_none_are_flags():
-    for shuffle in (1, 0, None, np.True_, np.int64(0)):
+    flags: list[Any] = [1, 0, None, np.True_, np.int64(0)]
+    for shuffle in flags:
         assert len(list(mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset(DATA), 2, shuffle=shuffle))) == 3
-    with mx.autograd.record(train_mode=0):
+    with mx.autograd.record(train_mode=flags[1]):
         assert not mx.autograd.is_training()
 
 

@@ -552,6 +552,7 @@ OPTIONS: dict[str, tuple[str, Mistake]] = {
     "save_checkpoint of a list": ("'a'", lambda: mx.model.save_checkpoint("net", 1, NET, {}, {"a": [1.0]})),
     "save_checkpoint of no dict": ("arg_params", lambda: mx.model.save_checkpoint("net", 1, NET, [A], {})),  # type: ignore[arg-type]
 }
+FIVE: Any = 5
 NET: Any = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
 
 
@@ -583,12 +584,12 @@ def test_group2ctxs_may_hold_a_list_of_contexts_for_each_group():
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
-        (lambda x: mx.mod.Module(5), "mx.mod.Module takes a Symbol"),
+        (lambda x: mx.mod.Module(FIVE), "mx.mod.Module takes a Symbol"),
         (lambda x: (mx.sym.var("x") + 1).bind(mx.cpu(), 5), "args"),
         (lambda x: (mx.sym.var("x") + 1).bind(mx.cpu(), {"x": x}, 5), "args_grad"),
         (lambda x: _bound().score(x, "acc"), "eval_data must be a DataIter; got NDArray"),
         (lambda x: list(_bound().iter_predict(x)), "eval_data must be a DataIter; got NDArray"),
-        (lambda x: _bound().init_optimizer(optimizer_params=5), "optimizer_params"),
+        (lambda x: _bound().init_optimizer(optimizer_params=FIVE), "optimizer_params"),
         (lambda x: _bound().init_optimizer(optimizer_params="lr"), "optimizer_params"),
         (lambda x: mx.gluon.Trainer(_dense().collect_params(), "sgd", 5), "optimizer_params"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from symjax_nnvm.errors import InferenceError, LoweringError
 
 
 def counted(*arrays: np.ndarray, **params: int):
-    net = sym._npi_bincount(*(sym.Variable(f"x{i}") for i in range(len(arrays))), name="count", **params)
+    count: Any = sym._npi_bincount
+    net = count(*(sym.Variable(f"x{i}") for i in range(len(arrays))), name="count", **params)
     (out,), _ = lowering.to_jax(net)({f"x{i}": array for i, array in enumerate(arrays)})
     return out.dtype.name, out.tolist()
 

@@ -344,7 +344,7 @@ def test_a_result_under_record_writes_32_bits(loaded: Any):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_float64_parameters_of_a_file_are_bound_beside_data_of_32_bits(dtype: str, tmp_path: Path):
     nn.save_arrays(tmp_path / "wide", {"w": np.array([2.0, 3.0])})
-    weight = mx.nd.load(str(tmp_path / "wide"))["w"]
+    weight = mx.nd.load(str(tmp_path / "wide"))["w"]  # pyright: ignore[reportArgumentType, reportCallIssue]
     assert weight.dtype == np.float64
     args = {"x": mx.nd.array([5, 7], dtype=dtype), "w": weight}
     with pytest.warns(nn.NarrowedDtypeWarning, match="float64 became float32"):
