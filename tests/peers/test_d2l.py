@@ -135,10 +135,14 @@ def test_loaders_work_in_the_process_and_keep_the_last_batch():
         def __init__(self, data: object, batch: int, **words: object):
             asked.update(words)
 
-    data = SimpleNamespace(DataLoader=Loader)
-    tutorial_cells.load_here(SimpleNamespace(gluon=SimpleNamespace(data=data)))
-    data.DataLoader([], 3, num_workers=4, last_batch="discard")
+    def split(*words: object, **named: object) -> tuple[object, ...]:
+        return *words, named
+
+    gluon = SimpleNamespace(data=SimpleNamespace(DataLoader=Loader), utils=SimpleNamespace(split_and_load=split))
+    tutorial_cells.load_here(SimpleNamespace(gluon=gluon))
+    gluon.data.DataLoader([], 3, num_workers=4, last_batch="discard")
     assert asked == {"last_batch": "keep"}
+    assert gluon.utils.split_and_load([1], ["cpu"], even_split=True) == ([1], ["cpu"], 0, {"even_split": False})
 
 
 def test_an_empty_file_of_parameters_stands_for_first_values(tmp_path: Path):

@@ -64,7 +64,9 @@ def test_lines_of_doctests_are_what_is_typed():
 
 
 def test_numbers_without_clocks_and_addresses():
-    said = "<Block at 0x7f2a> loss 0.5, 1e-3; Speed: 812.4 samples/sec time cost 2.1; took 3 s x12 nan"
+    said = (
+        "<Block at 0x7f2a> loss 0.5, 1e-3; Speed: 812.4 samples/sec time cost 2.1; took 3 s x12 nan 8.4 word pairs/sec"
+    )
     numbers = numbers_of(said)
     assert numbers[:2] == [0.5, 1e-3]
     assert len(numbers) == 3

@@ -200,14 +200,20 @@ def drop_alike(mx):
 
 
 def load_here(mx):
-    """Have loaders work in this process, and keep a batch that is not full: data are few."""
+    """Have loaders work in this process, and keep a batch that is not full and may be odd: data are few."""
     loader = mx.gluon.data.DataLoader
     first = loader.__init__
 
     def init(self, *args, num_workers=0, last_batch=None, **given):
         first(self, *args, last_batch=last_batch and "keep", **given)
 
-    loader.__init__ = init
+    utils = mx.gluon.utils
+    split = utils.split_and_load
+
+    def split_and_load(data, ctx_list, batch_axis=0, even_split=False):
+        return split(data, ctx_list, batch_axis, even_split=False)
+
+    loader.__init__, utils.split_and_load = init, split_and_load
 
 
 def load_first_values(mx):

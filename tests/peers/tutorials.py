@@ -44,7 +44,7 @@ _TABS = re.compile(r"interact_select\((.*?)\)")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)|\bnan\b|\binf\b")
 _CLOCKS = re.compile(
     r"0x[0-9a-f]+|(?:speed|time|took|cost|duration)[^\d\n]*[\d.]+(?:e-?\d+)?"
-    r"|[\d.]+(?:e-?\d+)? ?(?:s\b|ms\b|sec|samples|\w+/sec)",
+    r"|[\d.]+(?:e-?\d+)? ?(?:s\b|ms\b|sec|samples|[a-z ]+/sec)",
     re.IGNORECASE,
 )
 
