@@ -36,7 +36,8 @@ DRAWS = 40
 
 EXCEPTIONS: dict[str, str] = {
     **dict.fromkeys(
-        ("_npi_unique", "_npx_nonzero", "_npi_delete"), "its output's shape may depend on values, which tracing lacks"
+        ("_npi_unique", "_npx_nonzero", "_npi_delete", "_npi_bincount"),
+        "its output's shape may depend on values, which tracing lacks",
     ),
     "_contrib_boolean_mask": "its output's shape depends on values, which tracing does not have",
 }

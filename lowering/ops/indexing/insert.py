@@ -10,6 +10,7 @@ from jax import Array
 
 from lowering.core.rules import lowers
 from lowering.ops.indexing.boolean_mask import values_of
+from symjax_nnvm.ir.casts import cast
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ops.indexing import insert as ops
 
@@ -50,7 +51,7 @@ def _backward_delete(p: ops.DeleteParams, ograd: Array, arr: Array, *obj: Array,
 
 @lowers("_npi_insert_scalar", "_npi_insert_slice", "_npi_insert_tensor")
 def _insert(p: ops.InsertParams, arr: Array, *others: Array) -> Array:
-    values = others[0] if p.val is None else jnp.asarray(p.val, arr.dtype)
+    values = others[0] if p.val is None else jnp.asarray(cast(np.asarray(p.val), arr.dtype))
     shape, axis = _flat(p, arr.shape)
     length = shape[axis]
     indices: Any = others[-1] if len(others) > (p.val is None) else p.places(length, length)

@@ -66,7 +66,8 @@ def _solved(a: Array, b: Array) -> Array:
 
 @lowers("_npi_solve")
 def _solve(p: Any, a: Array, b: Array) -> Array:
-    a, b = _in_float(a), _in_float(b)
+    a = _in_float(a)
+    b = b.astype(a.dtype)  # MXNet's result has the dtype of a's numbers as floats
     return _solved(a, b[..., None])[..., 0] if b.ndim < a.ndim else _solved(a, b)
 
 

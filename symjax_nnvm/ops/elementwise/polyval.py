@@ -7,16 +7,20 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import NoParams, Shapes, register_op
 from symjax_nnvm.ir.rules.axes import completed
 from symjax_nnvm.ir.rules.linear import At, linear
-from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.binary import mul, number_type
+
+
+def _require_vector(coefficients: Shape | None) -> None:
+    if coefficients is not None and len(coefficients) != 1:
+        got = format_shape(coefficients)
+        raise InferenceError("p has to be an 1-D array", input="p", expected="(n,)", got=got)
 
 
 def _polyval_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """p (n,), x (…) → (…)."""
     coefficients, x = ins
-    if coefficients is not None and len(coefficients) != 1:
-        got = format_shape(coefficients)
-        raise InferenceError("p has to be an 1-D array", input="p", expected="(n,)", got=got)
+    _require_vector(coefficients)
     values = completed(x, *outs)
     return [coefficients or (None,), values], [values]
 
@@ -29,6 +33,7 @@ def _of_x(node: Node, dy: NodeEntry, at: At) -> NodeEntry:
 def _derivative_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """p (n,) → (n - 1,), no less than 0."""
     coefficients = ins[0]
+    _require_vector(coefficients)
     if coefficients is None or coefficients[0] is None:
         return ins, [(None,)]
     return ins, [(max(0, coefficients[0] - 1),)]

@@ -24,6 +24,13 @@ class PlaceParams(Params):
     def check(self) -> str | None:
         return "slice step cannot be zero" if self.step == 0 else None
 
+    def slices(self, length: int) -> int | None:
+        """How many indices of an axis a slice has, before any is made; None of a number."""
+        if self.int_ind is not None:
+            return None
+        start, stop, step = slice(self.start, self.stop, self.step).indices(length)
+        return max(0, (stop - start + step - (1 if step > 0 else -1)) // step)
+
     def places(self, length: int, last: int) -> np.ndarray:
         """The indices of an axis, of a number one without axes. Raises ParamError when one is greater than `last`."""
         if self.int_ind is None:
@@ -61,7 +68,8 @@ def _delete_shapes(p: DeleteParams, ins: Shapes, outs: Shapes):
     length = shape[axis]
     kept = None
     if length is not None and not p.has_input:
-        kept = length - np.unique(p.places(length, length - 1)).size
+        slices = p.slices(length)
+        kept = length - (p.places(length, length - 1).size if slices is None else slices)
     return ins, [replaced(shape, axis, kept)]
 
 
@@ -113,6 +121,22 @@ def inserted(p: InsertParams, shape: Shape, values: Shape, count: int | None) ->
     return aligned[0 if count is None else axis]
 
 
+def _require_broadcast(values: Shape, slices: Shape, moved: int | None) -> None:
+    """Raise InferenceError for values that are not broadcast to the new slices. moved: where their first axis goes."""
+    aligned = [1] * (len(slices) - len(values)) + [*values]
+    if moved is not None:
+        aligned.insert(moved, aligned.pop(0))
+    if len(aligned) > len(slices) or any(
+        None not in (have, want) and have not in (1, want) for have, want in zip(aligned, slices, strict=False)
+    ):
+        raise InferenceError(
+            "could not broadcast the values into the new slices",
+            input="values",
+            expected=format_shape(slices),
+            got=format_shape(values),
+        )
+
+
 def _insert_shapes(p: InsertParams, ins: Shapes, outs: Shapes):
     """arr (…, n, …), values broadcast to the new slices → (…, n + number of new slices, …)."""
     arr, *others = ins
@@ -136,9 +160,11 @@ def _insert_shapes(p: InsertParams, ins: Shapes, outs: Shapes):
     elif length is None:
         return ins, outs
     else:
-        places = p.places(length, length)
-        count = places.size if places.ndim else None
+        count = p.slices(length)
+        if count is None:
+            p.places(length, length)  # a number out of bounds is refused
     new = inserted(p, arr, values, count)
+    _require_broadcast(values, (*shape[:axis], new, *shape[axis + 1 :]), axis if count is None else None)
     return ins, [replaced(shape, axis, None if length is None or new is None else length + new)]
 
 

@@ -165,6 +165,11 @@ def _solve_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     if a is not None and b is not None and len(b) not in (len(a) - 1, len(a)):
         expected = f"{len(a) - 1} or {len(a)} axes"
         raise InferenceError("B has another number of axes than A", input="B", expected=expected, got=format_shape(b))
+    if a is not None and b is not None:
+        rows = (*a[:-2], a[-1])
+        if any(None not in pair and pair[0] != pair[1] for pair in zip(rows, b, strict=False)):
+            expected = f"first axes {format_shape(rows)}"
+            raise InferenceError("The rows of B are not those of A", input="B", expected=expected, got=format_shape(b))
     return [a, b], [b]
 
 
@@ -203,6 +208,11 @@ def _pinv_shapes(p: Params, ins: Shapes, outs: Shapes):
         return ins, outs
     a, b = shapes
     m, n = known(a[-2], b[-1]), known(a[-1], b[-2])
+    rcond, batch = (ins[1] or ()) if ins[1:] else (), batch_of(a, b)
+    pairs = zip(rcond[::-1], batch[::-1], strict=False)
+    if len(rcond) > len(batch) or any(None not in pair and pair[0] not in (1, pair[1]) for pair in pairs):
+        problem = "rcond has to be one number for each matrix, or for some of them"
+        raise InferenceError(problem, input="rcond", expected=format_shape(batch), got=format_shape(rcond))
     return [(*batch_of(a, b), m, n), *ins[1:]], [(*batch_of(a, b), n, m)]
 
 
@@ -287,7 +297,10 @@ def _tensorsolve_shapes(p: TensorsolveParams, ins: Shapes, outs: Shapes):
     if a is None or b is None:
         return ins, outs
     order = moved_last(p, len(a))
-    x = tuple(a[i] for i in order[len(b) :])
+    x, rows = tuple(a[i] for i in order[len(b) :]), tuple(a[i] for i in order[: len(b)])
+    if None not in (size_of(rows), size_of(b)) and size_of(rows) != size_of(b):
+        expected = f"as many elements as b has, {size_of(b)}"
+        raise InferenceError("The first axes of a are not b's", expected=expected, got=format_shape(rows))
     if None not in (size_of(x), size_of(b)) and size_of(x) != size_of(b):
         expected = f"as many elements as b has, {size_of(b)}"
         raise InferenceError("The unknowns are not as many as the equations", expected=expected, got=format_shape(x))

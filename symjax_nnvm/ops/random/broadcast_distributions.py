@@ -317,7 +317,7 @@ register_op(
 
 
 class NumpyMultinomialParams(Params):
-    n: int = param(ge=0, doc="how many draws are counted")
+    n: int = param(ge=0, le=(1 << 31) - 1, doc="how many draws are counted")
     pvals: tuple[float, ...] | None = param(None, ge=0, le=1, doc="the probabilities; None: an input has them")
     size: Tuple | None = param(None, ge=0, doc="how many counts; None: one")
 
@@ -345,6 +345,7 @@ register_op(
     gradient=lambda node, ograds: [None] * len(node.inputs),
     not_derivative=NO_GRADIENT,
     flops=A_DRAW,
+    workspace=lambda p, ins, outs: 8 * p.n * prod(p.size or ()) + 8 * (outs[0][-1] or 0),
     draws="always",
     doc="How often each of k classes comes up in n draws.",
 )

@@ -34,6 +34,9 @@ class AverageParams(WeightsParams):
 def _weights_shape(p: WeightsParams, weights: tuple[int | None, ...], a: tuple[int | None, ...]) -> None:
     """Raise where weights are neither of the shape of a nor numbers along its one axis."""
     if len(weights) == len(a):
+        if any(None not in pair and pair[0] != pair[1] for pair in zip(weights, a, strict=True)):
+            got = format_shape(weights)
+            raise InferenceError("There are not as many weights", expected=format_shape(a), got=got)
         return
     if p.axis is None or len(p.axis) != 1:
         problem = "Axis must be specified, and be one, when shapes of a and weights differ"

@@ -591,7 +591,7 @@ def test_group2ctxs_may_hold_a_list_of_contexts_for_each_group():
         (lambda x: list(_bound().iter_predict(x)), "eval_data must be a DataIter; got NDArray"),
         (lambda x: _bound().init_optimizer(optimizer_params=FIVE), "optimizer_params"),
         (lambda x: _bound().init_optimizer(optimizer_params="lr"), "optimizer_params"),
-        (lambda x: mx.gluon.Trainer(_dense().collect_params(), "sgd", 5), "optimizer_params"),
+        (lambda x: mx.gluon.Trainer(_dense().collect_params(), "sgd", FIVE), "optimizer_params"),
     ],
 )
 def test_what_is_of_another_kind_is_told_in_words_of_the_door(mistake: Callable[[mx.nd.NDArray], Any], says: str):

@@ -183,7 +183,6 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("name", "way"),
     [
-        ("np", "mx.nd"),
         ("sim", "Did you mean 'sym'"),
         ("rtc", "jax.experimental.pallas"),
     ],
