@@ -33,7 +33,7 @@ import symjax_nnvm
 from benchmarks.contenders import in_process, medians, take_turns
 from benchmarks.zoo_jax import by_hand
 from benchmarks.zoo_models import MOMENTUM, RATE, ROWS, Row, files, inputs, with_head
-from lowering.xla.options import options_for
+from lowering.xla.compile_options import options_for
 from symjax_nnvm import symbol as sym
 
 OPTIONS: dict[str, dict[str, Any]] = {

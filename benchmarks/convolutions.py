@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import jax
 
 import lowering
-from lowering.api.tune import CONSTANT, about, measure, row, runs
+from lowering.api.tuning import CONSTANT, about, measure, row, runs
 from lowering.convolutions.geometry import Direction, Geometry
-from lowering.convolutions.table import Measured, Table, user_table, write_table
+from lowering.convolutions.timings_table import Measured, Table, user_table, write_table
 
 Shape = tuple[int, int, int, int | tuple[int, int], int, int]
 """Size, channels, filters, kernel, stride, groups; 0 groups: one for each channel."""

@@ -3,8 +3,9 @@
     python benchmarks/gradients.py [--rounds 15] [--only NAME …] [--mxnet PYTHON]
 
 Each row is one operator at a realistic size: milliseconds of forward and backward together, jitted with this library's
-compile options (`lowering/xla/options.py`). All take turns; a ratio is the median of the rounds' ratios. --mxnet: the
-Python of an environment with MXNet 1.9.1, which runs the same cases with all cores, in a process of its own.
+compile options (`lowering/xla/compile_options.py`). All take turns; a ratio is the median of the rounds'
+ratios. --mxnet: the Python of an environment with MXNet 1.9.1, which runs the same cases with all cores, in a process
+of its own.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def calls(case: GradientCase) -> dict[str, Callable[[], Any]]:
     import jax
 
     import lowering
-    from lowering.xla.options import options_for
+    from lowering.xla.compile_options import options_for
     from symjax_nnvm import symbol as sym
 
     symbol = case.build(sym)

@@ -1,4 +1,4 @@
-"""What XLA's compile options gain: the table of `lowering/xla/options.py`, measured on this machine.
+"""What XLA's compile options gain: the table of `lowering/xla/compile_options.py`, measured on this machine.
 
     python benchmarks/xla_options.py [--only NETWORK ...] [--rounds 9]
 
@@ -21,7 +21,7 @@ import numpy as np
 
 import lowering
 from benchmarks.contenders import compare
-from lowering.xla.options import options_for
+from lowering.xla.compile_options import options_for
 from symjax_nnvm import symbol as sym
 
 Network = tuple[sym.Symbol, dict[str, tuple[int, ...]]]

@@ -31,7 +31,7 @@ from benchmarks.contenders import Contender, Loaded, medians, options_of, print_
 from benchmarks.zoo import difference
 from benchmarks.zoo_jax import normalised, pre_norm, transposed
 from benchmarks.zoo_models import blocks, initial_values
-from lowering.xla.options import jit
+from lowering.xla.compile_options import jit
 from symjax_nnvm import symbol as sym
 
 SHAPE, HEADS = (8, 64, 128), 4

@@ -22,34 +22,34 @@ from lowering.host.staged import effort as effort
 from lowering.initializer import init_params as init_params
 from lowering.messages.migration_hints import unknown_attribute as _unknown_attribute
 from lowering.serving.predictor import Predictor as Predictor
-from lowering.xla.bound import limit_programs as limit_programs
 from lowering.xla.host_memory import keep_memory as keep_memory
 from lowering.xla.kept_programs import keep_programs as keep_programs
+from lowering.xla.program_bound import limit_programs as limit_programs
 
 if _TYPE_CHECKING:  # what is loaded when it is asked for
     import lowering.data as data
     import lowering.training as training
-    from lowering.api.tune import tune as tune
+    from lowering.api.tuning import tune as tune
     from lowering.executor import Executor as Executor
     from lowering.executor import bind as bind
     from lowering.executor import simple_bind as simple_bind
-    from lowering.serving.export import export_program as export_program
+    from lowering.serving.program_file import export_program as export_program
     from lowering.training import Batches as Batches
     from lowering.training import Checkpoints as Checkpoints
     from lowering.training import Trainer as Trainer
     from lowering.training import TrainState as TrainState
-    from lowering.verify.check import GradientReport as GradientReport
-    from lowering.verify.check import ProjectionReport as ProjectionReport
-    from lowering.verify.check import check_gradients as check_gradients
-    from lowering.verify.check import check_projection as check_projection
+    from lowering.verify.gradient_check import GradientReport as GradientReport
+    from lowering.verify.gradient_check import ProjectionReport as ProjectionReport
+    from lowering.verify.gradient_check import check_gradients as check_gradients
+    from lowering.verify.gradient_check import check_projection as check_projection
 
 _LATER = {
     "lowering.data": ("data",),
-    "lowering.serving.export": ("export_program",),
+    "lowering.serving.program_file": ("export_program",),
     "lowering.executor": ("Executor", "bind", "simple_bind"),
     "lowering.mx": ("mx",),
     "lowering.training": ("Batches", "Checkpoints", "TrainState", "Trainer", "training"),
-    "lowering.api.tune": ("tune",),
+    "lowering.api.tuning": ("tune",),
     "lowering.verify": ("GradientReport", "ProjectionReport", "check_gradients", "check_projection"),
 }
 """Module → what is loaded with it when it is first asked for, so that a server starts without a trainer."""

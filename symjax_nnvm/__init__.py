@@ -68,11 +68,11 @@ from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
 from symjax_nnvm.mxnet.match import ParamsMatch as ParamsMatch
 from symjax_nnvm.mxnet.match import match_params as match_params
-from symjax_nnvm.mxnet.model import load_model as load_model
-from symjax_nnvm.mxnet.params import load_arrays as load_arrays
-from symjax_nnvm.mxnet.params import load_safetensors as load_safetensors
-from symjax_nnvm.mxnet.params import save_arrays as save_arrays
-from symjax_nnvm.mxnet.params import save_safetensors as save_safetensors
+from symjax_nnvm.mxnet.model_loader import load_model as load_model
+from symjax_nnvm.mxnet.params_files import load_arrays as load_arrays
+from symjax_nnvm.mxnet.params_files import load_safetensors as load_safetensors
+from symjax_nnvm.mxnet.params_files import save_arrays as save_arrays
+from symjax_nnvm.mxnet.params_files import save_safetensors as save_safetensors
 from symjax_nnvm.onnx import from_onnx as from_onnx
 from symjax_nnvm.onnx import save_onnx as save_onnx
 from symjax_nnvm.onnx import to_onnx as to_onnx
@@ -95,7 +95,7 @@ from symjax_nnvm.symbol import Prefix as Prefix
 from symjax_nnvm.symbol import Symbol as Symbol
 from symjax_nnvm.symbol import Variable as Variable
 from symjax_nnvm.symbol import var as var
-from symjax_nnvm.viz.plot import plot_network as plot_network
+from symjax_nnvm.viz.network_plot import plot_network as plot_network
 
 plot = plot_network
 summary = summarize

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 from symjax_nnvm.io.symbol_json.attrs import attr_from_json, attr_to_json
-from symjax_nnvm.io.symbol_json.graph import load_json as read_json
-from symjax_nnvm.io.symbol_json.graph import save_json
+from symjax_nnvm.io.symbol_json.graph_json import load_json as read_json
+from symjax_nnvm.io.symbol_json.graph_json import save_json
 from symjax_nnvm.ir.graph import Graph as BaseGraph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.pass_registry import apply_passes

@@ -21,15 +21,15 @@ from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.inspect.summary import Summary, summarize
 from symjax_nnvm.io.files import atomic_writes, path_text
 from symjax_nnvm.io.formats import FORMATS, format_of_name
-from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, as_epoch, prefix_of
-from symjax_nnvm.mxnet.formats import MXNET, SAFETENSORS
-from symjax_nnvm.mxnet.names import with_kinds
+from symjax_nnvm.mxnet.array_formats import MXNET, SAFETENSORS
+from symjax_nnvm.mxnet.array_names import with_kinds
+from symjax_nnvm.mxnet.find_files import SYMBOL_SUFFIX, as_epoch, prefix_of
 from symjax_nnvm.onnx import find_any_model, to_onnx
 from symjax_nnvm.surgery import cut, inference_symbol, replace_head
-from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
-from symjax_nnvm.viz.plot import NetworkPlot, plot_network
+from symjax_nnvm.viz.network_plot import NetworkPlot, plot_network
 
 Shapes = Mapping[str, Sequence[int]]
 

@@ -24,7 +24,7 @@ from symjax_nnvm.errors import (
     listed,
     refuse_unknown,
 )
-from symjax_nnvm.ir.backend import Backend
+from symjax_nnvm.ir.backend_token import Backend
 from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import count_subgraph_nodes, variables

@@ -12,7 +12,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError
 from symjax_nnvm.inspect.summary import Summary
-from symjax_nnvm.viz.plot import NetworkPlot
+from symjax_nnvm.viz.network_plot import NetworkPlot
 from tests.surgery.networks import arrays_for, classifier, outputs_of
 
 FILES = Path(__file__).parent / "goldens" / "files"
@@ -169,5 +169,5 @@ def test_plot_and_summary_are_called_as_they_are_named():
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc")
     assert nn.plot(net, {"data": (2, 4)}).svg() == nn.plot_network(net, {"data": (2, 4)}).svg()
     assert str(nn.summary(net, {"data": (2, 4)})) == str(nn.summarize(net, {"data": (2, 4)}))
-    assert NetworkPlot.__module__ == "symjax_nnvm.viz.plot"
+    assert NetworkPlot.__module__ == "symjax_nnvm.viz.network_plot"
     assert Summary.__module__ == "symjax_nnvm.inspect.summary"

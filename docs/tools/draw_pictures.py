@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT))
 import symjax_nnvm as nn  # noqa: E402
 from benchmarks.zoo_models import blocks  # noqa: E402
 from symjax_nnvm import symbol as sym  # noqa: E402
-from symjax_nnvm.viz.plot import NetworkPlot  # noqa: E402
+from symjax_nnvm.viz.network_plot import NetworkPlot  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.api.function import ForwardFunction, to_jax
-from lowering.core.options import DATA_AXIS, chosen_options, first_options
+from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.core.python_calls import calls_python, refuse_export
 from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.migration_hints import with_migration_hints
-from lowering.xla.options import jit
+from lowering.xla.compile_options import jit
 from lowering.xla.platforms import exported_for, exported_kind
 from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError, tells_new_names
 from symjax_nnvm.inspect.footprint import bytes_text, estimate, parse_size

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
+from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.core.gradient_program import GradientProgram
-from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.core.program import Program
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.migration_hints import with_migration_hints

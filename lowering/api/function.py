@@ -9,7 +9,7 @@ import jax
 from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
-from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
+from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
 from lowering.messages.migration_hints import with_migration_hints

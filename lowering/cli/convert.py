@@ -18,18 +18,18 @@ from typing import Any
 import jax
 
 import lowering
-from lowering.cli.budget import add_max_memory, check_budget
-from lowering.cli.inputs import InputError, signature
+from lowering.cli.model_inputs import InputError, signature
+from lowering.cli.run_budget import add_max_memory, check_budget
 from lowering.xla.platforms import exported_kind
-from symjax_nnvm.cli.arguments import file_path, whole
+from symjax_nnvm.cli.argument_types import file_path, whole
 from symjax_nnvm.cli.console import note, print_json, show, working
-from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.cli.model_argument import add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.errors import plain_list
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.io.formats import FORMATS, FileFormat, array_suffixes, format_of_name
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.model import Model
-from symjax_nnvm.mxnet.formats import MXNET
+from symjax_nnvm.mxnet.array_formats import MXNET
 from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.onnx import save_onnx, signature_of, to_onnx
 from symjax_nnvm.surgery import inference_symbol

@@ -15,10 +15,10 @@ from importlib import metadata
 import jax
 
 from lowering.convolutions import backends
-from lowering.convolutions.table import user_table
+from lowering.convolutions.timings_table import user_table
 from lowering.native.ask import answers_file
 from lowering.xla import cpu_streams
-from lowering.xla.options import options_for
+from lowering.xla.compile_options import options_for
 from symjax_nnvm import __version__
 from symjax_nnvm.cli.console import print_json, show
 from symjax_nnvm.errors import printable

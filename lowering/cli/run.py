@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import lowering
-from lowering.casts import require_held
-from lowering.cli.inputs import InputError, add_inputs, gather
+from lowering.cli.model_inputs import InputError, add_inputs, gather
 from lowering.cli.saving import member_names, write_npz
 from lowering.core.cache import Programs
-from symjax_nnvm.cli.arguments import COUNT, file_path, whole
+from lowering.jax_casts import require_held
+from symjax_nnvm.cli.argument_types import COUNT, file_path, whole
 from symjax_nnvm.cli.console import note, print_json, print_table, show, steps, working
-from symjax_nnvm.cli.model import make_folder, of_options
+from symjax_nnvm.cli.model_argument import make_folder, of_options
 from symjax_nnvm.errors import plain_list, printable
 from symjax_nnvm.inspect.roles import data_inputs, label_variables
 from symjax_nnvm.io.files import atomic_write, read_bounded

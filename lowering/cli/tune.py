@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 
 import lowering
-from lowering.convolutions.table import Measured, user_table
-from symjax_nnvm.cli.arguments import whole
+from lowering.convolutions.timings_table import Measured, user_table
+from symjax_nnvm.cli.argument_types import whole
 from symjax_nnvm.cli.console import note, print_json, print_table
-from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.cli.model_argument import add_model, add_shapes, all_shapes, of_options
 from symjax_nnvm.errors import printable
 
 

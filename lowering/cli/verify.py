@@ -15,11 +15,11 @@ import numpy as np
 
 import lowering
 from lowering.cli import verify_onnx
-from lowering.cli.inputs import InputError, add_inputs, gather
-from lowering.verify.check import GradientsDisagreeError
-from symjax_nnvm.cli.arguments import text_of, whole
+from lowering.cli.model_inputs import InputError, add_inputs, gather
+from lowering.verify.gradient_check import GradientsDisagreeError
+from symjax_nnvm.cli.argument_types import text_of, whole
 from symjax_nnvm.cli.console import note, print_json, show, steps, working
-from symjax_nnvm.cli.model import of_options
+from symjax_nnvm.cli.model_argument import of_options
 from symjax_nnvm.errors import close_or_all
 from symjax_nnvm.inspect.roles import data_inputs
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import lowering
-from lowering.cli.inputs import InputError, gather
+from lowering.cli.model_inputs import InputError, gather
 from symjax_nnvm.cli.console import print_json, print_table, working
 from symjax_nnvm.errors import MissingExtraError, plain_list
 from symjax_nnvm.io.guess import require_file

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import prod
 
 from lowering.convolutions.geometry import LIBRARY, Direction, Geometry, applies, winograd_tile
-from lowering.convolutions.table import Measured, rows_of
+from lowering.convolutions.timings_table import Measured, rows_of
 
 __all__ = ["SMALL", "choose", "forget"]
 

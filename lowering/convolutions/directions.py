@@ -13,10 +13,10 @@ from jax import Array, lax
 from lowering.convolutions import windows, xla
 from lowering.convolutions.backends import onednn
 from lowering.convolutions.choose import choose
+from lowering.convolutions.depthwise_rows import by_rows
 from lowering.convolutions.geometry import LIBRARY, Geometry, applies, strip, turned
 from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.phases import by_phases, swapped
-from lowering.convolutions.rows import by_rows
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.xla.library_call import library_call
 

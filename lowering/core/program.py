@@ -16,15 +16,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.casts import TooWideError, require_held
 from lowering.core.inference import Inference, Inferred
 from lowering.core.keys import fold_key, key_places
-from lowering.core.parts import count_parts, on_each_part
+from lowering.core.mesh_parts import count_parts, on_each_part
 from lowering.core.python_calls import PythonCall, of_python
 from lowering.core.rules import FLowering, LoweringRule, Need, writes_in_backward
 from lowering.core.schedule import Needed, Schedule
 from lowering.core.segments import Segments, is_traced
 from lowering.core.steps import Environment, Recomputation, Step
+from lowering.jax_casts import TooWideError, require_held
 from lowering.messages.arguments import misfit, require_key
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.xla.platforms import current_platform

@@ -70,9 +70,9 @@ class LoweringRule:
     draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
-    how devices share its work, where XLA cannot say (`lowering/core/parts.py`). python: it is Python on arrays that
-    have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
-    changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to call.
+    how devices share its work, where XLA cannot say (`lowering/core/mesh_parts.py`). python: it is Python on
+    arrays that have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and
+    why. changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to call.
     one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
     """
 

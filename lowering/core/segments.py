@@ -19,7 +19,7 @@ from jax.core import Tracer
 
 from lowering.core.steps import Environment, Recomputation, Running, Step
 from lowering.host.staged import Staged
-from lowering.xla.options import jit
+from lowering.xla.compile_options import jit
 
 __all__ = ["Segments", "is_traced"]
 

@@ -10,9 +10,8 @@ import math
 
 import numpy as np
 
-from lowering.data.draws import Draws
-from lowering.data.parameters import Augmentation
-from lowering.data.pixels import (
+from lowering.data.augmenter_parameters import Augmentation
+from lowering.data.opencv_steps import (
     interpolation,
     resized,
     saturated,
@@ -21,6 +20,7 @@ from lowering.data.pixels import (
     with_hue,
     with_shorter_edge,
 )
+from lowering.data.stable_draws import Draws
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.mxnet.images import opencv
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from lowering.data.augmenter_parameters import check_ignored, check_part
+from lowering.data.box_augmenter import augment_detection, detection_augmentation
 from lowering.data.boxes import detection_label
-from lowering.data.detection import augment_detection, detection_augmentation
-from lowering.data.draws import Draws, draws_of
-from lowering.data.parameters import check_ignored, check_part
-from lowering.data.records import RecordBatches, labels_of_list, records_of
+from lowering.data.record_batches import RecordBatches, labels_of_list, records_of
+from lowering.data.stable_draws import Draws, draws_of
 from lowering.data.transform import mean_image, planes_of
 from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.io.files import StrPath
 from symjax_nnvm.mxnet.images import decode_bgr
 from symjax_nnvm.mxnet.record_file import RecordFile
-from symjax_nnvm.mxnet.recordio import IRHeader
+from symjax_nnvm.mxnet.record_format import IRHeader
 
 _SIZES = 4
 """Numbers before a label: channels, rows and columns of the image, and the label's length."""

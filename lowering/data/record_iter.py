@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering.data.parameters import check_ignored
-from lowering.data.records import RecordBatches, labels_of_list, records_of
+from lowering.data.augmenter_parameters import check_ignored
+from lowering.data.record_batches import RecordBatches, labels_of_list, records_of
 from lowering.data.transform import ImageTransform
 from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.io.files import StrPath

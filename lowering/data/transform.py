@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from lowering.data.augment import augment
-from lowering.data.draws import Draws
-from lowering.data.parameters import Augmentation, augmentation
+from lowering.data.augmenter_parameters import Augmentation, augmentation
+from lowering.data.stable_draws import Draws
 from symjax_nnvm.errors import NNVMError, TrainingError
 from symjax_nnvm.io.files import StrPath
 from symjax_nnvm.mxnet.images import decode_bgr, swap_red_and_blue
-from symjax_nnvm.mxnet.params import load_arrays
-from symjax_nnvm.mxnet.recordio import IRHeader, unpack
+from symjax_nnvm.mxnet.params_files import load_arrays
+from symjax_nnvm.mxnet.record_format import IRHeader, unpack
 
 
 class ImageTransform:

@@ -12,13 +12,13 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding
 from numpy.typing import DTypeLike
 
-from lowering.casts import is_narrowed
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
-from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
-from lowering.executor.arrays import Alias, ArrayCell, Cell, Place, array_like
+from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh
+from lowering.executor.bound_arrays import Alias, ArrayCell, Cell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.ways import Ways
+from lowering.jax_casts import is_narrowed
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
 from lowering.messages.migration_hints import keyword_hint, with_migration_hints
 from lowering.sharding.ctx_groups import layouts_of_groups

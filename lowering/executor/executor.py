@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from lowering.executor.arrays import (
+from lowering.executor.bound_arrays import (
     ArrayCell,
     ArrayDict,
     ArrayList,
@@ -25,8 +25,8 @@ from lowering.executor.arrays import (
     writing,
     zeros,
 )
-from lowering.executor.functions import Randomness
-from lowering.executor.heads import head_gradients
+from lowering.executor.head_gradients import head_gradients
+from lowering.executor.jitted_functions import Randomness
 from lowering.executor.reshape import reshaped_arrays
 from lowering.executor.ways import Ways
 from lowering.messages.arguments import refuse_traced

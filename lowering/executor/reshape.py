@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell
+from lowering.executor.bound_arrays import ArrayCell
 from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
 from symjax_nnvm.ir.types import is_known
-from symjax_nnvm.symbol.inference import infer_shapes
+from symjax_nnvm.symbol.inference_calls import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 Cells = Sequence[ArrayCell]

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from lowering.core.cache import Programs
-from lowering.core.options import first_options
-from lowering.executor.functions import ExecutorFunctions
+from lowering.core.chosen_options import first_options
+from lowering.executor.jitted_functions import ExecutorFunctions
 from lowering.host.staged import checked_effort, chosen_effort, may_be_quick, may_evaluate
 from lowering.xla.platforms import current_platform
 from symjax_nnvm.pipeline import Options

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from lowering.host.table import Arrays, Equation, dtype_of, evaluated_by, evaluates, in_single, is_floating, require
+from lowering.host.primitives import (
+    Arrays,
+    Equation,
+    dtype_of,
+    evaluated_by,
+    evaluates,
+    in_single,
+    is_floating,
+    require,
+)
 
 evaluated_by(
     add=np.add,

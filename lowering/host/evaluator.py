@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.host.table import (
+from lowering.host.primitives import (
     ROWS,
     WITH_KEYS,
     Arrays,
@@ -39,7 +39,7 @@ _TIMES = {
 _TURNS = 16
 """How often a loop is expected to run that does not say it."""
 
-for _rows in ("arithmetic", "draws", "indexing", "reductions", "shapes"):
+for _rows in ("arithmetic", "threefry_bits", "indexing", "reductions", "shapes"):
     importlib.import_module(f"lowering.host.{_rows}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.host.table import Arrays, Equation, dtype_of, evaluates, is_floating, require
+from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
 
 
 def _places(

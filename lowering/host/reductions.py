@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from lowering.host.table import Arrays, Equation, dtype_of, evaluates, is_floating, require
+from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
 
 
 def _accumulator(dtype: np.dtype[Any]) -> Any:

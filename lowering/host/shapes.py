@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.host.table import Arrays, Equation, dtype_of, evaluates, require, shape_of
+from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, require, shape_of
 
 
 @evaluates("broadcast_in_dim")

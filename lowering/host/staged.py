@@ -21,10 +21,10 @@ from jax.core import Tracer
 from jax.sharding import SingleDeviceSharding
 
 from lowering.host.evaluator import Evaluator, evaluator_of
-from lowering.host.table import NotEvaluated, is_key, is_threefry
+from lowering.host.primitives import NotEvaluated, is_key, is_threefry
 from lowering.native.unpromised import put
-from lowering.xla.bound import Forgets, Kept, bytes_of_plan, jitted
-from lowering.xla.options import forget_note_of_jax, jit
+from lowering.xla.compile_options import forget_note_of_jax, jit
+from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 
 _OF_A_CALL = 20.0

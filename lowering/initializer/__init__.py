@@ -1,10 +1,5 @@
 """Initialisers under MXNet's names, with explicit keys; `init_params` gives a whole symbol its first values."""
 
-from lowering.initializer.base import InitDesc as InitDesc
-from lowering.initializer.base import Initializer as Initializer
-from lowering.initializer.base import alias as alias
-from lowering.initializer.base import create as create
-from lowering.initializer.base import register as register
 from lowering.initializer.composite import Load as Load
 from lowering.initializer.composite import Mixed as Mixed
 from lowering.initializer.drawn import MSRAPrelu as MSRAPrelu
@@ -18,6 +13,11 @@ from lowering.initializer.fixed import LSTMBias as LSTMBias
 from lowering.initializer.fixed import One as One
 from lowering.initializer.fixed import Zero as Zero
 from lowering.initializer.fused_rnn import FusedRNN as FusedRNN
+from lowering.initializer.initializer_base import InitDesc as InitDesc
+from lowering.initializer.initializer_base import Initializer as Initializer
+from lowering.initializer.initializer_base import alias as alias
+from lowering.initializer.initializer_base import create as create
+from lowering.initializer.initializer_base import register as register
 from lowering.initializer.parameters import init_params as init_params
 
 __all__ = [

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.initializer.base import Shape, create
+from lowering.initializer.initializer_base import Shape, create
 from symjax_nnvm.errors import InitializerError, plain_list
 from symjax_nnvm.io.files import path_text
-from symjax_nnvm.mxnet.names import bare_name
-from symjax_nnvm.mxnet.params import load_arrays
+from symjax_nnvm.mxnet.array_names import bare_name
+from symjax_nnvm.mxnet.params_files import load_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 
 _log = logging.getLogger(__name__)

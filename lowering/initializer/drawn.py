@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.host.evaluator import Evaluator, as_numpy, evaluator_of
-from lowering.host.keys import key_of_seed
+from lowering.host.numpy_keys import key_of_seed
 from lowering.host.staged import chosen_effort, may_evaluate
-from lowering.initializer.base import Initializer, Shape, counts_elements, draw, register
+from lowering.initializer.initializer_base import Initializer, Shape, counts_elements, draw, register
 from lowering.messages.counts import check_number
 from symjax_nnvm.errors import InitializerError
 

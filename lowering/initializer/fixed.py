@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.initializer.base import Initializer, Shape, alias, bilinear, register
+from lowering.initializer.initializer_base import Initializer, Shape, alias, bilinear, register
 
 
 @register

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.initializer.base import InitDesc, Initializer, Shape, create, register
+from lowering.initializer.initializer_base import InitDesc, Initializer, Shape, create, register
 from symjax_nnvm.errors import InitializerError
 
 _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.initializer.base import InitDesc, ParameterName, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
+from lowering.initializer.initializer_base import InitDesc, ParameterName, create
 from lowering.messages.arguments import prng_key, require_symbol, shapes_by_name
 from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.check.remedies import shape_remedy

@@ -15,8 +15,8 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import DTypeLike
 
-from lowering.casts import is_narrowed, require_held
-from lowering.host.keys import key_of_seed
+from lowering.host.numpy_keys import key_of_seed
+from lowering.jax_casts import is_narrowed, require_held
 from symjax_nnvm.errors import CallError, LoweringError, NNVMError, close_names, cut, did_you_mean, listed, plain_list
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.types import DType, dtype_name

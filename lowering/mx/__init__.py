@@ -47,8 +47,8 @@ from lowering.mx import symbol as symbol
 from lowering.mx import test_utils as test_utils
 from lowering.mx import util as util
 from lowering.mx import viz as viz
-from lowering.mx.as_mxnet import install as install
-from lowering.mx.as_mxnet import name_submodules as _name_submodules
+from lowering.mx.compatibility.as_mxnet import install as install
+from lowering.mx.compatibility.as_mxnet import name_submodules as _name_submodules
 from lowering.mx.context import Context as Context
 from lowering.mx.context import cpu as cpu
 from lowering.mx.context import cpu_pinned as cpu_pinned

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from lowering.mx import install
-from lowering.mx.spawned import NUMPY2, SCRIPT, wants_numpy1
+from lowering.mx.compatibility.spawned import NUMPY2, SCRIPT, wants_numpy1
 from lowering.xla.kept_programs import keep_programs
 
 
@@ -64,7 +64,7 @@ def _run(code: str | bytes, name: str, argv: list[str], folder: str) -> None:
     sys.argv, sys.path[0] = argv, folder
     module = sys.modules["__main__"] = ModuleType("__main__")
     if folder:
-        module.__file__, module.__spec__ = name, ModuleSpec("lowering.mx.spawned", None, origin=name)
+        module.__file__, module.__spec__ = name, ModuleSpec("lowering.mx.compatibility.spawned", None, origin=name)
         os.environ[SCRIPT] = name
     exec(compile(code, name, "exec"), module.__dict__)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags, paired
 from lowering.mx.ndarray.array import NDArray, in_dialect, like_jax, mark, on_backward, run_symbol
-from lowering.mx.symbol.bound import as_symbol
+from lowering.mx.symbol.runnable import as_symbol
 from lowering.mx.tape import recording
 from lowering.mx.tape.backward import NOT_RECORDED, calls_of
 from lowering.mx.tape.expressions import variable_name

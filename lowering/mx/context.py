@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import jax
 
-from lowering.executor.arrays import Place
+from lowering.executor.bound_arrays import Place
 from lowering.mx.base import classproperty
 from lowering.xla.platforms import kind_of
 from symjax_nnvm.errors import CallError, MXNetError

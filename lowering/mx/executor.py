@@ -13,7 +13,7 @@ from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax, stored_as
-from symjax_nnvm.passes.infer.storage import infer_storage
+from symjax_nnvm.passes.infer.infer_storage import infer_storage
 from symjax_nnvm.symbol.symbol import Symbol
 
 Monitor = Callable[[str, NDArray], None]

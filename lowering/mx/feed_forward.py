@@ -12,13 +12,13 @@ import numpy as np
 
 from lowering.mx import metric as metrics
 from lowering.mx.callback import LogValidationMetricsCallback
-from lowering.mx.checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
 from lowering.mx.io import DataBatch, DataIter, NDArrayIter, as_desc
 from lowering.mx.module import BucketingModule, Module
-from lowering.mx.module.base import UNIFORM, NotReadyError, call_each
-from lowering.mx.module.given import as_contexts
+from lowering.mx.module.base_module import UNIFORM, NotReadyError, call_each
+from lowering.mx.module.module_arguments import as_contexts
+from lowering.mx.module_checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.symbol.bound import Symbol, as_symbol
+from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 

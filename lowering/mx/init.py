@@ -18,7 +18,7 @@ import lowering.initializer as initializers
 from lowering.initializer import InitDesc as InitDesc
 from lowering.initializer import alias as alias
 from lowering.initializer import register as register
-from lowering.initializer.base import ParameterName
+from lowering.initializer.initializer_base import ParameterName
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, in_current_dialect, like_jax

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from lowering.host.keys import folded_in, key_of_seed
+from lowering.host.numpy_keys import folded_in, key_of_seed
 from lowering.mx.context import as_context
 from symjax_nnvm.errors import ParamError
 

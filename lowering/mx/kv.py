@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
-from lowering.executor.arrays import writing
+from lowering.executor.bound_arrays import writing
 from lowering.messages.counts import paired
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.optimizer import Optimizer, Updater, get_updater

@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import is_called_back
-from lowering.executor.arrays import ArrayCell, writing
+from lowering.executor.bound_arrays import ArrayCell, writing
 from lowering.host.staged import Staged
-from lowering.initializer.base import named_key
+from lowering.initializer.initializer_base import named_key
 from lowering.messages.counts import check_number, checks_flags
 from lowering.messages.migration_hints import unknown_attribute
-from lowering.mx.functions import overridden
+from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
@@ -32,10 +32,10 @@ from lowering.mx.tape.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
 from lowering.optim.updates import Array
-from lowering.xla.options import jit
+from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.io.files import path_text, write_file
-from symjax_nnvm.mxnet.params import named_arrays, save_arrays
+from symjax_nnvm.mxnet.params_files import named_arrays, save_arrays
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.automatic_names import names_by_rank
 from symjax_nnvm.symbol.symbol import Symbol

@@ -19,10 +19,10 @@ from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatErr
 from symjax_nnvm.io.files import GrowingFile, PositionedFile, StrPath, bounded_lines, open_regular, path_text
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.mxnet.images import decode_flagged, encode_image, swap_red_and_blue
-from symjax_nnvm.mxnet.recordio import IRHeader as IRHeader
-from symjax_nnvm.mxnet.recordio import end_of_record, frame, read_record
-from symjax_nnvm.mxnet.recordio import pack as pack
-from symjax_nnvm.mxnet.recordio import unpack as unpack
+from symjax_nnvm.mxnet.record_format import IRHeader as IRHeader
+from symjax_nnvm.mxnet.record_format import end_of_record, frame, read_record
+from symjax_nnvm.mxnet.record_format import pack as pack
+from symjax_nnvm.mxnet.record_format import unpack as unpack
 
 _LONGEST_LINE = 4096
 """Bytes of a line of an index, at most: keys may be text."""

@@ -14,7 +14,7 @@ import symjax_nnvm
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, printable
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
-from symjax_nnvm.viz.plot import NetworkPlot
+from symjax_nnvm.viz.network_plot import NetworkPlot
 
 
 def plot_network(

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from lowering.initializer.base import named_key
+from lowering.initializer.initializer_base import named_key
 from lowering.optim.update_rules import RULES, Hyper, Rule, Update
 from lowering.optim.updates import with_master_copy
 from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed, refuse_unknown

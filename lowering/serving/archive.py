@@ -32,7 +32,7 @@ from symjax_nnvm.io.files import StrPath, atomic_writes, make_folder, one_writer
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint, save_checkpoint
-from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.mxnet.params_files import named_arrays
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, Any]

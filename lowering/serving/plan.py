@@ -14,7 +14,7 @@ import jax
 from lowering.convolutions.backends import ONE_CORE
 from lowering.convolutions.ops.fused import uses_layout
 from lowering.core.cache import Programs
-from lowering.serving.constants import ConstantStore, Wanted
+from lowering.serving.constant_store import ConstantStore, Wanted
 from lowering.serving.microbatch import Arrays, batch_of, in_chunks, with_batch
 from lowering.xla import cpu_streams
 from symjax_nnvm.pipeline import Options

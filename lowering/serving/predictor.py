@@ -18,8 +18,8 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
+from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.core.inference import with_remedy
-from lowering.core.options import DATA_AXIS, chosen_options, first_options
 from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import (
     arrays_by_name,
@@ -33,12 +33,12 @@ from lowering.messages.doors import PREDICT, Door
 from lowering.messages.migration_hints import with_migration_hints
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
-from lowering.serving.constants import ConstantStore
+from lowering.serving.constant_store import ConstantStore
 from lowering.serving.plan import ServingPlan, served, serving_plan
 from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
+from lowering.xla.compile_options import Awaited, estimated, jit, tell_compiled
 from lowering.xla.cpu_streams import Streams
-from lowering.xla.options import Awaited, estimated, jit, tell_compiled
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from symjax_nnvm.drawing.text import FAMILY, text_width
+from symjax_nnvm.drawing.text_width import FAMILY, text_width
 
 _COLOURS = ("#2f88c8", "#f07400", "#2ca02c", "#e04344")
 _GREY = "#777"

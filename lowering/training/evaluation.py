@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.cache import Programs
-from lowering.core.options import first_options
+from lowering.core.chosen_options import first_options
 from lowering.core.program import Program
 from lowering.host.staged import Staged
 from lowering.messages.arguments import may_be_iterated
@@ -23,7 +23,7 @@ from lowering.training.inputs import Inputs
 from lowering.training.placing import gives_whole, put_batch
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
-from lowering.xla.options import jit
+from lowering.xla.compile_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, TrainingError, cut, listed
 from symjax_nnvm.pipeline import Options

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lowering.casts import cast
+from lowering.jax_casts import cast
 from lowering.messages.counts import check_count, check_number
 from symjax_nnvm.errors import LabelError, TrainingError, did_you_mean, listed
 

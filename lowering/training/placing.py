@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import with_sharding_constraint as constrained
 
-from lowering.casts import require_held
+from lowering.jax_casts import require_held
 from lowering.sharding.explicit_axes import on_auto_axes
 from lowering.sharding.placement import Placement, place
 from lowering.training.state import TrainState

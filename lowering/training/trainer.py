@@ -16,8 +16,8 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
-from lowering.core.options import DATA_AXIS, chosen_options, first_options
-from lowering.host.keys import folded_in
+from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
+from lowering.host.numpy_keys import folded_in
 from lowering.host.staged import Staged, checked_effort
 from lowering.initializer import init_params
 from lowering.messages.arguments import (
@@ -44,8 +44,8 @@ from lowering.training.processes import on_first
 from lowering.training.state import TrainState
 from lowering.training.step import BatchStatistics, StepFunction, make_step
 from lowering.training.tracking import Tracker
+from lowering.xla.compile_options import jit
 from lowering.xla.host_memory import kept_memory
-from lowering.xla.options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import (
     MAX_LISTED,

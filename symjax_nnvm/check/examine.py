@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
+from symjax_nnvm.check.array_findings import Arrays, arrays_by_name, check_missing, check_shapes
 from symjax_nnvm.check.onnx import check_onnx
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
@@ -22,7 +22,7 @@ from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.infer.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
 from symjax_nnvm.surgery.batch_size import hard_coded_batch
-from symjax_nnvm.symbol.given import known_shapes
+from symjax_nnvm.symbol.call_arguments import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 Target = Literal["jax", "onnx"]

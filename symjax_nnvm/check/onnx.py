@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from symjax_nnvm.check.arrays import Arrays
+from symjax_nnvm.check.array_findings import Arrays
 from symjax_nnvm.check.report import Findings
 from symjax_nnvm.errors import GraphError, InferenceError, OnnxError, SymbolValueError
 from symjax_nnvm.ir.traverse import post_order

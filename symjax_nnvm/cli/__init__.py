@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symjax_nnvm import __version__
-from symjax_nnvm.cli.arguments import Parser
+from symjax_nnvm.cli.argument_types import Parser
 from symjax_nnvm.cli.console import note, safe_streams
 from symjax_nnvm.errors import NNVMError
 

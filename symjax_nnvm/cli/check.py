@@ -10,7 +10,7 @@ import argparse
 
 from symjax_nnvm.check import check
 from symjax_nnvm.cli.console import print_json, show
-from symjax_nnvm.cli.model import add_model, add_shapes, of_options
+from symjax_nnvm.cli.model_argument import add_model, add_shapes, of_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from symjax_nnvm.cli.arguments import file_path, text_of, tolerance
+from symjax_nnvm.cli.argument_types import file_path, text_of, tolerance
 from symjax_nnvm.cli.console import print_json, print_table, show, steps
 from symjax_nnvm.errors import printable
 from symjax_nnvm.inspect.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols

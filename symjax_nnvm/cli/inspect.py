@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from symjax_nnvm.cli.console import note, print_json, print_table, show
-from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.cli.model_argument import add_model, add_shapes, all_shapes, of_options
 from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.inspect.summary import summarize
 from symjax_nnvm.pipeline import Options, Pipeline, without

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from symjax_nnvm.cli.arguments import text_of
+from symjax_nnvm.cli.argument_types import text_of
 from symjax_nnvm.cli.console import note, print_json, show, working
-from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.cli.model_argument import add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.io.files import write_file
-from symjax_nnvm.viz.plot import plot_network
+from symjax_nnvm.viz.network_plot import plot_network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

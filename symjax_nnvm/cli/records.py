@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.cli.arguments import COUNT, file_path, whole
+from symjax_nnvm.cli.argument_types import COUNT, file_path, whole
 from symjax_nnvm.cli.console import note, print_json, print_table, show
-from symjax_nnvm.cli.model import make_folder
+from symjax_nnvm.cli.model_argument import make_folder
 from symjax_nnvm.errors import CallError, RecordFormatError, plain_list, printable
 from symjax_nnvm.mxnet.record_file import RecordFile
+from symjax_nnvm.mxnet.record_format import unpack
 from symjax_nnvm.mxnet.record_index import index_beside, make_index
 from symjax_nnvm.mxnet.record_lists import list_images, read_list, write_list, write_records
-from symjax_nnvm.mxnet.recordio import unpack
 from symjax_nnvm.progress import bar
 
 _COLUMNS = ("key", "id", "label", "holds", "record", "byte", "bytes")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing
 from symjax_nnvm.drawing.ranks import ranks
-from symjax_nnvm.drawing.text import shortened
+from symjax_nnvm.drawing.text_width import shortened
 
 _CROWDED = 8
 """Lines that a row of a readable drawing lets through, on average."""

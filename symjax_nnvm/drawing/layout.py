@@ -12,7 +12,7 @@ from typing import Any
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing
 from symjax_nnvm.drawing.grid import Link
 from symjax_nnvm.drawing.rows import Piece, Rows, Thing, in_rows
-from symjax_nnvm.drawing.text import text_width
+from symjax_nnvm.drawing.text_width import text_width
 
 TEXT, SMALL = 11.0, 9.5
 LINE = 13.0

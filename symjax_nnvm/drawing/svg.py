@@ -7,7 +7,7 @@ from html import escape
 from symjax_nnvm.drawing.description import Box, Drawing
 from symjax_nnvm.drawing.layout import LINE, RING, SMALL, TEXT, Layout, Rectangle, lay_out
 from symjax_nnvm.drawing.rows import Piece
-from symjax_nnvm.drawing.text import FAMILY
+from symjax_nnvm.drawing.text_width import FAMILY
 
 _LINES = "#777"
 """A grey as far from white as from black: a drawing may be put on either."""

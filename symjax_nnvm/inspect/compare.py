@@ -15,7 +15,7 @@ import numpy as np
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import Shape, format_shape
-from symjax_nnvm.symbol.given import expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 _CHUNK = 1 << 20

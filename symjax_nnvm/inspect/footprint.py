@@ -36,7 +36,7 @@ from symjax_nnvm.ir.types import (
 )
 from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.symbol.given import known_dtypes, known_shapes
+from symjax_nnvm.symbol.call_arguments import known_dtypes, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import lines_html
 

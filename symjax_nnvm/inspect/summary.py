@@ -18,7 +18,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.costs import Flops
 from symjax_nnvm.ir.types import Shape, format_shape, is_known, shape_size
 from symjax_nnvm.passes.infer import infer_shape
-from symjax_nnvm.symbol.given import expect_symbol, known_shapes
+from symjax_nnvm.symbol.call_arguments import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import count_text, table_html, table_text
 

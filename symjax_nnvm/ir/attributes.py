@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from symjax_nnvm.ir.op import Deviation, Op, OpMap
 
 if TYPE_CHECKING:
-    from symjax_nnvm.ir.backend import Backend
+    from symjax_nnvm.ir.backend_token import Backend
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
     from symjax_nnvm.ir.rules.costs import Flops, Sizes
-    from symjax_nnvm.ir.rules.layout import CorrectLayout
+    from symjax_nnvm.ir.rules.layout_rules import CorrectLayout
     from symjax_nnvm.ir.types import DType, Shape
 
 Precision = Literal["half", "either", "float32"]

@@ -16,7 +16,7 @@ from symjax_nnvm.ir.op import GROUP_PLEVEL, ArgumentInfo, Deviation, Op, registe
 from symjax_nnvm.ir.params import Params, ParamSchema, schema_of
 from symjax_nnvm.ir.rules.axes import completed
 from symjax_nnvm.ir.rules.costs import FlopsRule, Sizes, WorkspaceRule, per_output
-from symjax_nnvm.ir.rules.layout import AGNOSTIC, Layout
+from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC, Layout
 from symjax_nnvm.ir.rules.samples import Samples
 from symjax_nnvm.ir.rules.storage import StorageRule
 from symjax_nnvm.ir.types import DType, Shape, is_float

@@ -8,11 +8,11 @@ from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
 from symjax_nnvm.mxnet.checkpoint import save_params as save_params
 from symjax_nnvm.mxnet.match import ParamsMatch as ParamsMatch
 from symjax_nnvm.mxnet.match import match_params as match_params
-from symjax_nnvm.mxnet.model import load_model as load_model
-from symjax_nnvm.mxnet.params import load_arrays as load_arrays
-from symjax_nnvm.mxnet.params import load_safetensors as load_safetensors
-from symjax_nnvm.mxnet.params import save_arrays as save_arrays
-from symjax_nnvm.mxnet.params import save_safetensors as save_safetensors
+from symjax_nnvm.mxnet.model_loader import load_model as load_model
+from symjax_nnvm.mxnet.params_files import load_arrays as load_arrays
+from symjax_nnvm.mxnet.params_files import load_safetensors as load_safetensors
+from symjax_nnvm.mxnet.params_files import save_arrays as save_arrays
+from symjax_nnvm.mxnet.params_files import save_safetensors as save_safetensors
 from symjax_nnvm.mxnet.sparse import CSRArray as CSRArray
 from symjax_nnvm.mxnet.sparse import RowSparseArray as RowSparseArray
 from symjax_nnvm.mxnet.sparse import SparseArray as SparseArray

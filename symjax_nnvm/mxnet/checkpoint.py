@@ -11,11 +11,11 @@ from typing import Any, SupportsIndex
 from symjax_nnvm.errors import ParamsFormatError, printable, tells_new_names
 from symjax_nnvm.io.files import atomic_writes, path_text
 from symjax_nnvm.mxnet.array_file import write_list
-from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
-from symjax_nnvm.mxnet.names import split_kinds, with_kinds
-from symjax_nnvm.mxnet.params import named_arrays, save_arrays
+from symjax_nnvm.mxnet.array_names import split_kinds, with_kinds
+from symjax_nnvm.mxnet.find_files import as_epoch, params_path, prefix_of, symbol_path
+from symjax_nnvm.mxnet.params_files import named_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
-from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 Params = dict[str, Any]

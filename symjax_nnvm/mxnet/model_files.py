@@ -14,11 +14,11 @@ from typing import Any
 from symjax_nnvm.errors import ModelNotFoundError, NNVMError
 from symjax_nnvm.io.formats import array_suffixes
 from symjax_nnvm.io.guess import what_is_there
-from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
+from symjax_nnvm.mxnet.array_names import bare_name
+from symjax_nnvm.mxnet.find_files import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
-from symjax_nnvm.mxnet.model import load_model
-from symjax_nnvm.mxnet.names import bare_name
-from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.mxnet.model_loader import load_model
+from symjax_nnvm.mxnet.params_files import named_arrays
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 _OF_EPOCH = re.compile(r"(?P<prefix>.+)-(?P<epoch>[0-9]{4,})")  # a file of parameters whose suffix was left out

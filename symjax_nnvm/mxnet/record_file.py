@@ -14,8 +14,8 @@ from symjax_nnvm.errors import RecordFormatError
 from symjax_nnvm.io.files import PositionedFile, StrPath, path_text
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.mxnet.images import Decoder, decode_image
+from symjax_nnvm.mxnet.record_format import IRHeader, read_header, read_record, unpack
 from symjax_nnvm.mxnet.record_index import index_beside, make_index, read_index, save_index, whole_index
-from symjax_nnvm.mxnet.recordio import IRHeader, read_header, read_record, unpack
 from symjax_nnvm.progress import bar
 
 

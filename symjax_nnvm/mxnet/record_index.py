@@ -14,7 +14,7 @@ import numpy as np
 
 from symjax_nnvm.errors import RecordFormatError
 from symjax_nnvm.io.files import PositionedFile, StrPath, read_bounded, write_file
-from symjax_nnvm.mxnet.recordio import end_of_record
+from symjax_nnvm.mxnet.record_format import end_of_record
 from symjax_nnvm.progress import bar
 
 _LINE = 64

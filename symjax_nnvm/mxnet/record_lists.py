@@ -17,8 +17,8 @@ import numpy as np
 from symjax_nnvm.errors import NNVMError, RecordFormatError
 from symjax_nnvm.io.files import StrPath, read_bounded, write_file
 from symjax_nnvm.mxnet.images import decode_bgr, decode_image, encode_image, opencv
+from symjax_nnvm.mxnet.record_format import MAX_RECORD
 from symjax_nnvm.mxnet.record_writer import RecordWriter
-from symjax_nnvm.mxnet.recordio import MAX_RECORD
 from symjax_nnvm.progress import bar
 
 SUFFIXES = (".jpeg", ".jpg", ".png")

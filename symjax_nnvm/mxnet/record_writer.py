@@ -10,8 +10,8 @@ import numpy as np
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.io.files import StrPath, atomic_writes
 from symjax_nnvm.mxnet.images import encode_image
+from symjax_nnvm.mxnet.record_format import IRHeader, frame, pack
 from symjax_nnvm.mxnet.record_index import index_beside, index_line
-from symjax_nnvm.mxnet.recordio import IRHeader, frame, pack
 
 
 class RecordWriter:

@@ -14,8 +14,8 @@ from symjax_nnvm.errors import FileError, ParamsFormatError
 from symjax_nnvm.io.files import map_file
 from symjax_nnvm.ir.types import shape_problem
 from symjax_nnvm.mxnet.array_file import little_endian
+from symjax_nnvm.mxnet.array_names import ARG, AUX, kind_of, split_kinds
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
-from symjax_nnvm.mxnet.names import ARG, AUX, kind_of, split_kinds
 from symjax_nnvm.mxnet.sparse import SparseArray
 
 Params = dict[str, Any]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from symjax_nnvm.errors import JSONFormatError, NNVMError
 from symjax_nnvm.io.symbol_json.attrs import brief
 from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, tell
-from symjax_nnvm.io.symbol_json.graph import load_json
+from symjax_nnvm.io.symbol_json.graph_json import load_json
 from symjax_nnvm.ir.attributes import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node

@@ -17,7 +17,7 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.onnx.tensors import Sizes, Tensor, fixed
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.surgery.batch_size import hard_coded_batch
-from symjax_nnvm.symbol.given import known_shapes
+from symjax_nnvm.symbol.call_arguments import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 NamedShape = Sequence[int | str]

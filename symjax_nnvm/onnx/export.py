@@ -20,7 +20,7 @@ from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape, default_dtype, dtype_name, is_float, is_known
-from symjax_nnvm.mxnet.names import bare_name
+from symjax_nnvm.mxnet.array_names import bare_name
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.dimensions import Dimensions, NamedShape, named_dimensions
 from symjax_nnvm.onnx.folding import folded
@@ -29,7 +29,7 @@ from symjax_nnvm.onnx.tensors import Tensor, numpy_dtype
 from symjax_nnvm.onnx.writer import builder, needed_opset, write
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.surgery.inference_head import inference_symbol
-from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 if TYPE_CHECKING:

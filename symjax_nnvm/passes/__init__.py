@@ -1,6 +1,6 @@
 """Each file has one pass; importing the package registers the passes by their NNVM names."""
 
-from symjax_nnvm.io.symbol_json import graph as graph
+from symjax_nnvm.io.symbol_json import graph_json as graph_json
 from symjax_nnvm.passes import eliminate_common_expressions as eliminate_common_expressions
 from symjax_nnvm.passes import fold_scale_axis as fold_scale_axis
 from symjax_nnvm.passes import gradient as gradient

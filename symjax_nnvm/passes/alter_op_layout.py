@@ -20,7 +20,7 @@ from symjax_nnvm.ir.attributes import FAlterOpLayout, FCorrectLayout, FEitherLay
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
-from symjax_nnvm.ir.rules.layout import ChannelsLast
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast
 
 
 @register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FAlgorithm
-from symjax_nnvm.ir.backend import Backend
+from symjax_nnvm.ir.backend_token import Backend
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op

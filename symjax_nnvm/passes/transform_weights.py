@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FTransformWeight
-from symjax_nnvm.ir.backend import Backend
+from symjax_nnvm.ir.backend_token import Backend
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rewrite

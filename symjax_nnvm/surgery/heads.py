@@ -10,7 +10,7 @@ from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.surgery.find import find_outputs
-from symjax_nnvm.symbol.given import expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 

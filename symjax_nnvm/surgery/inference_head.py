@@ -18,7 +18,7 @@ from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.passes.infer import infer_shape
-from symjax_nnvm.symbol.given import expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 

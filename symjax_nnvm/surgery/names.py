@@ -19,7 +19,7 @@ from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.symbol.given import expect_symbol
+from symjax_nnvm.symbol.call_arguments import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 Pattern = str | re.Pattern[str]

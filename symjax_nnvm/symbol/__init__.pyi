@@ -1651,7 +1651,7 @@ def _npi_mod_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name
 def _npi_multinomial(a: Symbol, n: int, pvals: Sequence[float] | float | None = None, size: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """How often each of k classes comes up in n draws.
 
-    - n: int ≥ 0, required. how many draws are counted.
+    - n: int ≥ 0 ≤ 2.14748e+09, required. how many draws are counted.
     - pvals: tuple of float or None ≥ 0 ≤ 1, optional, default=None. the probabilities; None: an input has them.
     - size: tuple of int or None ≥ 0, optional, default=None. how many counts; None: one."""
 def _npi_multiply(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

@@ -36,9 +36,9 @@ from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy, shape_to
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
-from symjax_nnvm.symbol.gradient import ones_for_heads, wrt_entries
+from symjax_nnvm.symbol.gradient_call import ones_for_heads, wrt_entries
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
-from symjax_nnvm.symbol.inference import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
+from symjax_nnvm.symbol.inference_calls import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
 from symjax_nnvm.tables import table_html
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
 from symjax_nnvm.drawing.far import uncrowded
-from symjax_nnvm.drawing.text import shortened
+from symjax_nnvm.drawing.text_width import shortened
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph

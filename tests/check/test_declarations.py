@@ -20,7 +20,7 @@ from symjax_nnvm.ir.attributes import (
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.register import Deviations
-from symjax_nnvm.ir.rules.layout import AGNOSTIC, ChannelsLast, Corrected
+from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC, ChannelsLast, Corrected
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case, families
 from tests.support import ladder

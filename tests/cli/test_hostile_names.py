@@ -15,7 +15,7 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
-from lowering.api import tune as tune_module
+from lowering.api import tuning as tune_module
 from lowering.training.diagnosis import Diagnosis, NonFinite
 from lowering.verify.reports import GradientReport, GradientRow, GradientsDisagreeError
 from symjax_nnvm import symbol as sym

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from symjax_nnvm.cli import COMMANDS, main
-from symjax_nnvm.cli.model import shape_of
+from symjax_nnvm.cli.model_argument import shape_of
 from symjax_nnvm.errors import ModelNotFoundError
 from symjax_nnvm.mxnet.model_files import find_model
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowering.cli import budget
+from lowering.cli import run_budget as budget
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.symbol import Symbol

@@ -118,7 +118,7 @@ def test_channels_go_where_the_shape_has_them(tmp_path: Path):
     image = pytest.importorskip("PIL.Image", reason="the extra `image` is not installed")
     from argparse import Namespace
 
-    from lowering.cli.inputs import _image
+    from lowering.cli.model_inputs import _image
 
     path = tmp_path / "red.png"
     image.new("RGB", (5, 4), (255, 10, 0)).save(path)

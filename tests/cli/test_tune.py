@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lowering.api import tune as tune_module
+from lowering.api import tuning as tune_module
 from lowering.convolutions import choose
-from lowering.convolutions.table import read_table
+from lowering.convolutions.timings_table import read_table
 from symjax_nnvm.cli import main
 
 

@@ -19,7 +19,7 @@ from symjax_nnvm.drawing.layout import Layout, Rectangle, lay_out
 from symjax_nnvm.drawing.ranks import ranks
 from symjax_nnvm.drawing.rows import Piece
 from symjax_nnvm.drawing.svg import svg_text
-from symjax_nnvm.drawing.text import shortened, text_width
+from symjax_nnvm.drawing.text_width import shortened, text_width
 from symjax_nnvm.errors import GraphError
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import lowering
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.mxnet.recordio import MAGIC
+from symjax_nnvm.mxnet.record_format import MAGIC
 from tests.cases import Case
 from tests.support import ladder
 

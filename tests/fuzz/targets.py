@@ -28,12 +28,12 @@ from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.op import list_all_names
-from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.mxnet.params_files import named_arrays
 from symjax_nnvm.mxnet.record_file import RecordFile
+from symjax_nnvm.mxnet.record_format import frame
 from symjax_nnvm.mxnet.record_writer import RecordWriter
-from symjax_nnvm.mxnet.recordio import frame
 from symjax_nnvm.mxnet.sparse import SparseArray
-from symjax_nnvm.onnx.imports.budget import BASE
+from symjax_nnvm.onnx.imports.array_budget import BASE
 from symjax_nnvm.symbol import Symbol
 from tests.fuzz import corpus
 from tests.fuzz.contract import READ_MEMORY, RUN_MEMORY, Hang, ask, check_message, contract

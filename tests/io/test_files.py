@@ -25,8 +25,8 @@ from symjax_nnvm.cli import main
 from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError, ParamsFormatError
 from symjax_nnvm.io import files
 from symjax_nnvm.io.files import atomic_write, atomic_writes, open_regular, read_bounded, write_file
-from symjax_nnvm.mxnet.params import named_arrays
-from symjax_nnvm.viz.plot import plot_network
+from symjax_nnvm.mxnet.params_files import named_arrays
+from symjax_nnvm.viz.network_plot import plot_network
 
 ROOT = Path(__file__).parents[2]
 NET = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=64, name="fc"), name="softmax")
@@ -47,7 +47,7 @@ _ALLOWED = {
     "symjax_nnvm/cli/__init__.py": {"os.open(os.devnull, os.O_WRONLY)"},  # not a file
     "lowering/mx/testing/surroundings.py": {"open(os.devnull, 'w')"},
     "lowering/mx/gluon/utils.py": {"os.replace"},  # MXNet's function that does this
-    "lowering/serving/export.py": {"np.savez(buffer)"},  # into memory, and from there through `files`
+    "lowering/serving/program_file.py": {"np.savez(buffer)"},  # into memory, and from there through `files`
     "lowering/cli/saving.py": {"archive.open(f'{member}.npy', 'w')"},  # a member of an archive in an open file of ours
     # Orbax's folders; it writes what is in them. And a file that has no more than its size, for a moment.
     "lowering/training/checkpoints.py": {"os.rename", "os.open(probe / 'room', os.O_CREAT)"},

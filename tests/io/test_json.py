@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symjax_nnvm.errors import JSONFormatError
-from symjax_nnvm.io.symbol_json.graph import check_nodes, load_json, save_json
+from symjax_nnvm.io.symbol_json.graph_json import check_nodes, load_json, save_json
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.pass_registry import apply_pass, checking_passes

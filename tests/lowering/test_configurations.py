@@ -18,10 +18,10 @@ import pytest
 
 import lowering
 from lowering import mx
-from lowering.cli import budget
+from lowering.cli import run_budget as budget
 from lowering.host.evaluator import evaluator_of
-from lowering.host.table import NotEvaluated
-from lowering.initializer.base import counts_elements
+from lowering.host.primitives import NotEvaluated
+from lowering.initializer.initializer_base import counts_elements
 from lowering.mx import context as contexts
 from lowering.mx import test_utils
 from lowering.mx.gluon.utils import _get_repo_url

@@ -19,7 +19,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.register import register_op, same_shape
 from symjax_nnvm.ir.rules.costs import Flops
-from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.mirror import mirror_plan
 from symjax_nnvm.passes.reduce_precision import reduce_precision

@@ -19,14 +19,14 @@ _LAYER = "Gluon's layers, and the operators that they call"
 _BUILDS = "builds nodes of its own"
 NAMING = {
     "symjax_nnvm/symbol/arithmetic.py": _API,
-    "lowering/mx/downloads.py": "HTTP's name of a content that is not packed",
+    "lowering/mx/downloader.py": "HTTP's name of a content that is not packed",
     "symjax_nnvm/symbol/fluent.py": _API,
     "symjax_nnvm/symbol/functions.py": _API,
     "symjax_nnvm/symbol/namespaces.py": _API,
     "symjax_nnvm/symbol/random_functions.py": _API,
     "symjax_nnvm/symbol/wrappers.py": _API,
     "symjax_nnvm/symbol/control_flow.py": f"{_API}; {_BUILDS}: copies of what a body returns as it came",
-    "symjax_nnvm/symbol/gradient.py": f"{_BUILDS}: head gradients",
+    "symjax_nnvm/symbol/gradient_call.py": f"{_BUILDS}: head gradients",
     "symjax_nnvm/ir/rules/gradients.py": f"{_BUILDS}: zeros where no gradient flows",
     "symjax_nnvm/passes/gradient/__init__.py": f"{_BUILDS}: NNVM's sums and zeros",
     "symjax_nnvm/passes/gradient/full_graph.py": f"{_BUILDS}: MXNet's sums, zeros and copies",
@@ -51,7 +51,7 @@ NAMING = {
     "lowering/mx/symbol/partial_shapes.py": "which shapes MXNet's operators infer of shapes that are known in part",
     "lowering/mx/viz.py": "the operators whose parameters MXNet's table counts",
     "lowering/mx/ndarray/contributed.py": f"{_API}: updates of several arrays",
-    "lowering/mx/ndarray/control_flow.py": f"{_API}: what a loop's outputs become one array by",
+    "lowering/mx/ndarray/array_control_flow.py": f"{_API}: what a loop's outputs become one array by",
     "lowering/mx/ndarray/creation.py": _API,
     **{
         f"lowering/mx/numpy/{name}.py": _API

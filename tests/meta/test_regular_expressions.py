@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import symjax_nnvm
-from lowering.initializer.base import create
+from lowering.initializer.initializer_base import create
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InitializerError, ParamError, ParamsFormatError
 from symjax_nnvm.ir.params import _parse_float, _parse_int, _parse_long, _parse_plain_float
@@ -37,24 +37,24 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/cli/convert.py", "_MXNET_NAME"): ("net-symbol.json", "a-b-0012.params", "-0001-00002.params"),
     ("lowering/executor/gradient_names.py", "_GRADIENT"): ("fc_in1_backward", "a_backward"),
     ("lowering/executor/gradient_names.py", "_ZEROS"): ("label_zero_grad",),
-    ("lowering/initializer/base.py", "search"): ("<a.b_1.Xavier object at 0x7fA9>", "<X object at 0x7>"),
+    ("lowering/initializer/initializer_base.py", "search"): ("<a.b_1.Xavier object at 0x7fA9>", "<X object at 0x7>"),
     ("lowering/training/checkpoints.py", "_REASON"): ("os_error_code='28", r"os_error_code=\'12345"),
     ("symjax_nnvm/mxnet/model_files.py", "_OF_EPOCH"): ("a-b-0012", "-0001-00002"),
-    ("symjax_nnvm/mxnet/find.py", "_PARAMS_NAME"): ("a-b-0012.params", "-0001-00002.params"),
+    ("symjax_nnvm/mxnet/find_files.py", "_PARAMS_NAME"): ("a-b-0012.params", "-0001-00002.params"),
     ("lowering/cli/saving.py", "_UNSAFE"): ("/", "...", "."),
     ("lowering/convolutions/layouts.py", "_LAYOUT"): ("b16c64",),
     ("lowering/mx/operator.py", "match"): ("one of 'a', 'bc', 'd'",),
     ("lowering/mx/util.py", "fullmatch"): ("12.0",),
     ("lowering/mx/viz.py", "findall"): ("(3, 3)",),
     ("lowering/mx/operator.py", "sub"): (" ≥ 1", " < 2"),
-    ("lowering/mx/gluon/contrib/estimator/checkpoints.py", "_NUMBERED"): ("epoch1batch20.params",),
+    ("lowering/mx/gluon/contrib/estimator/checkpoint_files.py", "_NUMBERED"): ("epoch1batch20.params",),
     ("lowering/mx/gluon/rnn/rnn_layer.py", "_PARAMETER"): ("l12_i2h_weight", "r0_h2r_bias"),
     ("lowering/native/ask.py", "_IMPLEMENTATION"): (",cpu,convolution,brg_conv_fwd:avx2,",),
     ("lowering/serving/archive.py", "_PLATFORM"): ("cpu",),
     ("lowering/serving/archive.py", "_SHA256"): ("0f" * 32,),
     ("lowering/serving/archive.py", "_FOLDER"): ("saved-12",),
-    ("symjax_nnvm/cli/model.py", "split"): ("1,2x3",),
-    ("symjax_nnvm/cli/model.py", "fullmatch"): ("-12",),
+    ("symjax_nnvm/cli/model_argument.py", "split"): ("1,2x3",),
+    ("symjax_nnvm/cli/model_argument.py", "fullmatch"): ("-12",),
     ("symjax_nnvm/ops/formulas.py", "_SEVERAL_UPDATES"): ("_preloaded_multi_mp_sgd_update", "mp_sgd_update"),
     ("symjax_nnvm/ops/formulas.py", "_SECOND"): ("x + y", "xʸ"),
     ("symjax_nnvm/ir/params.py", "_INT"): ("+12",),

@@ -14,7 +14,7 @@ import pytest
 import symjax_nnvm as nn
 from symjax_nnvm.cli import main
 from symjax_nnvm.io.formats import FORMATS, FileFormat, register_format
-from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.mxnet.params_files import named_arrays
 from tests.cli.conftest import net as net
 
 MAGIC = b"TOY1"

@@ -15,7 +15,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, JSONFormatError
-from symjax_nnvm.io.symbol_json import text as json_text
+from symjax_nnvm.io.symbol_json import json_text as json_text
 from symjax_nnvm.ir.params import schema_of
 from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams
 from tests.fuzz.contract import contract

@@ -19,9 +19,9 @@ import symjax_nnvm as nn
 from symjax_nnvm.errors import CallError, FileError, MissingExtraError, ModelNotFoundError, RecordFormatError
 from symjax_nnvm.mxnet.images import decode_image, encode_image
 from symjax_nnvm.mxnet.record_file import RecordFile
+from symjax_nnvm.mxnet.record_format import MAX_RECORD, frame, pack, unpack
 from symjax_nnvm.mxnet.record_lists import list_images, read_list, write_list, write_records
 from symjax_nnvm.mxnet.record_writer import RecordWriter
-from symjax_nnvm.mxnet.recordio import MAX_RECORD, frame, pack, unpack
 from tests.fuzz.contract import contract
 from tests.goldens.records import scenarios
 from tests.goldens.records.scenarios import HEADERS, JPEGS, KEYS, LABELS, MAGIC, PAYLOADS
@@ -239,7 +239,7 @@ def test_parts_that_add_up_to_more_than_a_record_may_have(tmp_path: Path):
 
 
 def test_records_too_large_are_not_written(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("symjax_nnvm.mxnet.recordio.MAX_RECORD", 7)
+    monkeypatch.setattr("symjax_nnvm.mxnet.record_format.MAX_RECORD", 7)
     assert len(frame(b"1234567")) == 16
     with pytest.raises(RecordFormatError, match="too large; expected at most 7 bytes; got 8. Split it"):
         frame(b"12345678")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from symjax_nnvm.onnx.imports import forms, reader
+from symjax_nnvm.onnx.imports import import_registry as forms
+from symjax_nnvm.onnx.imports import reader
 
 
 @pytest.fixture(autouse=True)

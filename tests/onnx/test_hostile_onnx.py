@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import symjax_nnvm as nn
 from symjax_nnvm.errors import ModelNotFoundError, NNVMError, OnnxError
-from symjax_nnvm.onnx.imports import forms
+from symjax_nnvm.onnx.imports import import_registry as forms
 from tests.onnx.test_from_onnx import floats, model_of, node
 
 

@@ -15,7 +15,7 @@ import pytest
 import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.onnx.imports import importer, ops, reader
-from symjax_nnvm.onnx.imports.budget import BASE, GROWTH, Budget
+from symjax_nnvm.onnx.imports.array_budget import BASE, GROWTH, Budget
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.constants import reference
 from symjax_nnvm.onnx.imports.ops import resize

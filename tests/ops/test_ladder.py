@@ -18,8 +18,8 @@ import pytest
 from jax.core import Tracer
 
 import lowering
-from lowering.host.table import COMPILED
-from lowering.verify.check import witness
+from lowering.host.primitives import COMPILED
+from lowering.verify.gradient_check import witness
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.op import Op

@@ -10,7 +10,7 @@ import pytest
 from symjax_nnvm.ir.attributes import FInferStorageType
 from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.op import Op, list_unique_ops
-from symjax_nnvm.passes.infer.storage import infer_storage, sparse_gradients
+from symjax_nnvm.passes.infer.infer_storage import infer_storage, sparse_gradients
 from symjax_nnvm.symbol.symbol import Symbol
 
 _OF = {"d": "default", "r": "row_sparse", "c": "csr"}

@@ -13,9 +13,9 @@ from symjax_nnvm.ir.rules.gradients import shaped_zeros
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.passes.mirror import MirrorPlan, mirror_plan
-from symjax_nnvm.passes.mirror.blocks import block_numbers
+from symjax_nnvm.passes.mirror.mirror_blocks import block_numbers
 from symjax_nnvm.passes.mirror.recompute import Recomputed
-from symjax_nnvm.symbol.gradient import ones_for_heads
+from symjax_nnvm.symbol.gradient_call import ones_for_heads
 
 
 def unit(data: sym.Symbol, name: str) -> sym.Symbol:

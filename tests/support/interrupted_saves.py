@@ -32,7 +32,7 @@ import symjax_nnvm as nn
 from lowering.serving.archive import read_folder
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main as command
-from symjax_nnvm.viz.plot import plot_network
+from symjax_nnvm.viz.network_plot import plot_network
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from lowering.host.evaluator import Evaluator, as_numpy, evaluator_of
-from lowering.host.table import NotEvaluated
+from lowering.host.primitives import NotEvaluated
 
 
 class Traced:

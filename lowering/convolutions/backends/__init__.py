@@ -11,7 +11,7 @@ from lowering.convolutions.backends.backend import Backend
 from lowering.convolutions.backends.onednn import OneDnn, compiling, for_this_machine, why_not
 from lowering.convolutions.backends.xla_onednn import XlaOneDnn
 from lowering.native import unpromised
-from lowering.xla.options import options_for
+from lowering.xla.compile_options import options_for
 from lowering.xla.platforms import current_platform
 from lowering.xla.switches import OURS, SWITCH, XLAS, onednn_calls
 from symjax_nnvm.pipeline import Options

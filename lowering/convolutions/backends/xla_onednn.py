@@ -1,5 +1,5 @@
-"""XLA's own calls of oneDNN, which an option asks it for (`lowering/xla/options.py`): plain convolutions, with what XLA
-fuses after them, become calls when a program is compiled. jaxlib 0.12 makes them.
+"""XLA's own calls of oneDNN, which an option asks it for (`lowering/xla/compile_options.py`): plain
+convolutions, with what XLA fuses after them, become calls when a program is compiled. jaxlib 0.12 makes them.
 
 XLA tries nothing before. What a child process did not find right for our own calls is computed by other algorithms, as
 far as there are any; convolutions that no table decides (channels first, gradients of the weight) are XLA's choice.

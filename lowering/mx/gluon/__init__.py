@@ -11,7 +11,7 @@ from lowering.mx.gluon import rnn as rnn
 from lowering.mx.gluon import trainer as trainer
 from lowering.mx.gluon import utils as utils
 from lowering.mx.gluon.basic_block import Block as Block
-from lowering.mx.gluon.errors import DeferredInitializationError as DeferredInitializationError
+from lowering.mx.gluon.gluon_errors import DeferredInitializationError as DeferredInitializationError
 from lowering.mx.gluon.hybrid import HybridBlock as HybridBlock
 from lowering.mx.gluon.parameter_dict import ParameterDict as ParameterDict
 from lowering.mx.gluon.rnn.sequences import TENSORS

@@ -12,15 +12,15 @@ from typing import Any, Self
 from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import init as initializers
-from lowering.mx.gluon.errors import BlockTypeError, BlockValueError, MismatchError
-from lowering.mx.gluon.model_files import load_tree, save_tree
+from lowering.mx.gluon.block_files import load_tree, save_tree
+from lowering.mx.gluon.block_summary import print_summary
+from lowering.mx.gluon.gluon_errors import BlockTypeError, BlockValueError, MismatchError
 from lowering.mx.gluon.parameter_dict import ParameterDict
-from lowering.mx.gluon.summary import print_summary
 from lowering.mx.gluon.utils import HookHandle, _brief_print_list, _indent
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.name import NameManager, Prefix
 from lowering.mx.ndarray import save
-from lowering.mx.ndarray.files import load_named
+from lowering.mx.ndarray.saved_arrays import load_named
 from symjax_nnvm.symbol.scope import next_number
 
 

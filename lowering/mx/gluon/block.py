@@ -2,7 +2,7 @@
 
 from lowering.mx.gluon.basic_block import Block as Block
 from lowering.mx.gluon.basic_block import _BlockScope as _BlockScope
-from lowering.mx.gluon.errors import DeferredInitializationError as DeferredInitializationError
+from lowering.mx.gluon.gluon_errors import DeferredInitializationError as DeferredInitializationError
 from lowering.mx.gluon.hybrid import HybridBlock as HybridBlock
 from lowering.mx.gluon.parameter_dict import ParameterDict as ParameterDict
 from lowering.mx.gluon.structure import _flatten as _flatten

@@ -11,9 +11,9 @@ from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
-from lowering.mx.backends import ask_for_backend
+from lowering.mx.compatibility.backends import ask_for_backend
 from lowering.mx.gluon.basic_block import Block
-from lowering.mx.gluon.errors import (
+from lowering.mx.gluon.gluon_errors import (
     BlockTypeError,
     BlockValueError,
     DeferredInitializationError,
@@ -26,7 +26,7 @@ from lowering.mx.gluon.weights import Parameter
 from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray
-from lowering.mx.symbol.bound import as_symbol
+from lowering.mx.symbol.runnable import as_symbol
 from lowering.mx.tape.blocks import CachedProgram, OpHook
 from lowering.mx.util import is_np_array, np_array
 from symjax_nnvm.errors import NNVMError, close_names, plain_list

@@ -8,7 +8,7 @@ from typing import Any
 from lowering.messages.counts import checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx.base import numeric_types
-from lowering.mx.gluon.errors import BlockValueError, MismatchError
+from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 
 __all__ = [

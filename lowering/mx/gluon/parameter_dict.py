@@ -9,12 +9,12 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
-from lowering.mx.gluon.errors import BlockValueError, MismatchError, MissingConstantError
+from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError, MissingConstantError
 from lowering.mx.gluon.utils import _brief_print_list, _indent
 from lowering.mx.gluon.weights import Constant, Parameter
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.ndarray.files import load_named
+from lowering.mx.ndarray.saved_arrays import load_named
 
 _NAMING = "Source and target networks must have the same prefix: prefix= of the block, or with name_scope()."
 

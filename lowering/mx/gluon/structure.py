@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lowering.mx.gluon.errors import BlockValueError
+from lowering.mx.gluon.gluon_errors import BlockValueError
 from lowering.mx.ndarray.array import NDArray, in_dialect
-from lowering.mx.symbol.bound import OF_DIALECT
+from lowering.mx.symbol.runnable import OF_DIALECT
 from symjax_nnvm.symbol.symbol import Symbol
 
 Format = Any

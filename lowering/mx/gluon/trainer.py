@@ -9,7 +9,7 @@ from lowering.messages.counts import check_positive, checks_flags, named_values
 from lowering.mx import kv
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
-from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError, StaleGradientError
+from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError, NotInitializedError, StaleGradientError
 from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.structure import converted
 from lowering.mx.gluon.weights import Parameter

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lowering.casts import is_narrowed
+from lowering.jax_casts import is_narrowed
 from lowering.messages.counts import checks_flags
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
 from lowering.mx.context import Context, cpu, current_context
-from lowering.mx.gluon.errors import (
+from lowering.mx.gluon.gluon_errors import (
     BlockValueError,
     DeferredInitializationError,
     MismatchError,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.casts import held
+from lowering.jax_casts import held
 from lowering.messages.counts import check_count, check_counts, checks_flags
 from lowering.mx.image.augmenters import CreateAugmenter
 from lowering.mx.image.pixels import imdecode

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from lowering.mx.io.arrays import CSVIter as CSVIter
-from lowering.mx.io.arrays import NDArrayIter as NDArrayIter
+from lowering.mx.io.array_iterators import CSVIter as CSVIter
+from lowering.mx.io.array_iterators import NDArrayIter as NDArrayIter
 from lowering.mx.io.desc import DataBatch as DataBatch
 from lowering.mx.io.desc import DataDesc as DataDesc
 from lowering.mx.io.desc import DataIter as DataIter
 from lowering.mx.io.desc import MXDataIter as MXDataIter
 from lowering.mx.io.desc import as_desc as as_desc
 from lowering.mx.io.epochs import EpochsIter as EpochsIter
-from lowering.mx.io.files import ImageDetRecordIter as ImageDetRecordIter
-from lowering.mx.io.files import ImageRecordInt8Iter as ImageRecordInt8Iter
-from lowering.mx.io.files import ImageRecordIter as ImageRecordIter
-from lowering.mx.io.files import ImageRecordIter_v1 as ImageRecordIter_v1
-from lowering.mx.io.files import ImageRecordUInt8Iter as ImageRecordUInt8Iter
-from lowering.mx.io.files import ImageRecordUInt8Iter_v1 as ImageRecordUInt8Iter_v1
-from lowering.mx.io.files import LibSVMIter as LibSVMIter
+from lowering.mx.io.file_iterators import ImageDetRecordIter as ImageDetRecordIter
+from lowering.mx.io.file_iterators import ImageRecordInt8Iter as ImageRecordInt8Iter
+from lowering.mx.io.file_iterators import ImageRecordIter as ImageRecordIter
+from lowering.mx.io.file_iterators import ImageRecordIter_v1 as ImageRecordIter_v1
+from lowering.mx.io.file_iterators import ImageRecordUInt8Iter as ImageRecordUInt8Iter
+from lowering.mx.io.file_iterators import ImageRecordUInt8Iter_v1 as ImageRecordUInt8Iter_v1
+from lowering.mx.io.file_iterators import LibSVMIter as LibSVMIter
 from lowering.mx.io.mnist import MNISTIter as MNISTIter
 from lowering.mx.io.wrapped import PrefetchingIter as PrefetchingIter
 from lowering.mx.io.wrapped import ResizeIter as ResizeIter

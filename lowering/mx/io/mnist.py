@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lowering.data.mnist import read_idx
-from lowering.data.parameters import check_part
+from lowering.data.augmenter_parameters import check_part
+from lowering.data.idx_files import read_idx
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array

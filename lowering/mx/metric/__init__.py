@@ -7,27 +7,27 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lowering.mx import ndarray as ndarray
-from lowering.mx.metric.base import REGISTRY
-from lowering.mx.metric.base import EvalMetric as EvalMetric
-from lowering.mx.metric.base import alias as alias
-from lowering.mx.metric.base import check_label_shapes as check_label_shapes
-from lowering.mx.metric.base import register as register
-from lowering.mx.metric.library import F1 as F1
-from lowering.mx.metric.library import MAE as MAE
-from lowering.mx.metric.library import MCC as MCC
-from lowering.mx.metric.library import MSE as MSE
-from lowering.mx.metric.library import RMSE as RMSE
-from lowering.mx.metric.library import Accuracy as Accuracy
-from lowering.mx.metric.library import Caffe as Caffe
-from lowering.mx.metric.library import CrossEntropy as CrossEntropy
-from lowering.mx.metric.library import Loss as Loss
-from lowering.mx.metric.library import NegativeLogLikelihood as NegativeLogLikelihood
-from lowering.mx.metric.library import Perplexity as Perplexity
-from lowering.mx.metric.library import TopKAccuracy as TopKAccuracy
-from lowering.mx.metric.library import Torch as Torch
-from lowering.mx.metric.numbers import PCC as PCC
-from lowering.mx.metric.numbers import CustomMetric as CustomMetric
-from lowering.mx.metric.numbers import PearsonCorrelation as PearsonCorrelation
+from lowering.mx.metric.metric_base import REGISTRY
+from lowering.mx.metric.metric_base import EvalMetric as EvalMetric
+from lowering.mx.metric.metric_base import alias as alias
+from lowering.mx.metric.metric_base import check_label_shapes as check_label_shapes
+from lowering.mx.metric.metric_base import register as register
+from lowering.mx.metric.numpy_metrics import PCC as PCC
+from lowering.mx.metric.numpy_metrics import CustomMetric as CustomMetric
+from lowering.mx.metric.numpy_metrics import PearsonCorrelation as PearsonCorrelation
+from lowering.mx.metric.training_metrics import F1 as F1
+from lowering.mx.metric.training_metrics import MAE as MAE
+from lowering.mx.metric.training_metrics import MCC as MCC
+from lowering.mx.metric.training_metrics import MSE as MSE
+from lowering.mx.metric.training_metrics import RMSE as RMSE
+from lowering.mx.metric.training_metrics import Accuracy as Accuracy
+from lowering.mx.metric.training_metrics import Caffe as Caffe
+from lowering.mx.metric.training_metrics import CrossEntropy as CrossEntropy
+from lowering.mx.metric.training_metrics import Loss as Loss
+from lowering.mx.metric.training_metrics import NegativeLogLikelihood as NegativeLogLikelihood
+from lowering.mx.metric.training_metrics import Perplexity as Perplexity
+from lowering.mx.metric.training_metrics import TopKAccuracy as TopKAccuracy
+from lowering.mx.metric.training_metrics import Torch as Torch
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 

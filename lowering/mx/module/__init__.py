@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.mx.module.base import BaseModule as BaseModule
+from lowering.mx.module.base_module import BaseModule as BaseModule
 from lowering.mx.module.bucketing import BucketingModule as BucketingModule
 from lowering.mx.module.module import Module as Module
 from lowering.mx.module.python import PythonLossModule as PythonLossModule

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
-from lowering.mx import checkpoints
+from lowering.mx import module_checkpoints as checkpoints
+from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import as_context
-from lowering.mx.functions import overridden
 from lowering.mx.io.desc import DataBatch
-from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
+from lowering.mx.module.base_module import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
 from lowering.mx.ndarray.creation import array
-from lowering.mx.ndarray.files import load, save
+from lowering.mx.ndarray.saved_arrays import load, save
 from lowering.mx.symbol import load as load_symbol
-from lowering.mx.symbol.bound import Symbol
+from lowering.mx.symbol.runnable import Symbol
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.scope import NameManager

@@ -13,17 +13,18 @@ from lowering.initializer.parameters import parameter_names
 from lowering.messages.arguments import require_symbol
 from lowering.messages.counts import checks_flags, named_values
 from lowering.messages.doors import MODULE, says_how_to_call
-from lowering.mx import checkpoints
+from lowering.mx import module_checkpoints as checkpoints
 from lowering.mx import optimizer as optimizers
+from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
-from lowering.mx.functions import overridden
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore, KVStoreBase
 from lowering.mx.kv import create as create_kvstore
-from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, NotReadyError, Params
+from lowering.mx.module.base_module import KEPT, UNIFORM, BaseModule, NotReadyError, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup
-from lowering.mx.module.given import (
+from lowering.mx.module.group import ExecutorGroup, executors_of
+from lowering.mx.module.module_arguments import (
     WrongNameError,
     as_contexts,
     as_groups,
@@ -38,8 +39,7 @@ from lowering.mx.module.given import (
     refuse_missing,
     refuse_surplus,
 )
-from lowering.mx.module.group import ExecutorGroup, executors_of
-from lowering.mx.symbol.bound import Symbol, as_symbol
+from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import BindError, CallError, TrainingError
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol

@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx.io.desc import DataBatch, as_desc
-from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import MXNetError

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from lowering.messages.counts import checks_flags
 from lowering.mx.io.desc import DataBatch, as_desc
-from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
 
 
 class SequentialModule(BaseModule):

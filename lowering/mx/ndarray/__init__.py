@@ -13,9 +13,10 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
-from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, after_own, like
+from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.keys import seed as seed
-from lowering.mx.ndarray import contributed, control_flow, sparse_arrays
+from lowering.mx.ndarray import array_control_flow as control_flow
+from lowering.mx.ndarray import contributed, sparse_arrays
 from lowering.mx.ndarray.array import NDArray as NDArray
 from lowering.mx.ndarray.array import as_jax as as_jax
 from lowering.mx.ndarray.array import invoke as invoke
@@ -42,9 +43,9 @@ from lowering.mx.ndarray.exchange import from_dlpack as from_dlpack
 from lowering.mx.ndarray.exchange import load_frombuffer as load_frombuffer
 from lowering.mx.ndarray.exchange import to_dlpack_for_read as to_dlpack_for_read
 from lowering.mx.ndarray.exchange import to_dlpack_for_write as to_dlpack_for_write
-from lowering.mx.ndarray.files import as_ndarray as as_ndarray
-from lowering.mx.ndarray.files import load as load
-from lowering.mx.ndarray.files import save as save
+from lowering.mx.ndarray.saved_arrays import as_ndarray as as_ndarray
+from lowering.mx.ndarray.saved_arrays import load as load
+from lowering.mx.ndarray.saved_arrays import save as save
 from lowering.mx.tape.waiting import run_all
 from symjax_nnvm.symbol.functions import OF_NODES
 

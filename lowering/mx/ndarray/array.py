@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.casts import cast, held, is_narrowed, written
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import ArrayCell, fill, writing, zeros
+from lowering.executor.bound_arrays import ArrayCell, fill, writing, zeros
+from lowering.jax_casts import cast, held, is_narrowed, written
 from lowering.messages.counts import checks_flags
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.ndarray import indexing
@@ -32,7 +32,7 @@ from lowering.mx.ndarray.cells import (
     reshaped,
     stored_of,
 )
-from lowering.mx.ndarray.storage import check_storage
+from lowering.mx.ndarray.storage_types import check_storage
 from lowering.mx.tape import policy, recording
 from lowering.mx.tape.expressions import (
     Expression,
@@ -56,7 +56,7 @@ from symjax_nnvm.errors import (
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.mxnet.array_file import read_record
-from symjax_nnvm.passes.infer.storage import infer_storage
+from symjax_nnvm.passes.infer.infer_storage import infer_storage
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar

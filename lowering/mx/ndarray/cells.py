@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.casts import held, written
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import ArrayCell, Cell, Place, writing
+from lowering.executor.bound_arrays import ArrayCell, Cell, Place, writing
+from lowering.jax_casts import held, written
 from symjax_nnvm.errors import NarrowedDtypeWarning
 
 

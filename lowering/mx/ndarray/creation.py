@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.casts import cast, held, is_narrowed
+from lowering.jax_casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts, check_flag
 from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
-from lowering.mx.ndarray.storage import check_storage, warn_once
+from lowering.mx.ndarray.storage_types import check_storage, warn_once
 from symjax_nnvm.errors import CallError, NNVMError
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol import function_named

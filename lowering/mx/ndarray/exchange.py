@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from lowering.casts import is_narrowed
+from lowering.jax_casts import is_narrowed
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, as_jax, like_jax
-from lowering.mx.ndarray.files import load
+from lowering.mx.ndarray.saved_arrays import load
 from symjax_nnvm.errors import CallError, NNVMError
 from symjax_nnvm.io.files import write_file
 

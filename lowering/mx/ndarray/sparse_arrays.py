@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell
+from lowering.executor.bound_arrays import ArrayCell
 from lowering.mx.context import CPU, Context, as_context
 from lowering.mx.ndarray.array import OF_STORAGE, NDArray, invoke, stored_as
 from lowering.mx.ndarray.cells import HostCell, StoredCell, View, host
 from lowering.mx.ndarray.creation import CreationError, stored_array
 from lowering.mx.ndarray.creation import array as dense_array
 from lowering.mx.ndarray.creation import zeros as dense_zeros
-from lowering.mx.ndarray.storage import warn_once
+from lowering.mx.ndarray.storage_types import warn_once
 from lowering.mx.tape import recording
 from symjax_nnvm import symbol as symbols
 from symjax_nnvm.errors import CallError, SymbolIndexError

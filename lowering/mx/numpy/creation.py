@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.casts import is_narrowed
+from lowering.jax_casts import is_narrowed
 from lowering.mx.ndarray import creation
 from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect
 from lowering.mx.numpy.operators import DialectValueError, UnsupportedError, from_host, is_number, require_order

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from lowering.executor.arrays import writing
+from lowering.executor.bound_arrays import writing
 from lowering.mx.context import Context
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.array import (

@@ -11,7 +11,7 @@ from lowering.mx.context import current_context as current_context
 from lowering.mx.context import gpu as gpu
 from lowering.mx.context import gpu_memory_info as gpu_memory_info
 from lowering.mx.context import num_gpus as num_gpus
-from lowering.mx.ndarray import files as _files
+from lowering.mx.ndarray import saved_arrays as _files
 from lowering.mx.ndarray import waitall as waitall
 from lowering.mx.ndarray.array import NUMPY as _NUMPY
 from lowering.mx.ndarray.array import NDArray as _NDArray

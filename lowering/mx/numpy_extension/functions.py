@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.functions import after_own, like
+from lowering.mx.compatibility.array_functions import after_own, like
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.numpy.operators import DialectValueError, Operators, bound, from_host, require_array
 from symjax_nnvm.errors import UnknownAttributeError

@@ -17,8 +17,8 @@ from symjax_nnvm.io.files import StrPath, path_text
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Op, list_all_names
 from symjax_nnvm.ir.types import DTYPE_CODES, dtype_name
-from symjax_nnvm.mxnet.names import bare_name
-from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.mxnet.array_names import bare_name
+from symjax_nnvm.mxnet.params_files import named_arrays
 from symjax_nnvm.onnx import save_onnx, to_onnx
 from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.onnx.writer import form_of

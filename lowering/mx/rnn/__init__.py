@@ -6,15 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lowering.messages.migration_hints import unknown_attribute
-from lowering.mx.checkpoints import Params
-from lowering.mx.checkpoints import load_checkpoint as load_checkpoint
-from lowering.mx.checkpoints import save_checkpoint as save_checkpoint
+from lowering.mx.module_checkpoints import Params
+from lowering.mx.module_checkpoints import load_checkpoint as load_checkpoint
+from lowering.mx.module_checkpoints import save_checkpoint as save_checkpoint
 from lowering.mx.rnn import sentences as io  # noqa: F401
-from lowering.mx.rnn.cells import BaseRNNCell as BaseRNNCell
-from lowering.mx.rnn.cells import GRUCell as GRUCell
-from lowering.mx.rnn.cells import LSTMCell as LSTMCell
-from lowering.mx.rnn.cells import RNNCell as RNNCell
-from lowering.mx.rnn.cells import RNNParams as RNNParams
 from lowering.mx.rnn.composed import BidirectionalCell as BidirectionalCell
 from lowering.mx.rnn.composed import DropoutCell as DropoutCell
 from lowering.mx.rnn.composed import ModifierCell as ModifierCell
@@ -28,6 +23,11 @@ from lowering.mx.rnn.convolutional import ConvRNNCell as ConvRNNCell
 from lowering.mx.rnn.fused import FusedRNNCell as FusedRNNCell
 from lowering.mx.rnn.sentences import BucketSentenceIter as BucketSentenceIter
 from lowering.mx.rnn.sentences import encode_sentences as encode_sentences
+from lowering.mx.rnn.symbol_cells import BaseRNNCell as BaseRNNCell
+from lowering.mx.rnn.symbol_cells import GRUCell as GRUCell
+from lowering.mx.rnn.symbol_cells import LSTMCell as LSTMCell
+from lowering.mx.rnn.symbol_cells import RNNCell as RNNCell
+from lowering.mx.rnn.symbol_cells import RNNParams as RNNParams
 from lowering.mx.symbol import Symbol
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from lowering.messages.counts import check_number
 from lowering.mx import symbol as sym
 from lowering.mx.ndarray import NDArray
-from lowering.mx.rnn.cells import BaseRNNCell, Params, RNNParams, States, normalized
+from lowering.mx.rnn.symbol_cells import BaseRNNCell, Params, RNNParams, States, normalized
 from lowering.mx.symbol import Symbol
 from symjax_nnvm.errors import ComposeError
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from lowering.mx import symbol as sym
-from lowering.mx.rnn.cells import BaseRNNCell, RNNParams, States
 from lowering.mx.rnn.formulas import gru, lstm
+from lowering.mx.rnn.symbol_cells import BaseRNNCell, RNNParams, States
 from lowering.mx.symbol import Symbol
 
 _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)

@@ -8,8 +8,8 @@ from typing import Any
 from lowering.mx import symbol as sym
 from lowering.mx.init import FusedRNN
 from lowering.mx.ndarray import NDArray, zeros
-from lowering.mx.rnn.cells import BaseRNNCell, GRUCell, LSTMCell, Params, RNNCell, RNNParams, States, normalized
 from lowering.mx.rnn.composed import BidirectionalCell, DropoutCell, SequentialRNNCell
+from lowering.mx.rnn.symbol_cells import BaseRNNCell, GRUCell, LSTMCell, Params, RNNCell, RNNParams, States, normalized
 from symjax_nnvm.errors import ComposeError
 
 _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": LSTMCell._gate_names, "gru": GRUCell._gate_names}

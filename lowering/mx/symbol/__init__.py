@@ -11,9 +11,9 @@ from typing import Any
 
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
-from lowering.mx.functions import OF_NUMBERS, Internal, Wrapped, after_own, like
-from lowering.mx.symbol.bound import Symbol as Symbol
-from lowering.mx.symbol.bound import as_symbol as as_symbol
+from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
+from lowering.mx.symbol.runnable import Symbol as Symbol
+from lowering.mx.symbol.runnable import as_symbol as as_symbol
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.ir.listing import input_nodes
 from symjax_nnvm.ir.types import parse_shape, shape_from_legacy, shape_to_numpy

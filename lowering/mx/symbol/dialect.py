@@ -9,7 +9,7 @@ import numpy as _numpy
 from lowering.mx.context import as_context
 from lowering.mx.numpy.methods import Methods
 from lowering.mx.numpy.operators import Operators, UnsupportedError, require_order
-from lowering.mx.symbol.bound import OF_DIALECT, Symbol
+from lowering.mx.symbol.runnable import OF_DIALECT, Symbol
 from symjax_nnvm.errors import SymbolIndexError
 from symjax_nnvm.symbol import function_named
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol

@@ -1,9 +1,9 @@
 """`CachedProgram`: a symbol, such as a traced block, as compiled programs: one forward, and one backward from what the
 forward kept.
 
-They are an executor's functions (`lowering/executor/functions.py`), and a `Predictor` for inference: the tape records
-a call of the whole block as one call, which computes its gradients from residuals, and waits for its backward pass if
-it can (`waiting.py`).
+They are an executor's functions (`lowering/executor/jitted_functions.py`), and a `Predictor` for inference: the tape
+records a call of the whole block as one call, which computes its gradients from residuals, and waits for its backward
+pass if it can (`waiting.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import jax.numpy as jnp
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import Place, fill, writing
-from lowering.executor.functions import ExecutorFunctions, Randomness
+from lowering.executor.bound_arrays import Place, fill, writing
+from lowering.executor.jitted_functions import ExecutorFunctions, Randomness
 from lowering.executor.ways import Ways
 from lowering.host.staged import chosen_effort
 from lowering.mx.context import Context

@@ -24,10 +24,10 @@ from lowering.core.program import Program
 from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
 from lowering.host.staged import Staged
-from lowering.initializer.base import counts_elements
+from lowering.initializer.initializer_base import counts_elements
 from lowering.mx.keys import next_key
 from lowering.mx.tape import policy
-from lowering.xla.bound import jitted
+from lowering.xla.program_bound import jitted
 from symjax_nnvm.errors import CallError, InferenceError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.inspect.roles import input_names

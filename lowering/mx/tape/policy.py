@@ -39,4 +39,4 @@ KEPT_EXPRESSIONS = 4096
 
 KEPT_TAPES = 256
 """So many tapes keep their programs, and a block the functions of so many kinds of calls. All programs together have a
-bound in bytes (`lowering/xla/bound.py`)."""
+bound in bytes (`lowering/xla/program_bound.py`)."""

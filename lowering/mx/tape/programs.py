@@ -18,7 +18,7 @@ from lowering.mx.tape.backward import Place, Row, Tape, leaf_gradients
 from lowering.mx.tape.expressions import Expression, is_wide
 from lowering.mx.tape.recording import Call, Leaf
 from lowering.mx.tape.waiting import WaitingCall, WaitingGradients, running
-from lowering.xla.options import jit
+from lowering.xla.compile_options import jit
 from symjax_nnvm.recent import Recent
 
 _seen: Recent[Any, _TapeProgram] = Recent(policy.KEPT_TAPES)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import jax
 
-from lowering.executor.arrays import writing
+from lowering.executor.bound_arrays import writing
 from symjax_nnvm.symbol.symbol import Symbol
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from lowering.executor.arrays import Place
+from lowering.executor.bound_arrays import Place
 from lowering.mx.context import Context
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.cells import LateCell

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast, number_as
 from lowering.core.rules import lowers, lowers_table
+from lowering.jax_casts import cast, number_as
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import Shape, is_known
 from symjax_nnvm.ops.creation import init as ops

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.optim import layerwise_updates
 from symjax_nnvm.ops.elementwise import amp as ops
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.casts import number_as
 from lowering.core.rules import lowers, lowers_table
+from lowering.jax_casts import number_as
 from lowering.ops.elementwise.binary import FUNCTIONS, Function
 from symjax_nnvm.ops.elementwise import broadcast as ops
 

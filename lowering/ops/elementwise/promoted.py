@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers_table
+from lowering.jax_casts import cast
 from lowering.ops.elementwise.binary import ALL_FUNCTIONS, COMPARISONS, Function
 from symjax_nnvm.ir.rules.promotion import promoted
 from symjax_nnvm.ops.elementwise.promoted import MIXING, NUMPY

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import number_as
 from lowering.core.rules import lowers
+from lowering.jax_casts import number_as
 from lowering.ops.elementwise.binary import ALL_FUNCTIONS, COMPARISONS, Function
 from lowering.ops.elementwise.unary import is_integer
 from symjax_nnvm.errors import ParamError

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers, lowers_table
+from lowering.jax_casts import cast
 from symjax_nnvm.ops.elementwise import unary as ops
 
 Function = Callable[[Array], Array]

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.ops.wide import wide
 from symjax_nnvm.ops.image import colour as ops
 

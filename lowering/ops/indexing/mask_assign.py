@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lowering.casts import number_as
 from lowering.core.rules import lowers
+from lowering.jax_casts import number_as
 from symjax_nnvm.ops.indexing import mask_assign as ops
 
 

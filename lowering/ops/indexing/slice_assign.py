@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import number_as
 from lowering.core.rules import lowers
+from lowering.jax_casts import number_as
 from lowering.ops.indexing.gather_nd import nd_places
 from lowering.ops.indexing.take import CLIP, integers
 from lowering.ops.shape.slice import cuts_open_axes, index_of

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.casts import cast, number_as
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast, number_as
 from symjax_nnvm.ops.indexing import take as ops
 
 

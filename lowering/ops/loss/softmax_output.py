@@ -7,8 +7,8 @@ import math
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.ops.nn.softmax import softmax_over
 from symjax_nnvm.ops.loss import softmax_output as ops
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.core.parts import laid_out
+from lowering.core.mesh_parts import laid_out
 from lowering.core.rules import lowers
 from lowering.ops.nn.column_sums import column_sums
 from symjax_nnvm.ir.rules.axes import normal_axis

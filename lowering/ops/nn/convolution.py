@@ -15,9 +15,9 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import directions, pointwise
+from lowering.convolutions.depthwise_rows import by_rows
 from lowering.convolutions.geometry import XLA, Geometry, geometry_of
 from lowering.convolutions.grouped import Shifts
-from lowering.convolutions.rows import by_rows
 from lowering.convolutions.windows import contract
 from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ops.nn import convolution as ops

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.ops.random import samplers
 from lowering.ops.random.distributions import draw_uniform
 from lowering.ops.random.multinomial import draw_classes

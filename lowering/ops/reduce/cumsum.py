@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from symjax_nnvm.ops.reduce import cumsum as ops
 
 

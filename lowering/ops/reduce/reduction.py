@@ -9,8 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.norms import norm
 from symjax_nnvm.ops.reduce import reduction as ops
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.norms import norm
 from lowering.ops.reduce.reduction import REDUCTIONS, backward_mean, backward_sum
 from lowering.ops.wide import wide

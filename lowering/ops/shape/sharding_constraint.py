@@ -6,7 +6,7 @@ from typing import Any
 
 from jax import Array
 
-from lowering.core.parts import laid_out
+from lowering.core.mesh_parts import laid_out
 from lowering.core.rules import lowers
 from symjax_nnvm.ops.shape.sharding_constraint import ShardingConstraintParams
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.casts import number_as
 from lowering.core.rules import lowers
+from lowering.jax_casts import number_as
 from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.shape import slice as ops
 

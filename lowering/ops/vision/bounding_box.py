@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
 from lowering.core.rules import lowers
+from lowering.jax_casts import cast
 from lowering.ops.indexing.sort import places_of_largest
 from lowering.ops.wide import wide
 from symjax_nnvm.ir.rules.open_sizes import is_open

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.casts import cast
+from lowering.jax_casts import cast
 from symjax_nnvm.ir.rules.open_sizes import is_open
 
 _CHUNK = 1 << 25

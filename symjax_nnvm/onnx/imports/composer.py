@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from symjax_nnvm.errors import OnnxError, explain
-from symjax_nnvm.io.symbol_json.reader import MAX_NAME
+from symjax_nnvm.io.symbol_json.json_reader import MAX_NAME
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.types import DType, is_known
-from symjax_nnvm.onnx.imports.budget import Budget
+from symjax_nnvm.onnx.imports.array_budget import Budget
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.tensors import Sizes, numpy_dtype, unique
 from symjax_nnvm.passes.infer import infer_shape, infer_type

@@ -11,7 +11,7 @@ import numpy as np
 
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.ir.types import MAX_RANK
-from symjax_nnvm.onnx.imports.budget import Budget
+from symjax_nnvm.onnx.imports.array_budget import Budget
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.proto import import_onnx
 

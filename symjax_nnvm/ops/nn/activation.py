@@ -10,7 +10,7 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
-from symjax_nnvm.ir.rules.layout import AGNOSTIC
+from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC
 from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.scalar import times

@@ -11,7 +11,7 @@ from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type
 from symjax_nnvm.ir.rules.axes import known, normal_axis
 from symjax_nnvm.ir.rules.composition import Composition
 from symjax_nnvm.ir.rules.costs import per_input
-from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ir.types import DType
 

@@ -6,7 +6,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, register_op
-from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ops.nn.batch_norm import (
     BatchNormParams,
     at_inference,

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
-from symjax_nnvm.ir.rules.layout import ChannelsLast
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast
 from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,

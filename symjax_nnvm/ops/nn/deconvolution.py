@@ -11,7 +11,7 @@ from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
-from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, windowed
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected, windowed
 from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Dim

@@ -11,7 +11,7 @@ from symjax_nnvm.ir.params import Axes, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import normal_axis
 from symjax_nnvm.ir.rules.costs import MOVES
-from symjax_nnvm.ir.rules.layout import AGNOSTIC
+from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC
 
 Dim = TypeVar("Dim", int, int | None)
 

@@ -17,7 +17,7 @@ from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes, WorkspaceRule, extended
-from symjax_nnvm.ir.rules.layout import windowed
+from symjax_nnvm.ir.rules.layout_rules import windowed
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Dim, Shape, format_shape

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
-from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ops.nn.batch_norm import BatchNormLike, batch_norm_shapes, batch_norm_types
 

@@ -10,7 +10,7 @@ from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.types import format_shape, is_float
 

@@ -8,7 +8,7 @@ from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.rules.axes import normal_axis, size_of
-from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape
 

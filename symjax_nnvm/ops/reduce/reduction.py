@@ -11,7 +11,7 @@ from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.rules.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.rules.costs import per_input
-from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, reduction
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected, reduction
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape
 

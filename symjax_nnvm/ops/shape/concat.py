@@ -15,7 +15,7 @@ from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.rules.axes import completed, known, normal_axis, replaced, size_of, without_axis
 from symjax_nnvm.ir.rules.costs import MOVES
-from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, along
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.rules.linear import jointly_linear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.rules.samples import across

@@ -6,7 +6,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape
 from symjax_nnvm.ir.rules.costs import ARRANGES
-from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected
+from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected
 from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ir.sharding import MeshAxes, axes_text, mesh_axes
 

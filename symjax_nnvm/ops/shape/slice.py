@@ -11,7 +11,7 @@ from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import normal_axis, replaced
 from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
-from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.linear import linear, self_adjoint
 from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.rules.samples import across

@@ -17,7 +17,7 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
-from symjax_nnvm.passes.infer.engine import InferenceEngine
+from symjax_nnvm.passes.infer.inference_engine import InferenceEngine
 from symjax_nnvm.passes.infer.quantity import DTYPE, NARROWED_DTYPE, NUMPY_SHAPE, SHAPE, Quantity
 
 G = TypeVar("G", bound=Graph)

@@ -16,7 +16,7 @@ from symjax_nnvm.ir.mirroring import FORCED, is_forced
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.passes.mirror.blocks import block_numbers
+from symjax_nnvm.passes.mirror.mirror_blocks import block_numbers
 
 Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], bool] | None
 """How to choose: see `mirror_plan`."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import lowering
-from lowering.api import tune as tune_module
+from lowering.api import tuning as tune_module
 from lowering.convolutions import choose
-from lowering.convolutions import table as table_module
+from lowering.convolutions import timings_table as table_module
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, InferenceError
 from symjax_nnvm.pipeline import Options

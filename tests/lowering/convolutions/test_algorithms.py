@@ -11,10 +11,10 @@ from typing import Any, get_args
 import pytest
 
 from lowering.convolutions import choose as choose_module
-from lowering.convolutions import table as table_module
+from lowering.convolutions import timings_table as table_module
 from lowering.convolutions.choose import choose
 from lowering.convolutions.geometry import LIBRARY, Direction, Geometry, applies
-from lowering.convolutions.table import Measured, Table, read_table, write_table
+from lowering.convolutions.timings_table import Measured, Table, read_table, write_table
 from symjax_nnvm.errors import FileError
 
 ROOT = Path(table_module.__file__).parent

@@ -11,7 +11,7 @@ import pytest
 import lowering
 from lowering.convolutions import backends
 from lowering.convolutions.backends import onednn
-from lowering.xla.options import options_for
+from lowering.xla.compile_options import options_for
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError
 from tests.lowering.convolutions.test_convolutions import GEOMETRIES

@@ -98,7 +98,7 @@ def test_without_such_a_client_numpy_computes_and_all_else_is_refused(computes: 
 
 
 def test_what_python_writes_while_another_thread_does_is_told(computes: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lowering.executor.arrays._PATIENCE", 0.1)
+    monkeypatch.setattr("lowering.executor.bound_arrays._PATIENCE", 0.1)
     held, done, shared = threading.Event(), threading.Event(), mx.nd.zeros(2)
 
     def hold() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import lowering
 from lowering.data import DetectionAugmentation, ImageDetRecordIter, RecordWriter
+from lowering.data.box_augmenter import augment_detection
 from lowering.data.boxes import DetectionLabel
-from lowering.data.detection import augment_detection
-from lowering.data.draws import draws_of
+from lowering.data.stable_draws import draws_of
 from symjax_nnvm.errors import CallError, NNVMError, TrainingError
 from tests.goldens.records.scenarios import DETECTION, DETECTION_LABELS, IMAGE
 from tests.goldens.records.sources import IMAGES

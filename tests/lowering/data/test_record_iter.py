@@ -18,8 +18,8 @@ import pytest
 import lowering
 from lowering import mx
 from lowering.data import CSVIter, ImageRecordIter, ImageTransform, LibSVMIter, RecordFile, RecordWriter
-from lowering.data.draws import draws_of
-from lowering.data.parameters import part_of
+from lowering.data.augmenter_parameters import part_of
+from lowering.data.stable_draws import draws_of
 from symjax_nnvm import save_arrays
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, FileError, MissingExtraError, RecordFormatError, TrainingError

@@ -11,8 +11,8 @@ import numpy as np
 
 import lowering
 from lowering.core.cache import Programs
-from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.gradient_names import Place
+from lowering.executor.jitted_functions import ExecutorFunctions
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.pipeline import Options
 from tests.cases import Case

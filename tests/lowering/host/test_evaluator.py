@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 from lowering.host.evaluator import as_numpy, evaluator_of
-from lowering.host.table import NotEvaluated
+from lowering.host.primitives import NotEvaluated
 
 INTEGERS = np.array([-7, -1, 0, 1, 7, np.iinfo(np.int32).min], np.int32)
 FLOATS = np.array([-np.inf, -1e10, -2.5, -1.5, -0.0, 0.0, 0.5, 1.5, 2.5, 300.7, 1e10, np.inf, np.nan], np.float32)

@@ -16,7 +16,7 @@ from lowering import mx
 from lowering.core.cache import Programs
 from lowering.executor.ways import Ways
 from lowering.host import staged
-from lowering.xla import options as xla_options
+from lowering.xla import compile_options as xla_options
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, InferenceError
 from symjax_nnvm.pipeline import Options

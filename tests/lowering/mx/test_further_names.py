@@ -12,7 +12,7 @@ from lowering import mx
 from lowering.mx import context as contexts
 from lowering.mx import test_utils
 from lowering.mx.gluon import nn
-from lowering.mx.ndarray.storage import DenseWarning, warn_once
+from lowering.mx.ndarray.storage_types import DenseWarning, warn_once
 from symjax_nnvm.errors import CallError, MXNetError, ParamError, RecordFormatError
 from symjax_nnvm.mxnet.images import decode_flagged
 from tests.goldens.records.sources import IMAGES

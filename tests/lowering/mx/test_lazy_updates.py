@@ -13,7 +13,7 @@ optimizers: Any = mx.optimizer
 ROWS = ([[1, 2], [0, 0], [0, 0]], [[0, 0], [3, -1], [0, 0]], [[0, 0], [1, 1], [0, 0]])
 """Gradients of a matrix (3, 2), whose last row has none."""
 
-pytestmark = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage.DenseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage_types.DenseWarning")
 
 
 def first_column(array: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ import pytest
 
 import lowering
 from lowering import mx
-from lowering.mx.ndarray import storage
+from lowering.mx.ndarray import storage_types as storage
 
 optimizers: Any = mx.optimizer
 

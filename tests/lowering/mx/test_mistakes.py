@@ -20,7 +20,7 @@ V = nd.array([1.0, 2, 3])
 IMAGES = nd.ones((1, 2, 4, 4))
 PAIR = nd.ones((2,))
 Mistake = Callable[[], object]
-DENSE = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage.DenseWarning")
+DENSE = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage_types.DenseWarning")
 
 
 def made(block: Any) -> Any:

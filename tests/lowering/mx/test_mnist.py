@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lowering import mx
-from lowering.data.mnist import read_idx
+from lowering.data.idx_files import read_idx
 from lowering.messages.counts import CountError
 from symjax_nnvm.errors import TrainingError
 

@@ -15,8 +15,8 @@ import pytest
 
 import lowering.initializer
 from lowering import mx
-from lowering.initializer import base as initializers
-from lowering.mx.metric.base import REGISTRY
+from lowering.initializer import initializer_base as initializers
+from lowering.mx.metric.metric_base import REGISTRY
 
 COPIES = pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy])
 

@@ -15,7 +15,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
-from lowering.mx import backends
+from lowering.mx.compatibility import backends
 
 
 def dense() -> mx.sym.Symbol:

@@ -12,7 +12,7 @@ import pytest
 
 import lowering
 from lowering import mx
-from lowering.executor.arrays import ArrayCell
+from lowering.executor.bound_arrays import ArrayCell
 
 
 def _updated(name: str, steps: int, look: bool, **kwargs: object) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -15,7 +15,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering.convolutions.backends import onednn
-from lowering.xla.options import options_for
+from lowering.xla.compile_options import options_for
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import LoweringError, SymbolValueError

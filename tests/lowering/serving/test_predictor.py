@@ -18,10 +18,10 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering.convolutions import choose
-from lowering.convolutions import table as table_module
+from lowering.convolutions import timings_table as table_module
 from lowering.convolutions.geometry import Geometry
-from lowering.convolutions.table import Measured, Table
-from lowering.serving import constants
+from lowering.convolutions.timings_table import Measured, Table
+from lowering.serving import constant_store as constants
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError, SymbolValueError
 from tests.support.comparison import assert_close
@@ -379,7 +379,7 @@ def test_large_constants_are_computed_a_part_at_a_time(monkeypatch: pytest.Monke
 def test_loading_keeps_one_copy_of_the_parameters():
     """In a process of its own, whose peak is below twice the file: by hand the file and the arrays are there."""
     code = """
-import sys, numpy as np, symjax_nnvm as nn, lowering, lowering.serving.constants
+import sys, numpy as np, symjax_nnvm as nn, lowering, lowering.serving.constant_store
 from symjax_nnvm import symbol as sym
 
 def memory(key):
@@ -394,7 +394,7 @@ aux = {n: np.ones(s, np.float32) for n, s in zip(net.list_auxiliary_states(), st
 if sys.argv[1] == "save":
     nn.save_checkpoint(sys.argv[2], 0, net, args, aux)
 else:
-    lowering.serving.constants._AT_ONCE = 1 << 26
+    lowering.serving.constant_store._AT_ONCE = 1 << 26
     size = sum(array.nbytes for array in args.values()) / 2**20
     del args
     net, args, aux = nn.load_checkpoint(sys.argv[2], 0)

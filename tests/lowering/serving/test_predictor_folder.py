@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.serving import archive, constants
+from lowering.serving import archive
+from lowering.serving import constant_store as constants
 from lowering.serving.archive import MAX_BYTES, MAX_SIGNATURES, Folder, Signature, read_folder, write_folder
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import FileError, NNVMError, SymbolValueError
-from symjax_nnvm.mxnet.params import save_arrays
+from symjax_nnvm.mxnet.params_files import save_arrays
 from tests.fuzz.contract import check_message
 
 _CHANGES = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "fcntl.flock")

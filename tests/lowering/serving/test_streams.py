@@ -16,7 +16,7 @@ import pytest
 import lowering
 from lowering.convolutions.backends import onednn
 from lowering.convolutions.geometry import Epilogue, Geometry
-from lowering.serving import constants
+from lowering.serving import constant_store as constants
 from lowering.xla import cpu_streams
 from symjax_nnvm import symbol as sym
 from tests.support.comparison import assert_close

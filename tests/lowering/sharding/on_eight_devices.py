@@ -19,7 +19,7 @@ from benchmarks.collectives import collectives
 from benchmarks.scaling import Abstracts, by_hand, held, ours
 from benchmarks.scaling_models import perceptron, resnet, transformer
 from lowering.sharding.placement import make_placement
-from lowering.xla.options import Awaited
+from lowering.xla.compile_options import Awaited
 from symjax_nnvm import symbol as sym
 
 CHECKS: list[Callable[[], None]] = []

@@ -36,7 +36,7 @@ ALLOWED = {
 """(file, function, name): what makes our gradient JAX's gradient, not the other way round; and what is
 called `grad`: inputs, a method of MXNet's."""
 
-WITNESS = ("lowering/verify/check.py", "lowering/verify/nodes.py")
+WITNESS = ("lowering/verify/gradient_check.py", "lowering/verify/nodes.py")
 
 
 # -- the source ------------------------------------------------------------------------------------------------------

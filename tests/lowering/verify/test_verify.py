@@ -12,7 +12,12 @@ import pytest
 
 import lowering
 from lowering.core.rules import lowers
-from lowering.verify.check import GradientsDisagreeError, check_gradients, check_projection, relative_difference
+from lowering.verify.gradient_check import (
+    GradientsDisagreeError,
+    check_gradients,
+    check_projection,
+    relative_difference,
+)
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.ir.node import NodeEntry, apply

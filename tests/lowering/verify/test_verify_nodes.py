@@ -9,7 +9,7 @@ import pytest
 
 import lowering
 from lowering.core.rules import lowers
-from lowering.verify.check import GradientsDisagreeError, check_gradients, check_projection
+from lowering.verify.gradient_check import GradientsDisagreeError, check_gradients, check_projection
 from lowering.verify.nodes import moved
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FNotDerivative

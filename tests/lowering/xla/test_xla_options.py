@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.xla import options as xla_options
+from lowering.xla import compile_options as xla_options
 from symjax_nnvm import symbol as sym
 
 NET = sym.sum(sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=2, no_bias=True, name="conv"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.casts import cast
+from lowering.jax_casts import cast
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.ops.linalg.test_dot import instructions

@@ -12,10 +12,10 @@ import numpy as np
 from lowering.mx import mixed_precision
 from lowering.mx.contrib.amp.loss_scaler import LossScaler
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
-from lowering.mx.gluon.errors import BlockTypeError, MismatchError
+from lowering.mx.gluon.gluon_errors import BlockTypeError, MismatchError
 from lowering.mx.gluon.trainer import Trainer
 from lowering.mx.module import BucketingModule
-from lowering.mx.symbol.bound import Symbol, as_symbol
+from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.ir.attributes import FLossEquivalent, Precision, TPrecision
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op, list_unique_ops

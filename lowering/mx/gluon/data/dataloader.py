@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from lowering.casts import held
+from lowering.jax_casts import held
 from lowering.messages.counts import checks_flags
 from lowering.mx.context import Context, cpu_pinned
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
 from lowering.mx.util import in_these_modes

@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSampler
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.recordio import MXIndexedRecordIO
 from symjax_nnvm.errors import RecordFormatError, SymbolTypeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.mx import init as initializers
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 
 

@@ -13,7 +13,7 @@ from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
 from lowering.mx.gluon.basic_block import Block, described
-from lowering.mx.gluon.errors import BlockValueError, MismatchError
+from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn.activations import Activation
 from lowering.mx.gluon.nn.normalization import BatchNorm as BatchNorm

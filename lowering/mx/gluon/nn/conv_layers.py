@@ -9,7 +9,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.base import numeric_types
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn.activations import Activation
 from lowering.mx.gluon.nn.pooling import AvgPool1D as AvgPool1D

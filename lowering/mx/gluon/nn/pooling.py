@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx.base import numeric_types
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.nn.ranked import Ranked
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lowering.mx import ndarray, symbol
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
-from lowering.mx.gluon.errors import BlockValueError
+from lowering.mx.gluon.gluon_errors import BlockValueError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import LeakyReLU
 from lowering.mx.gluon.rnn.sequences import TENSORS

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from lowering.mx import ndarray, symbol
-from lowering.mx.gluon.errors import BlockValueError
+from lowering.mx.gluon.gluon_errors import BlockValueError
 from lowering.mx.ndarray.array import NDArray, invoke
 from symjax_nnvm.symbol import function_named
 from symjax_nnvm.symbol.symbol import Symbol

@@ -9,7 +9,7 @@ import numpy as np
 
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.forms import ImportForm, import_table, onnx_import
+from symjax_nnvm.onnx.imports.import_registry import ImportForm, import_table, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, expand_dims
 from symjax_nnvm.onnx.imports.values import Value
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
+from symjax_nnvm.onnx.imports.import_registry import no_import, onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add
 from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad, reshape
 from symjax_nnvm.onnx.imports.ops.windows import Window, window

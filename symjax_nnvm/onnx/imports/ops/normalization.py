@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.forms import onnx_import
+from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
 from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, reshape
 from symjax_nnvm.onnx.imports.values import Value

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.forms import ImportForm, onnx_import
+from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import need_float, pad
 from symjax_nnvm.onnx.imports.ops.windows import Window, window
 from symjax_nnvm.onnx.imports.values import Value

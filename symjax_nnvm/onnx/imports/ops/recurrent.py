@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.forms import ImportForm, onnx_import
+from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, filled, reshape, transpose
 from symjax_nnvm.onnx.imports.values import Value
 

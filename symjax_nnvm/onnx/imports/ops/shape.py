@@ -9,7 +9,7 @@ import numpy as np
 
 from symjax_nnvm.ir.types import MAX_RANK
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
-from symjax_nnvm.onnx.imports.forms import onnx_import
+from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import alike, broadcast, expand_dims, filled, reshape, squeeze, transpose
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 

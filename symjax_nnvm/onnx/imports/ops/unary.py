@@ -9,7 +9,7 @@ import numpy as np
 
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.onnx.imports.composer import WIDER, Composer
-from symjax_nnvm.onnx.imports.forms import import_table, onnx_import, same
+from symjax_nnvm.onnx.imports.import_registry import import_table, onnx_import, same
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller, where
 from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, scaled
 from symjax_nnvm.onnx.imports.values import Value

@@ -11,7 +11,8 @@ import pytest
 import lowering
 import symjax_nnvm
 from lowering import mx
-from lowering.mx import backends, gluon
+from lowering.mx import gluon
+from lowering.mx.compatibility import backends
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.utils import HookHandle
 

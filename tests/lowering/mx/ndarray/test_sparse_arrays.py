@@ -16,7 +16,7 @@ from lowering.mx import autograd
 from lowering.mx.ndarray.sparse_arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 from symjax_nnvm.errors import CallError
 
-pytestmark = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage.DenseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::lowering.mx.ndarray.storage_types.DenseWarning")
 
 DENSE = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -3]], np.float32)
 FILES = Path(__file__).parents[3] / "goldens" / "files"

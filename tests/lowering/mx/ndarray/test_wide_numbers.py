@@ -14,7 +14,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
-from lowering.casts import TooWideError
+from lowering.jax_casts import TooWideError
 from symjax_nnvm import symbol as sym
 
 BIG = 2**40 + 3

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.ndarray.files import as_ndarray
-from lowering.mx.symbol.bound import Symbol, as_symbol
+from lowering.mx.ndarray.saved_arrays import as_ndarray
+from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.io.files import StrPath
 from symjax_nnvm.onnx import from_onnx
 from symjax_nnvm.onnx.imports.reading import read_model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lowering.messages.counts import check_count
 from lowering.mx.gluon.data.sampler import Sampler
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 
 __all__ = ["IntervalSampler"]
 

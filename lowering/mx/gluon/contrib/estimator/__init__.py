@@ -1,7 +1,7 @@
 """`gluon.contrib.estimator`: `Estimator`, whose `fit` trains a block, and the handlers of what happens meanwhile."""
 
 from lowering.mx.gluon.contrib.estimator import batch_processor as batch_processor
-from lowering.mx.gluon.contrib.estimator import checkpoints as checkpoints
+from lowering.mx.gluon.contrib.estimator import checkpoint_files as checkpoint_files
 from lowering.mx.gluon.contrib.estimator import estimator as estimator
 from lowering.mx.gluon.contrib.estimator import event_handler as event_handler
 from lowering.mx.gluon.contrib.estimator.batch_processor import BatchProcessor as BatchProcessor

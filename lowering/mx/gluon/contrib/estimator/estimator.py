@@ -16,7 +16,7 @@ from lowering.mx.gluon.contrib.estimator import event_handler as events
 from lowering.mx.gluon.contrib.estimator.batch_processor import BatchProcessor
 from lowering.mx.gluon.contrib.estimator.utils import metrics_of, refuse_other_metrics
 from lowering.mx.gluon.data import DataLoader
-from lowering.mx.gluon.errors import BlockValueError, MismatchError, NotInitializedError
+from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError, NotInitializedError
 from lowering.mx.gluon.loss import Loss, SoftmaxCrossEntropyLoss
 from lowering.mx.gluon.trainer import Trainer
 from lowering.mx.metric import Accuracy, EvalMetric

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.messages.counts import check_count
-from lowering.mx.gluon.contrib.estimator.checkpoints import Checkpoints
+from lowering.mx.gluon.contrib.estimator.checkpoint_files import Checkpoints
 from lowering.mx.gluon.contrib.estimator.utils import metrics_of, shown
-from lowering.mx.gluon.errors import BlockValueError, MismatchError
+from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.metric import CompositeEvalMetric, EvalMetric
 from lowering.mx.metric import Loss as LossMetric
 from symjax_nnvm.io.files import StrPath, path_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lowering.mx.gluon.errors import BlockValueError
+from lowering.mx.gluon.gluon_errors import BlockValueError
 from lowering.mx.metric import CompositeEvalMetric, EvalMetric
 
 

@@ -9,7 +9,7 @@ from lowering.mx import ndarray
 from lowering.mx.context import num_gpus
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential
-from lowering.mx.ndarray.storage import check_storage
+from lowering.mx.ndarray.storage_types import check_storage
 
 
 class Concurrent(Sequential):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from lowering.mx.base import numeric_types
-from lowering.mx.gluon.errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated
 from lowering.mx.rnn.formulas import gru, lstm
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lowering.data.cifar import read_cifar
-from lowering.data.mnist import read_idx
+from lowering.data.idx_files import read_idx
 from lowering.messages.counts import checks_flags
 from lowering.mx import image, recordio
 from lowering.mx.base import data_dir

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
-from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence
+from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["Inception3", "inception_v3"]

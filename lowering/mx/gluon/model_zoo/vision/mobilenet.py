@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
-from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, variant
+from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
 from symjax_nnvm.io.files import StrPath
 
 _V1 = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
-from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, sequence, variant
+from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
 from symjax_nnvm.io.files import StrPath
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.mx.gluon import nn
-from lowering.mx.gluon.model_zoo.vision.parts import Network, make_network, variant
+from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
 from lowering.mx.init import Xavier
 from symjax_nnvm.io.files import StrPath
 

@@ -10,7 +10,7 @@ import pytest
 from lowering import mx
 from lowering.mx.gluon import contrib, nn
 from lowering.mx.gluon.contrib.data.text import WikiText2, WikiText103
-from lowering.mx.ndarray import storage
+from lowering.mx.ndarray import storage_types as storage
 from symjax_nnvm.errors import ModelNotFoundError, ParamError
 
 

@@ -1,0 +1,72 @@
+"""Random bits from JAX's keys: threefry (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+2011), counted as JAX counts them where its generator is partitionable. A key is an array of two words at the end."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_threefry, require
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return the two words that two words become by a key."""
+    words = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    x, y = first + words[0], second + words[1]
+    for i in range(5):
+        for by in _ROTATIONS[i % 2]:
+            x = x + y
+            y = x ^ ((y << np.uint32(by)) | (y >> np.uint32(32 - by)))
+        x, y = x + words[(i + 1) % 3], y + words[(i + 2) % 3] + np.uint32(i + 1)
+    return x, y
+
+
+def _counted(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return two words for each element of a shape."""
+    counts = np.arange(prod(shape), dtype=np.uint64).reshape(shape)
+    return threefry(key, (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32))
+
+
+def _require_threefry(equation: Equation, key: Any) -> None:
+    require(is_threefry(key.aval.dtype) and key.aval.ndim == 0)
+    require(bool(getattr(jax.config, "jax_threefry_partitionable", False)))
+
+
+@evaluates("random_bits")
+def _bits(equation: Equation) -> Arrays:
+    _require_threefry(equation, equation.invars[0])
+    width, shape = equation.params["bit_width"], tuple(equation.params["shape"])
+    dtype = dtype_of(equation.outvars[0])
+
+    def bits(key: Any) -> Any:
+        first, second = _counted(key, shape)
+        if width == 64:
+            return first.astype(dtype) << dtype.type(32) | second.astype(dtype)
+        return (first ^ second).astype(dtype)
+
+    return bits
+
+
+@evaluates("random_split")
+def _split(equation: Equation) -> Arrays:
+    _require_threefry(equation, equation.invars[0])
+    shape = tuple(equation.params["shape"])
+    return lambda key: np.stack(_counted(key, shape), axis=-1)
+
+
+@evaluates("random_fold_in")
+def _fold_in(equation: Equation) -> Arrays:
+    _require_threefry(equation, equation.invars[0])
+    require(equation.invars[1].aval.ndim == 0 and dtype_of(equation.invars[1]).itemsize == 4)
+    return lambda key, data: np.stack(threefry(key, np.uint32(0), np.asarray(data).astype(np.uint32)), axis=-1)
+
+
+@evaluates("random_wrap", "random_unwrap")
+def _words(equation: Equation) -> Arrays:
+    _require_threefry(equation, equation.outvars[0] if equation.primitive.name == "random_wrap" else equation.invars[0])  # pyright: ignore
+    return lambda key: key

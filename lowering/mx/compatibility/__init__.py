@@ -1,0 +1,1 @@
+"""What imitates MXNet and nothing else: its name, its places, its words."""
