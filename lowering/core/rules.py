@@ -72,8 +72,8 @@ class LoweringRule:
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
     how devices share its work, where XLA cannot say (`lowering/core/mesh_parts.py`). python: it is Python on
     arrays that have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and
-    why. changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to call.
-    one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
+    why. changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to
+    call. one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
     """
 
     rule: Rule
