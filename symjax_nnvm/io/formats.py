@@ -1,7 +1,7 @@
 """Kinds of array files: one row each says how such files are named, told by their first bytes, read and written.
 
 Every loader, `save_arrays`, the command and the error "this is no symbol file" ask these rows and nothing else, so a
-new kind of file is one row: `register_format(FileFormat(...))`. The library's own rows are in `mxnet/formats.py`.
+new kind of file is one row: `register_format(FileFormat(...))`. The library's own rows are in `mxnet/array_formats.py`.
 """
 
 from __future__ import annotations

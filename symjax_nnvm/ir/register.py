@@ -179,7 +179,7 @@ def register_op(
         deviation: how the operator differs from MXNet 1.9.1: a text, a `Deviation`, or several.
         not_derivative: why the gradient is intentionally not the derivative of the outputs: a text, or a rule
             parameters → text or None.
-        layout: FCorrectLayout: `"agnostic"` or a rule of `ir/rules/layout.py`.
+        layout: FCorrectLayout: `"agnostic"` or a rule of `ir/rules/layout_rules.py`.
         samples: FSamples: `"each"` or a rule of `ir/rules/samples.py`, for an operator that does not mix samples; an
             operator with layout `"agnostic"` does not mix them.
         storage: FInferStorageType, a rule of `ir/rules/storage.py`.
