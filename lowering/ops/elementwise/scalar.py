@@ -14,7 +14,6 @@ from lowering.core.rules import lowers
 from lowering.jax_casts import number_as
 from lowering.ops.elementwise.binary import ALL_FUNCTIONS, COMPARISONS, Function
 from lowering.ops.elementwise.unary import is_integer
-from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 
 _MAX_CHAIN = 16
@@ -31,10 +30,7 @@ def _operands(p: ScalarParams, data: Array) -> tuple[Array, Any]:
         data = data.astype(jax.dtypes.canonicalize_dtype(np.int64))
     if not is_integer(data):
         return data, np.asarray(p.scalar, data.dtype)
-    try:
-        return data, number_as(p.scalar, data.dtype)
-    except (OverflowError, ValueError):
-        raise ParamError("This is no whole number", param="scalar", expected="a whole number", got=p.scalar) from None
+    return data, number_as(p.scalar, data.dtype)
 
 
 def _function(name: str, *, reflected: bool = False) -> Callable[[Array, Any], Array]:

@@ -57,8 +57,9 @@ def _scalar_type(p: ScalarParams, ins: Types, outs: Types):
         return [data], [data]
     if not p.is_int:
         return [data], ["float64"]
-    check_number("scalar", p.scalar, data)
-    return [data], ["int64" if data == "bool" else data]
+    result = "int64" if data == "bool" else data
+    check_number("scalar", p.scalar, result)
+    return [data], [result]
 
 
 def _power_gradient(s: float, g: NodeEntry, x: NodeEntry, y: NodeEntry) -> NodeEntry | None:
@@ -289,7 +290,7 @@ for _name, _aliases, _formula, _doc in FUNCTIONS:
     }
     register_op(_name, aliases=_aliases, **_card)
     if _name in NUMPY:
-        register_op(f"_npi_{NUMPY[_name]}_scalar", inputs=("data",), twin_of=_name, **_card)
+        register_op(f"_npi_{NUMPY[_name]}_scalar", inputs=("data",), twin_of=_name, **{**_card, "storage": None})
 
 for _name, _formula, _doc in OF_NUMPY:
     register_op(

@@ -152,7 +152,7 @@ for _name, _formula, _doc in FUNCTIONS:
             aliases=("_npi_abs",) if _name == "abs" else (),
             infer_type=number_type,
             twin_of=_name,
-            **_card,
+            **{**_card, "storage": None},
         )
 
 for _op in with_twin("relu"):

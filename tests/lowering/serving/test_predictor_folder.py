@@ -352,7 +352,7 @@ import sys
 import jax
 import numpy as np
 import lowering
-from lowering.serving import constants
+from lowering.serving import constant_store
 from lowering.serving import archive
 counts = {}
 jax.monitoring.register_event_listener(lambda event, **_: counts.update({event: counts.get(event, 0) + 1}))
@@ -366,7 +366,7 @@ if first == "yes":
     predict = lowering.Predictor(net, args, aux, effort="full")
 else:
     predict = lowering.Predictor.load(folder)
-    constants.jit = None  # nothing is computed again
+    constant_store.jit = None  # nothing is computed again
 outputs = predict(data=np.ones((2, 8, 12, 12), "float32"))
 if first == "yes":
     predict.save(folder)
