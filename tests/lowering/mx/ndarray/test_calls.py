@@ -105,7 +105,7 @@ def test_a_number_that_changes_compiles_nothing_and_gives_what_a_recorded_call_g
     x = nd.array([[-3.7, 0.3, 2.0], [1e-3, 700.0, -0.1]], dtype=dtype)
     function = getattr(x, f"__{op}__")
     numbers = [0.1, -3.7, 1e-3, 2.0, 1.0, 1e4, 2, 0.3]
-    for number in (0.7, 5):
+    for number in (0.7, 5, 0.9, 7):
         function(number)
         jnp.asarray(number)  # JAX compiles this once, and again when its caches were cleared
     with compilations() as seen:
