@@ -7,7 +7,7 @@ from tests.cases import Case, T
 
 _OWN = "draws its own numbers"
 _BLOCKED = "nothing flows through a draw, as in MXNet"
-_NARROW = "draws of float32, whose differences are too coarse"
+NARROW = "draws of float32, whose differences are too coarse"
 _WIDE = {"dtype": "float64"}
 _POSITIVE = T(2, 1, low=0.5, high=3.0)
 
@@ -18,7 +18,7 @@ CASES = [
     *[Case(op, (), {"loc": -1.0, "scale": 2.0, "size": (2, 3)}, no_mxnet=_OWN) for op in _LOCATION_SCALE],
     *[Case(op, (T(3), _POSITIVE), {**_BOTH, **_WIDE}, no_mxnet=_OWN) for op in ("_npi_normal", "_npi_normal_n")],
     *[
-        Case(op, (T(3), _POSITIVE), _BOTH, not_derivative=_NARROW, no_mxnet=_OWN)
+        Case(op, (T(3), _POSITIVE), _BOTH, not_derivative=NARROW, no_mxnet=_OWN)
         for op in ("_npi_gumbel", "_npi_logistic")
     ],
     Case("_npi_normal", (_POSITIVE,), {"loc": 1.0, "scale": None, "size": (2, 4), **_WIDE}, no_mxnet=_OWN),
@@ -26,11 +26,11 @@ CASES = [
     Case("_npi_normal_n", (), {"loc": 1.0, "scale": 2.0, "size": (2,), "dtype": "float16"}, no_mxnet=_OWN),
     *[Case(op, (), {"scale": 2.0, "size": (3,)}, no_mxnet=_OWN) for op in ("_npi_exponential", "_npi_rayleigh")],
     *[
-        Case(op, (_POSITIVE,), {"scale": None}, not_derivative=_NARROW, no_mxnet=_OWN)
+        Case(op, (_POSITIVE,), {"scale": None}, not_derivative=NARROW, no_mxnet=_OWN)
         for op in ("_npi_exponential", "_npi_rayleigh")
     ],
     *[
-        Case(op, (_POSITIVE,), {"size": (2, 3)}, not_derivative=_NARROW, no_mxnet=_OWN)
+        Case(op, (_POSITIVE,), {"size": (2, 3)}, not_derivative=NARROW, no_mxnet=_OWN)
         for op in ("_npi_pareto", "_npi_weibull")
     ],
     *[Case(op, (), {"a": 2.0}, no_mxnet=_OWN) for op in ("_npi_pareto", "_npi_weibull", "_npi_powerd")],
@@ -61,7 +61,7 @@ CASES = [
     Case("_npi_multinomial", (T(3, low=0.1, high=0.3),), {"n": 5, "size": (2, 2)}, wrt=(), no_mxnet=_OWN),
     # parameters that leave no choice
     Case("_npi_normal", (), {"loc": 1.5, "scale": 0.0, "size": (2, 0)}),
-    Case("_npi_normal", (T(3),), {"loc": None, "scale": 0.0}, not_derivative=_NARROW),
+    Case("_npi_normal", (T(3),), {"loc": None, "scale": 0.0}, not_derivative=NARROW),
     Case(
         "_npi_normal_n", (T(3, dtype="float32"),), {"loc": None, "scale": 0.0, "size": (2,), "dtype": "float64"}, wrt=()
     ),

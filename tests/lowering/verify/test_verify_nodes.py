@@ -17,6 +17,7 @@ from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op, same_shape
 from tests.cases import Case
+from tests.cases.random.broadcast_distributions import NARROW
 from tests.support import ladder
 
 AT_BOUNDS = np.array([[0, 0, 1], [7, 6, -1]], np.float32)
@@ -253,7 +254,6 @@ def _not_derivatives() -> list[Case]:
     return list(cases.values())
 
 
-NARROW = "draws of float32, whose differences are too coarse"
 HIDDEN: dict[str, str] = {
     "BlockGrad": "the witness lets no derivative pass through it either",
     "_eigenvalue_gaps": "only gradient rules apply it",
