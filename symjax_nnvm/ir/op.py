@@ -398,7 +398,7 @@ def declare_left_out(name: str, reason: str) -> None:
 
 def why_left_out(name: str) -> str:
     """Return `: ` and why this library lacks an operator of MXNet or of a fork; empty for names that neither has."""
-    reason = _left_out.get(name)
+    reason = _left_out.get(name) or (_left_out.get("_backward") if "_backward" in name else None)
     return f": {reason}" if reason else ""
 
 

@@ -157,7 +157,8 @@ def register_op(
         unlisted_inputs: TUnlistedInputs, for an operator that gives names in `inputs` all the same.
         inputs_used: a function of the parameters that returns the names in use, where parameters switch inputs off.
         variadic: the parameter with the number of inputs, whose names are `arg0`, `arg1`, … or come from `list_inputs`.
-        list_inputs: a function of the node's attributes that returns the names of a variadic operator's inputs.
+        list_inputs: a function of the node's attributes that returns the names of the inputs, where neither `inputs`
+            nor parameters say them.
         outputs: names of all outputs, where they are not `output`.
         num_outputs: the number of outputs, or a function of the parameters.
         visible_outputs: the number of outputs that a user sees, or a function of the parameters.
@@ -226,6 +227,9 @@ def register_op(
         numbered = list_inputs or (lambda attrs: [f"arg{i}" for i in range(getattr(attrs.parsed, variadic))])
         op.set_attr("FListInputNames", numbered)
         op.set_attr("key_var_num_args", variadic)
+    elif list_inputs is not None:
+        op.set_num_inputs(lambda attrs: len(list_inputs(attrs)))
+        op.set_attr("FListInputNames", list_inputs)
     elif inputs_used is not None:
         op.set_num_inputs(lambda attrs: len(inputs_used(attrs.parsed)))
         op.set_attr("FListInputNames", lambda attrs: inputs_used(attrs.parsed))

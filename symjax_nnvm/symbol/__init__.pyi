@@ -633,11 +633,19 @@ def _contrib_box_nms(data: Symbol, overlap_thresh: float = 0.5, valid_thresh: fl
     - in_format: one of 'center', 'corner', optional, default='corner'. how a box of data is written.
     - out_format: one of 'center', 'corner', optional, default='corner'. how a box of the output is written."""
 _contrib_box_non_maximum_suppression = _contrib_box_nms
+def _contrib_calibrate_entropy(hist: Symbol, hist_edges: Symbol | None = None, num_quantized_bins: int = 255, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The threshold t, of the edges of a histogram around 0, for which the histogram clipped to (-t, t) and that quantised to num_quantized_bins differ least by their Kullback-Leibler divergence; and this divergence.
+
+    - num_quantized_bins: int ≥ 1 ≤ 65535, optional, default=255. number of bins that the histogram is quantised to."""
 def _contrib_count_sketch(data: Symbol, h: Symbol | None = None, s: Symbol | None = None, *, out_dim: int, processing_batch_size: int = 32, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The count sketch of the last axis (Charikar, Chen and Farach-Colton 2002): element j is multiplied by the sign s[j] and added to place h[j] of out_dim. Places outside are clipped. MXNet has it on GPUs only.
 
     - out_dim: int ≥ 1, required. length of the sketch.
     - processing_batch_size: int ≥ 1, optional, default=32. accepted for MXNet's sake: all rows are sketched at once."""
+def _contrib_dequantize(data: Symbol, min_range: Symbol | None = None, max_range: Symbol | None = None, out_type: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """8-bit integers as floats: q · m / 127.5 of int8, q · m / 255.5 of uint8, m the greater magnitude of the ranges.
+
+    - out_type: one of 'float32', optional, default='float32'. dtype of the result."""
 def _contrib_div_sqrt_dim(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data / √d, d the length of the last axis: the scaling of attention (Vaswani and others 2017)."""
 def _contrib_fft(data: Symbol, compute_size: int = 128, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -683,6 +691,115 @@ def _contrib_quadratic(data: Symbol, a: float = 0.0, b: float = 0.0, c: float = 
     - a: float, optional, default=0.0. coefficient of data².
     - b: float, optional, default=0.0. coefficient of data.
     - c: float, optional, default=0.0. summand."""
+def _contrib_quantize(data: Symbol, min_range: Symbol | None = None, max_range: Symbol | None = None, out_type: Literal['int8', 'uint8'] = 'uint8', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data as 8-bit integers: x · 127 / m as int8, x · 255 / m as uint8, m the greater magnitude of the two ranges, rounded to the nearest and clipped. Further outputs: the range, (-m, m) of int8.
+
+    - out_type: one of 'int8', 'uint8', optional, default='uint8'. dtype of the result."""
+def _contrib_quantize_asym(data: Symbol, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data as uint8: x · scale + shift, where the least number of the range becomes 0 and the greatest 255.
+
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
+def _contrib_quantize_v2(data: Symbol, out_type: Literal['auto', 'int8', 'uint8'] = 'int8', min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data as 8-bit integers: x · 127.5 / m as int8, x · 255.5 / m as uint8, m the greater magnitude of the calibrated range, else of data, rounded to the nearest and clipped. Further outputs: the range, (-m, m) of int8.
+
+    - out_type: one of 'auto', 'int8', 'uint8', optional, default='int8'. dtype of the result; auto: uint8 where min_calib_range, of a calibrated range, is at least 0.
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
+def _contrib_quantized_act(data: Symbol, min_data: Symbol | None = None, max_data: Symbol | None = None, *, act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """max(x, 0) of 8-bit integers, in their range.
+
+    - act_type: one of 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh', required. the function."""
+def _contrib_quantized_batch_norm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Batch normalisation of 8-bit integers by the moving statistics, to int8 of the calibrated range. gamma counts even where fix_gamma says that it is 1.
+
+    - eps: float, optional, default=0.0010000000474974513. added to the variance.
+    - momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+    - fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+    - use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+    - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+    - axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
+    - max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
+def _contrib_quantized_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Join arrays of 8-bit integers along an axis, in the range that holds all of theirs and 0; int8 where one is.
+
+    - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
+    - dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
+def _contrib_quantized_conv(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None, min_weight: Symbol | None = None, max_weight: Symbol | None = None, min_bias: Symbol | None = None, max_bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: bool = False, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Convolution of 8-bit integers: the exact sums, int32, and the range that 2³¹ - 1 stands for.
+
+    - kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+    - stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
+    - dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+    - num_filter: int ≥ 1, required. number of output channels.
+    - num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+    - workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+def _contrib_quantized_elemwise_add(lhs: Symbol, rhs: Symbol | None = None, lhs_min: Symbol | None = None, lhs_max: Symbol | None = None, rhs_min: Symbol | None = None, rhs_max: Symbol | None = None, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Sum of 8-bit integers of one shape: 8-bit integers where the range of the result was calibrated, else int32.
+
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
+def _contrib_quantized_elemwise_mul(lhs: Symbol, rhs: Symbol | None = None, lhs_min: Symbol | None = None, lhs_max: Symbol | None = None, rhs_min: Symbol | None = None, rhs_max: Symbol | None = None, min_calib_range: float | None = None, max_calib_range: float | None = None, enable_float_output: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Product of int8 of one shape: 8-bit integers where the range of the result was calibrated, else int32.
+
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated.
+    - enable_float_output: boolean, optional, default=False. give the product as float32, without a range."""
+def _contrib_quantized_embedding(data: Symbol, weight: Symbol | None = None, min_weight: Symbol | None = None, max_weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', sparse_grad: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Rows of int8 by number, in their range; numbers outside are clipped.
+
+    - input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
+    - output_dim: int ≥ 1, required. length of each row.
+    - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
+    - sparse_grad: boolean, optional, default=False. the gradient of weight is shown as row_sparse: lazy optimisers update its rows alone."""
+def _contrib_quantized_flatten(data: Symbol, min_data: Symbol | None = None, max_data: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Collapse all axes but the first of 8-bit integers: (n, …) → (n, d), in their range."""
+def _contrib_quantized_fully_connected(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None, min_weight: Symbol | None = None, max_weight: Symbol | None = None, min_bias: Symbol | None = None, max_bias: Symbol | None = None, *, num_hidden: int, no_bias: bool = False, flatten: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """FullyConnected of 8-bit integers: the exact sums, int32, and the range that 2³¹ - 1 stands for.
+
+    - num_hidden: int ≥ 1, required. length of the output's last axis.
+    - no_bias: boolean, optional, default=False. leave the bias out.
+    - flatten: boolean, optional, default=True. collapse all axes but the first before multiplying; else multiply the last axis."""
+def _contrib_quantized_pooling(data: Symbol, min_data: Symbol | None = None, max_data: Symbol | None = None, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max', global_pool: bool = False, cudnn_off: bool = False, pooling_convention: Literal['full', 'same', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), p_value: int | None = None, count_include_pad: bool | None = None, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The maximum or mean of every window of 8-bit integers, in their range. A mean is rounded to the nearest.
+
+    - kernel: tuple of int ≥ 1, optional, default=(). window: one, two or three spatial sizes; not used by global_pool.
+    - pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is made of each window.
+    - global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
+    - cudnn_off: boolean, optional, default=False. accepted and without effect.
+    - pooling_convention: one of 'full', 'same', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end; same: one window each `stride` elements, from the first on.
+    - stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    - pad: tuple of int ≥ 0, optional, default=(). elements added on both sides of each spatial axis; (): none.
+    - p_value: int or None ≥ 1 ≤ 3, optional, default=None. lp only: the norm's p, 1, 2 or 3.
+    - count_include_pad: boolean or None, optional, default=None. avg only: whether padding counts as elements; None: it does.
+    - layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+def _contrib_quantized_rnn(data: Symbol, parameters: Symbol | None = None, state: Symbol | None = None, state_cell: Symbol | None = None, data_scale: Symbol | None = None, data_shift: Symbol | None = None, *, state_size: int, num_layers: int, bidirectional: bool = False, mode: Literal['gru', 'lstm', 'rnn_relu', 'rnn_tanh'], p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None, lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None, lstm_state_clip_nan: bool = False, use_sequence_length: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """LSTM of uint8 data, (q - shift) / scale, and of weights that are rounded to int8, a scale for each row; states and biases are float32.
+
+    - state_size: int ≥ 1, required. length of a cell's state.
+    - num_layers: int ≥ 1 ≤ 256, required. number of layers, each fed with the output of the one below.
+    - bidirectional: boolean, optional, default=False. let a second set of cells read every sequence backwards.
+    - mode: one of 'gru', 'lstm', 'rnn_relu', 'rnn_tanh', required. the cell.
+    - p: float ≥ 0 ≤ 1, optional, default=0.0. in training: share of the elements dropped between two layers.
+    - state_outputs: boolean, optional, default=False. show the states after the last step.
+    - projection_size: int or None ≥ 1, optional, default=None. lstm only: project the output of each cell to this length.
+    - lstm_state_clip_min: float or None, optional, default=None. lstm only: least value of the cell state, with _max.
+    - lstm_state_clip_max: float or None, optional, default=None. lstm only: greatest value of the cell state, with _min.
+    - lstm_state_clip_nan: boolean, optional, default=False. where the cell state is clipped: make NaN its least value.
+    - use_sequence_length: boolean, optional, default=False. take the length of each sequence."""
+def _contrib_requantize(data: Symbol, min_range: Symbol | None = None, max_range: Symbol | None = None, out_type: Literal['auto', 'int8', 'uint8'] = 'int8', min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """int32 as 8-bit integers: 127, or 255 of uint8, is the greatest magnitude of the calibrated range, else of data. Further outputs: that range.
+
+    - out_type: one of 'auto', 'int8', 'uint8', optional, default='int8'. dtype of the result; auto: uint8 where min_calib_range, of a calibrated range, is at least 0.
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
 def _contrib_round_ste(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The nearest integer, halves away from zero; the gradient passes as if it were the identity (straight-through estimator: Bengio, Léonard and Courville 2013)."""
 _sparse__contrib_round_ste = _contrib_round_ste
@@ -2239,6 +2356,45 @@ def _scatter_set_nd(lhs: Symbol, rhs: Symbol | None = None, indices: Symbol | No
 
     - shape: tuple of int ≥ 1, required. shape of the result."""
 _npi_scatter_set_nd = _scatter_set_nd
+def _sg_mkldnn_conv(*data: Symbol, with_bn: bool = False, with_act: bool = False, with_sum: bool = False, with_postsum_act: bool = False, quantized: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, with_relu: bool = ..., with_postsum_relu: bool = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A convolution with what follows it in its subgraph: BatchNorm by its moving statistics, an activation, a sum, an activation. quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.
+
+    - with_bn: boolean, optional, default=False. BatchNorm follows the convolution.
+    - with_act: boolean, optional, default=False. an activation follows these.
+    - with_sum: boolean, optional, default=False. another array is added to these.
+    - with_postsum_act: boolean, optional, default=False. an activation follows the sum.
+    - quantized: boolean, optional, default=False. the convolution is one of 8-bit integers.
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
+_sg_onednn_conv = _sg_mkldnn_conv
+def _sg_mkldnn_fully_connected(*data: Symbol, quantized: bool = False, enable_float_output: bool = False, with_eltwise: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, channel_wise_quantize: bool | None = None, with_relu: bool = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A dense layer with the function of each element that follows it in its subgraph. quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.
+
+    - quantized: boolean, optional, default=False. the product is one of 8-bit integers.
+    - enable_float_output: boolean, optional, default=False. quantized: give the result as float32, without a range.
+    - with_eltwise: boolean, optional, default=False. a function of each element follows.
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated.
+    - channel_wise_quantize: boolean or None, optional, default=None. quantized: weights are floats, and get a scale for each row."""
+_sg_onednn_fully_connected = _sg_mkldnn_fully_connected
+def _sg_mkldnn_selfatt_qk(queries_keys_values: Symbol, min_qkv: Symbol | None = None, max_qkv: Symbol | None = None, *, heads: int, quantized: bool = False, enable_float_output: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The scores of _contrib_interleaved_matmul_selfatt_qk; quantized: of 8-bit integers and their range, to int8 of the calibrated range, or to int32.
+
+    - heads: int ≥ 1, required. number of attention heads.
+    - quantized: boolean, optional, default=False. the product is one of 8-bit integers.
+    - enable_float_output: boolean, optional, default=False. quantized: give the result as float32, without a range.
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
+_sg_onednn_selfatt_qk = _sg_mkldnn_selfatt_qk
+def _sg_mkldnn_selfatt_valatt(queries_keys_values: Symbol, attention: Symbol | None = None, min_qkv: Symbol | None = None, max_qkv: Symbol | None = None, min_attention: Symbol | None = None, max_attention: Symbol | None = None, *, heads: int, quantized: bool = False, enable_float_output: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The mixed values of _contrib_interleaved_matmul_selfatt_valatt; quantized: of 8-bit integers and their range, to int8 of the calibrated range, or to int32.
+
+    - heads: int ≥ 1, required. number of attention heads.
+    - quantized: boolean, optional, default=False. the product is one of 8-bit integers.
+    - enable_float_output: boolean, optional, default=False. quantized: give the result as float32, without a range.
+    - min_calib_range: float or None, optional, default=None. the result's least number, if it was calibrated.
+    - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
+_sg_onednn_selfatt_valatt = _sg_mkldnn_selfatt_valatt
 def _sharding_constraint(data: Symbol, spec: str, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data itself, split over a mesh of devices as `spec` says, where the lowering is given one; its gradient is split likewise.
 
@@ -3149,7 +3305,9 @@ class contrib:
     box_iou = staticmethod(_contrib_box_iou)
     box_nms = staticmethod(_contrib_box_nms)
     box_non_maximum_suppression = staticmethod(_contrib_box_nms)
+    calibrate_entropy = staticmethod(_contrib_calibrate_entropy)
     count_sketch = staticmethod(_contrib_count_sketch)
+    dequantize = staticmethod(_contrib_dequantize)
     div_sqrt_dim = staticmethod(_contrib_div_sqrt_dim)
     fft = staticmethod(_contrib_fft)
     gradientmultiplier = staticmethod(_contrib_gradientmultiplier)
@@ -3162,6 +3320,21 @@ class contrib:
     interleaved_matmul_selfatt_qk = staticmethod(_contrib_interleaved_matmul_selfatt_qk)
     interleaved_matmul_selfatt_valatt = staticmethod(_contrib_interleaved_matmul_selfatt_valatt)
     quadratic = staticmethod(_contrib_quadratic)
+    quantize = staticmethod(_contrib_quantize)
+    quantize_asym = staticmethod(_contrib_quantize_asym)
+    quantize_v2 = staticmethod(_contrib_quantize_v2)
+    quantized_act = staticmethod(_contrib_quantized_act)
+    quantized_batch_norm = staticmethod(_contrib_quantized_batch_norm)
+    quantized_concat = staticmethod(_contrib_quantized_concat)
+    quantized_conv = staticmethod(_contrib_quantized_conv)
+    quantized_elemwise_add = staticmethod(_contrib_quantized_elemwise_add)
+    quantized_elemwise_mul = staticmethod(_contrib_quantized_elemwise_mul)
+    quantized_embedding = staticmethod(_contrib_quantized_embedding)
+    quantized_flatten = staticmethod(_contrib_quantized_flatten)
+    quantized_fully_connected = staticmethod(_contrib_quantized_fully_connected)
+    quantized_pooling = staticmethod(_contrib_quantized_pooling)
+    quantized_rnn = staticmethod(_contrib_quantized_rnn)
+    requantize = staticmethod(_contrib_requantize)
     round_ste = staticmethod(_contrib_round_ste)
     sign_ste = staticmethod(_contrib_sign_ste)
     foreach = staticmethod(_control_flow.foreach)

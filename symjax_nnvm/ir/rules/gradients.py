@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symjax_nnvm.errors import GradientError, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import output_names
-from symjax_nnvm.ir.node import NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.traverse import post_order
@@ -57,3 +57,12 @@ def _zeros_of(entry: NodeEntry) -> NodeEntry:
 def is_zeros(entry: NodeEntry) -> bool:
     """Return whether an entry is what `gradient_entries` gives where no gradient flows."""
     return entry.node.op is Op.get("zeros_like")
+
+
+STOPPED = "the gradient stops here: it is zero, as in MXNet"
+"""Why `no_gradient` is not the derivative."""
+
+
+def no_gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[None]:
+    """Return zero as the gradient of every input, as MXNet does: an FGradient."""
+    return [None] * len(node.inputs)

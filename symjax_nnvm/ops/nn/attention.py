@@ -203,7 +203,7 @@ def encoder_mixture(p: HeadsParams) -> MixtureParams:
     return MixtureParams(heads=p.heads, parts=2, part=1, out_parts=1, out_part=0, transposed=False, scaled=False)
 
 
-def _self_score_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
+def self_score_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
     """queries_keys_values (t, n, h·3·d) → (n·h, t, t)."""
     (data,), (out,) = ins, outs
     name = "queries_keys_values"
@@ -227,7 +227,7 @@ def _mixing_shapes(parameters: Callable[[Any], MixtureParams], name: str):
     return rule
 
 
-def _self_mixing_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
+def self_mixing_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
     """queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d)."""
     (data, weights), (out,) = _mixing_shapes(self_mixture, "queries_keys_values")(p, ins, outs)
     steps = known(data[0], weights[1])
@@ -254,14 +254,14 @@ def _mixing_gradient(parameters: Callable[[Any], MixtureParams]):
     return rule
 
 
-def _score_flops(p: HeadsParams, ins: Sizes, outs: Sizes) -> Flops:
+def score_flops(p: HeadsParams, ins: Sizes, outs: Sizes) -> Flops:
     """Queries (t, n, parts · heads · d) times keys → (n · heads, t, s), each element a product of length d."""
     rows, batch, width = ins[0]
     parts = 3 if len(ins) == 1 else 1
     return Flops(prod(outs[0]) * (width // (parts * p.heads)), rows * batch * width // parts)
 
 
-def _mixture_flops(p: HeadsParams, ins: Sizes, outs: Sizes) -> Flops:
+def mixture_flops(p: HeadsParams, ins: Sizes, outs: Sizes) -> Flops:
     """Weights (n · heads, t, s) times values → (t, n, heads · d), each element a product of length s."""
     return Flops(prod(outs[0]) * ins[1][-1])
 
@@ -270,17 +270,17 @@ for _name, _input_names, _shapes, _gradient, _flops, _doc in (
     (
         "selfatt_qk",
         ("queries_keys_values",),
-        _self_score_shapes,
+        self_score_shapes,
         _self_score_gradient,
-        _score_flops,
+        score_flops,
         "Scaled scores: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d.",
     ),
     (
         "selfatt_valatt",
         ("queries_keys_values", "attention"),
-        _self_mixing_shapes,
+        self_mixing_shapes,
         _mixing_gradient(self_mixture),
-        _mixture_flops,
+        mixture_flops,
         "Mixed values: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d).",
     ),
     (
@@ -288,7 +288,7 @@ for _name, _input_names, _shapes, _gradient, _flops, _doc in (
         ("queries", "keys_values"),
         _encoder_score_shapes,
         _encoder_score_gradient,
-        _score_flops,
+        score_flops,
         "Scaled scores: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d.",
     ),
     (
@@ -296,7 +296,7 @@ for _name, _input_names, _shapes, _gradient, _flops, _doc in (
         ("keys_values", "attention"),
         _mixing_shapes(encoder_mixture, "keys_values"),
         _mixing_gradient(encoder_mixture),
-        _mixture_flops,
+        mixture_flops,
         "Mixed values: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d).",
     ),
 ):

@@ -18,7 +18,7 @@ class EmbeddingParams(Params):
     )
 
 
-def _embedding_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
+def embedding_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
     """data (…), weight (input_dim, output_dim) → (…, output_dim)."""
     data, out = ins[0], outs[0]
     if data is None and out is not None:
@@ -42,7 +42,7 @@ register_op(
     aliases=("_npx_embedding", "_sparse_Embedding"),
     params=EmbeddingParams,
     inputs=("data", "weight"),
-    infer_shape=_embedding_shapes,
+    infer_shape=embedding_shapes,
     infer_type=_embedding_type,
     FInferDefaultType=_embedding_default_type,
     FSparseGradient=lambda attrs, ins: 1 if attrs.parsed.sparse_grad else None,

@@ -69,7 +69,7 @@ def _fully_connected_of_scaled(
     return product_of_scaled(node, scale, shift, (1, -1)) if last and sums_it_alone else None
 
 
-def _fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> Flops:
+def fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> Flops:
     return Flops(prod(outs[0]) * ins[1][1], 0 if p.no_bias else prod(outs[0]))
 
 
@@ -81,7 +81,7 @@ register_op(
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
     infer_shape=fully_connected_shapes,
     gradient=_fully_connected_gradient,
-    flops=_fully_connected_flops,
+    flops=fully_connected_flops,
     precision="half",
     samples=rows,
     FScaled=_scaled_fully_connected,

@@ -162,7 +162,7 @@ def _three(shape: Shape | None, name: str, meaning: str) -> Shape:
     return of_rank(shape, 3, f"Input {name} should be a rank-3 tensor", input=name, expected=meaning)
 
 
-def _operand_shapes(p: RNNParams, at: Operands) -> Operands:
+def operand_shapes(p: RNNParams, at: Operands) -> Operands:
     """data (t, n, d), parameters (w,), state (l·k, n, s), state_cell (l·k, n, h), sequence_length (n,) → output (t, n,
     k·s), and the states after the last step; l layers, k directions, s = projection_size or state_size."""
     steps, batch, size = _three(at.smooth[0], "data", "(sequence length, batch size, input size)")
@@ -223,7 +223,7 @@ DERIVATIVES = register_derivatives(
     heads=heads,
     smooth=smooth,
     fixed=_fixed,
-    infer_shape=_operand_shapes,
+    infer_shape=operand_shapes,
     infer_type=_operand_types,
 )
 
@@ -242,7 +242,7 @@ _INPUTS = ("data", "parameters", "state", "state_cell", "sequence_length")
 # -- costs -----------------------------------------------------------------------------------------------------------
 
 
-def _rnn_flops(p: RNNParams, ins: Sizes, outs: Sizes) -> Flops:
+def rnn_flops(p: RNNParams, ins: Sizes, outs: Sizes) -> Flops:
     """Every weight of the vector, biases excepted, meets every element of every sequence once."""
     steps, batch, _ = ins[0]
     gates = GATES[p.mode]
@@ -285,11 +285,11 @@ register_op(
     inputs=_INPUTS,
     inputs_used=_inputs,
     num_outputs=lambda p: len(heads(p)),
-    infer_shape=partial(_visible, _operand_shapes),
+    infer_shape=partial(_visible, operand_shapes),
     infer_type=partial(_visible, _operand_types),
     gradient=_gradient,
     FListOutputNames=lambda attrs: heads(attrs.parsed),
-    flops=_rnn_flops,
+    flops=rnn_flops,
     workspace=_rnn_workspace,
     precision="half",
     draws=_draws,
@@ -311,7 +311,7 @@ register_op(
     inputs_used=_inputs,
     num_outputs=lambda p: len(heads(p)) + len(hidden(p)),
     visible_outputs=lambda p: len(heads(p)),
-    infer_shape=partial(_inferred, _operand_shapes),
+    infer_shape=partial(_inferred, operand_shapes),
     infer_type=partial(_inferred, _operand_types),
     gradient=_gradient,
     FListOutputNames=lambda attrs: [*heads(attrs.parsed), *hidden(attrs.parsed)],

@@ -36,7 +36,7 @@ class BackwardConcatParams(Params):
     dim: Axis = param(1, doc="the axis that was joined")
 
 
-def _concat_shapes(p: ConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
+def concat_shapes(p: ConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
     """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all.
 
     sharing: up to how many unknown lengths share alike what the known ones leave of the result's.
@@ -99,11 +99,11 @@ def _concat_storage(p: ConcatParams, ins: Storage) -> str:
 
 # The input weights of both directions of a recurrent layer have one shape, so two unknown lengths are the same.
 for _name, _aliases, _shapes, _doc in (
-    ("Concat", ("_sparse_concat", "concat"), _concat_shapes, "Join arrays along an axis."),
+    ("Concat", ("_sparse_concat", "concat"), concat_shapes, "Join arrays along an axis."),
     (
         "_rnn_param_concat",
         ("_npi_rnn_param_concat",),
-        partial(_concat_shapes, sharing=2),
+        partial(concat_shapes, sharing=2),
         "Join the parameters of a recurrent layer. One or two inputs may be of unknown length: they share alike what "
         "the others leave of the result.",
     ),
@@ -243,7 +243,7 @@ def joined_shapes(join: Join, p: Any, ins: Shapes, outs: Shapes):
     if first is None:
         return ins, outs
     along_axis = ConcatParams(num_args=p.num_args, dim=join.axis(p, len(first)))
-    inputs, out = _concat_shapes(along_axis, lifted, outs)
+    inputs, out = concat_shapes(along_axis, lifted, outs)
     for i, (new, part) in enumerate(zip(inputs, lifted, strict=True)):
         if part is not None and (len(part) != len(first) or completed(part, new) != completed(new, part)):
             raise InferenceError(

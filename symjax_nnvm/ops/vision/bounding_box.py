@@ -9,25 +9,17 @@ from math import prod
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
-from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op
 from symjax_nnvm.ir.rules.costs import Flops, Sizes, as_much_as
+from symjax_nnvm.ir.rules.gradients import STOPPED, no_gradient
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Format = Literal["center", "corner"]
-
-
-def no_gradient(node: Node, ograds: Entries) -> list[None]:
-    """The gradient of every input is zero, as MXNet's is."""
-    return [None] * len(node.inputs)
-
-
-STOPPED = "the gradient stops here: it is zero, as in MXNet"
-"""Why `no_gradient` is not the derivative."""
 
 
 def _at_least_2d(name: str, shape: Shape | None) -> None:
