@@ -31,7 +31,7 @@ from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_
 from lowering.mx.tape.waiting import gradients_of
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
-from lowering.optim.updates import Array
+from lowering.optim.updates import in_rows_of
 from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.io.files import path_text, write_file
@@ -552,16 +552,10 @@ def _update_by(
             )
             new_values = apply_rule(rule, hyper, weight, grad, tuple(kept), at, multi_precision)
             made = [new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)]
-            results.append(_in_rows_of(grad, made, (weight, *kept)) if lazy[i] else made)
+            results.append(in_rows_of(grad, made, [weight, *kept]) if lazy[i] else made)
         return results
 
     return update
-
-
-def _in_rows_of(grad: Array, new_values: Sequence[Array], old_values: Sequence[Array]) -> list[Array]:
-    """Return arrays of which the rows where the gradient is not zero are new."""
-    has_gradient = jnp.any(grad != 0, axis=tuple(range(1, grad.ndim)), keepdims=True)
-    return [jnp.where(has_gradient, new, old) for new, old in zip(new_values, old_values, strict=True)]
 
 
 _NAMES = (

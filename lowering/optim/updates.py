@@ -45,6 +45,12 @@ def _scalar(value: Number, dtype: Any) -> Number:
     return value.astype(dtype).reshape(()) if isinstance(value, jax.Array) else value
 
 
+def in_rows_of(grad: Array, new_values: Any, old_values: Any) -> Any:
+    """Return arrays, a pytree, of which the rows where the gradient is not zero are new."""
+    has_gradient = jnp.any(grad != 0, axis=tuple(range(1, grad.ndim)), keepdims=True)
+    return jax.tree.map(lambda new, old: jnp.where(has_gradient, new, old), new_values, old_values)
+
+
 def clip(x: Array, limit: float) -> Array:
     """Return x, or with limit ≥ 0 the nearest value in [-limit, limit]."""
     return jnp.clip(x, -limit, limit) if limit >= 0 else x

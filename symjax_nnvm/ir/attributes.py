@@ -127,6 +127,10 @@ FSparseGradient: OpMap[Callable[[NodeAttrs, Sequence[str]], int | None]] = Op.ge
 """(attrs, storage types of the inputs) → the number of the input whose gradient MXNet stores as row_sparse; by default,
 and of other inputs, it is "default"."""
 
+FUpdatesRows: OpMap[Callable[[NodeAttrs, Sequence[str]], bool]] = Op.get_attr("FUpdatesRows")
+"""(attrs, storage types of the inputs) → whether MXNet's update of a weight, the first input, and of its states leaves
+the rows as they are that the second input, a row_sparse gradient, does not store; default False."""
+
 FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDerivative")
 """attrs → why FGradient is, on purpose, not the derivative of the outputs everywhere; default: it is."""
 

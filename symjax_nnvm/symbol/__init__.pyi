@@ -2504,7 +2504,7 @@ def adam_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None 
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
 _sparse_adam_update = adam_update
 def add_n(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of all inputs.
@@ -2885,7 +2885,7 @@ def mp_sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | 
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
 def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent. Of the float32 copy of a half-precision weight.
 
@@ -2893,7 +2893,7 @@ def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol |
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
 def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
 
@@ -3110,7 +3110,7 @@ def sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | Non
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
 _sparse_sgd_mom_update = sgd_mom_update
 def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent.
@@ -3119,7 +3119,7 @@ def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: flo
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. without effect: every row is updated, also by row-sparse gradients."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
 _sparse_sgd_update = sgd_update
 def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The shape of data."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, fill, writing, zeros
+from lowering.host.staged import Staged
 from lowering.jax_casts import cast, held, is_narrowed, written
 from lowering.messages.counts import checks_flags
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
@@ -43,6 +44,7 @@ from lowering.mx.tape.expressions import (
     variable_name,
 )
 from lowering.mx.util import is_np_array
+from lowering.optim.updates import in_rows_of
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,
@@ -56,7 +58,7 @@ from symjax_nnvm.errors import (
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.mxnet.array_file import read_record
-from symjax_nnvm.passes.infer.infer_storage import infer_storage
+from symjax_nnvm.passes.infer.infer_storage import infer_storage, updates_rows
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
@@ -778,8 +780,8 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
             _prepared[key] = prepared
             if prepared.numbered is not None:
                 _prepared[_without_numbers(key, kwargs)] = prepared
-    expression, numbered, is_list, storage, dialect = prepared
-    outputs = _run(expression, arrays, context, out, numbered, OF_DIALECT[dialect])
+    expression, numbered, is_list, storage, dialect, rows = prepared
+    outputs = _run(expression, arrays, context, out, numbered, OF_DIALECT[dialect], rows)
     if out is not None:
         return out
     if storage is not None:
@@ -838,7 +840,7 @@ class Prepared(NamedTuple):
     """What a call evaluates.
 
     is_list: whether its result is a list. storage: the storage types of what it returns, None where all are "default".
-    dialect: of its results.
+    dialect: of its results. rows: the numbers of a weight and a gradient, where the gradient's rows alone are updated.
     """
 
     expression: Expression
@@ -846,6 +848,7 @@ class Prepared(NamedTuple):
     is_list: bool
     storage: list[str] | None
     dialect: str
+    rows: tuple[int, int] | None
 
 
 _prepared: Recent[tuple[Any, ...], Prepared] = Recent(policy.KEPT_EXPRESSIONS)
@@ -917,10 +920,12 @@ def _prepare(
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     expression = shared_expression(symbol, len(arrays), *_surroundings(context))
     is_list = len(parts) > 1 or len(symbol.outputs) > 1
-    storage = infer_storage(symbol.outputs, {variable_name(i): array.stype for i, array in enumerate(arrays)})
+    storages = {variable_name(i): array.stype for i, array in enumerate(arrays)}
+    storage, updated = infer_storage(symbol.outputs, storages), updates_rows(symbol.outputs, storages)
+    rows = None if updated is None else (int(updated[0][1:]), int(updated[1][1:]))
     is_dense = all(array.stype == "default" for array in arrays)  # of others the number decides how results are stored
     numbered = of_any_number(expression) if is_dense else None
-    return Prepared(expression, numbered, is_list, None if set(storage) == {"default"} else storage, dialect)
+    return Prepared(expression, numbered, is_list, None if set(storage) == {"default"} else storage, dialect, rows)
 
 
 def _dialect_of(function: Callable[..., Any]) -> str:
@@ -985,16 +990,17 @@ def _run(
     out: Any,
     numbered: Numbered = None,
     made: Callable[..., NDArray] = NDArray,
+    rows: tuple[int, int] | None = None,
 ) -> list[NDArray]:
-    """Return the outputs of an expression; out: arrays that they are written to, too. made: their class. Raises
-    CallError for those that do not fit."""
+    """Return the outputs of an expression; out: arrays that they are written to, too. made: their class. rows: as of
+    Prepared. Raises CallError for those that do not fit."""
     if out is None and not expression.states:
-        return _evaluated(expression, arrays, context, numbered, made)
+        return _evaluated(expression, arrays, context, numbered, made, rows)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, context, numbered, made)
+        outputs = _evaluated(expression, arrays, context, numbered, made, rows)
         if out is not None:
             write_outputs(targets, outputs, out, draws=not arrays)
     return outputs
@@ -1006,6 +1012,7 @@ def _evaluated(
     context: Context,
     numbered: Numbered,
     made: Callable[..., NDArray],
+    rows: tuple[int, int] | None,
 ) -> list[NDArray]:
     """Return the outputs of an expression, whose states are written, and which is recorded."""
     for i, number in expression.fixed:
@@ -1025,6 +1032,10 @@ def _evaluated(
             outputs, states, key = evaluate(expression, values)
     except InferenceError as error:
         raise expression.in_words_of_call(error, values) from None
+    if rows is not None:
+        weight, grad = (arrays[i].value for i in rows)
+        old_states = {name: arrays[int(name[1:])].value for name in states}
+        outputs, states = _in_rows_of(grad, ([*outputs], states), ([weight], old_states))
     recorded = recording.is_recording()
     origins = [*map(recording.origin, inputs)] if recorded else []
     if states:
@@ -1042,6 +1053,9 @@ def _evaluated(
         for i, array in enumerate(results):
             array.entry = (call, i)
     return results
+
+
+_in_rows_of = Staged(in_rows_of)
 
 
 def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any, draws: bool = False) -> None:

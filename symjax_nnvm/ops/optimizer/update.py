@@ -6,11 +6,12 @@ and calculate with that. Half precision is calculated in float32 and rounded onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.register import (
     DeviationRule,
@@ -90,7 +91,7 @@ class UpdateSchema:
 
     states: inputs that are updated. numbers: inputs of one element. given: all inputs, where they are not weight,
     gradient, states and numbers. single: inputs that are always float32, and `output` where the result
-    is. deviation: as of `register_op`.
+    is. rows: FUpdatesRows. deviation: as of `register_op`.
     """
 
     name: str
@@ -100,6 +101,7 @@ class UpdateSchema:
     given: tuple[str, ...] = ()
     single: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    rows: Callable[[NodeAttrs, Sequence[str]], bool] | None = None
     deviation: DeviationRule = ()
     doc: str
 
@@ -119,8 +121,13 @@ def _both(row: UpdateSchema, always: str = "", master: str = "") -> tuple[Update
     """
     states = (*row.states, "weight32")
     name = ("_mp" if row.name.startswith("_") else "mp_") + row.name
-    copies = replace(row, name=name, states=states, single=states + row.single, aliases=())
+    copies = replace(row, name=name, states=states, single=states + row.single, aliases=(), rows=None)
     return replace(row, doc=row.doc + always), replace(copies, doc=row.doc + _MASTER + always + master)
+
+
+def _if_lazy(attrs: NodeAttrs, ins: Sequence[str]) -> bool:
+    """Whether the weight and its states are stored alike, and a row_sparse gradient updates them lazily."""
+    return attrs.parsed.lazy_update and ins[1] == "row_sparse" and len({ins[0], *ins[2:]}) == 1
 
 
 UPDATES = (
@@ -129,6 +136,7 @@ UPDATES = (
             name="sgd_update",
             params=SGDParams,
             aliases=("_sparse_sgd_update",),
+            rows=_if_lazy,
             doc="Stochastic gradient descent.",
         )
     ),
@@ -138,6 +146,7 @@ UPDATES = (
             params=SGDMomParams,
             states=("mom",),
             aliases=("_sparse_sgd_mom_update",),
+            rows=_if_lazy,
             doc="Stochastic gradient descent with momentum.",
         )
     ),
@@ -159,6 +168,7 @@ UPDATES = (
         params=AdamParams,
         states=("mean", "var"),
         aliases=("_sparse_adam_update",),
+        rows=_if_lazy,
         doc="Adam; the weight decay is part of the gradient, and clipped with it. The caller corrects the bias of the "
         "moving averages, in lr.",
     ),
@@ -179,6 +189,7 @@ UPDATES = (
         params=FtrlParams,
         states=("z", "n"),
         aliases=("_sparse_ftrl_update",),
+        rows=lambda attrs, ins: set(ins) == {"row_sparse"},
         doc="Follow the regularised leader.",
     ),
     UpdateSchema(
@@ -223,7 +234,7 @@ UPDATES = (
 )
 
 for _row in UPDATES:
-    register_op(
+    _op = register_op(
         _row.name,
         aliases=_row.aliases,
         params=_row.params,
@@ -237,3 +248,5 @@ for _row in UPDATES:
         deviation=_row.deviation,
         doc=_row.doc,
     )
+    if _row.rows is not None:
+        _op.set_attr("FUpdatesRows", _row.rows)

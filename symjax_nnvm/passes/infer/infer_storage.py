@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symjax_nnvm.ir.attributes import FInferStorageType, FSparseGradient
+from symjax_nnvm.ir.attributes import FInferStorageType, FSparseGradient, FUpdatesRows
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rules.storage import DENSE
 from symjax_nnvm.ir.traverse import post_order
@@ -30,6 +30,17 @@ def sparse_gradients(outputs: Sequence[NodeEntry], variables: Mapping[str, str])
             if entry.node.is_variable:
                 sparse[entry.node.name] = sparse.get(entry.node.name, True) and i == number
     return [name for name, always in sparse.items() if always]
+
+
+def updates_rows(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the names of a weight and its row_sparse gradient, where the outputs are an update of that gradient's rows
+    alone; else None. variables: as above."""
+    node = outputs[0].node
+    rule = None if node.is_variable else FUpdatesRows.get(node.op)
+    if rule is None or not rule(node.attrs, [variables.get(entry.node.name, DENSE) for entry in node.inputs]):
+        return None
+    weight, grad, *_ = node.inputs
+    return weight.node.name, grad.node.name
 
 
 def _storage_of_nodes(outputs: Sequence[NodeEntry], variables: Mapping[str, str]) -> dict[Node, str]:

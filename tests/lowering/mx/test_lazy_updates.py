@@ -130,12 +130,35 @@ def test_a_store_with_an_optimizer_is_lazy(stype: str):
 
 
 def test_lazy_updates_deviate_where_a_stored_row_is_zero():
-    """MXNet's AdaGrad refuses the decay, and its SGD decays row 1, which is stored; its functions are lazy, too."""
+    """MXNet's AdaGrad refuses the decay, and its SGD decays row 1, which is stored."""
     rows = mx.nd.sparse.row_sparse_array(([[0.0, 0.0]], [1]), shape=(2, 2))
     weight = mx.nd.ones((2, 2))
     optimizers.get_updater(optimizers.SGD(learning_rate=0.1, wd=0.1))(0, rows, weight)
     np.testing.assert_array_equal(first_column(weight), [1, 1])
     optimizers.get_updater(optimizers.AdaGrad(learning_rate=0.1, wd=0.1))(0, rows, weight)
     np.testing.assert_allclose(first_column(weight), [0.99, 0.99], rtol=1e-6)
-    mx.nd.sgd_update(weight, rows, out=weight, lr=1.0, wd=0.5)
-    np.testing.assert_allclose(first_column(weight), [0.495, 0.495], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "stypes", "params", "expected"),
+    [
+        ("sgd_update", "d", {}, [[1, 0.89]]),
+        ("sgd_update", "r", {"lazy_update": False}, [[0.99, 0.89]]),
+        ("sgd_mom_update", "dd", {"momentum": 0.9}, [[1, 1.34], [0.5, 0.34]]),
+        ("sgd_mom_update", "dr", {"momentum": 0.9}, [[1.44, 1.34], [0.44, 0.34]]),
+        ("adam_update", "rrr", {}, [[1, 0.9209], [0.5, 0.56], [0.5, 0.5007]]),
+        ("adam_update", "rdd", {}, [[0.9349, 0.9209], [0.46, 0.56], [0.4995, 0.5007]]),
+        ("ftrl_update", "ddd", {}, [[-0.0285, 0.1641], [0.5, -3.6764], [0.5, 1.5]]),
+        ("ftrl_update", "rrr", {}, [[1, 0.1641], [0.5, -3.6764], [0.5, 1.5]]),
+        ("rmsprop_update", "rr", {}, [[0.9855, 0.8497], [0.4755, 0.5355]]),
+    ],
+)
+def test_functions_are_lazy_where_mxnets_are(name: str, stypes: str, params: Any, expected: list[list[float]]):
+    """stypes: of the weight and its states, "d" or "r" for row_sparse. Only row 1 has a gradient."""
+    storage = [{"d": "default", "r": "row_sparse"}[stype] for stype in stypes]
+    weight, *states = (mx.nd.full((2, 2), 1 if i == 0 else 0.5).tostype(stype) for i, stype in enumerate(storage))
+    grad = mx.nd.array([[0, 0], [1, 1]]).tostype("row_sparse")
+    getattr(mx.nd, name)(weight, grad, *states, lr=0.1, wd=0.1, out=weight, **params)
+    np.testing.assert_allclose([first_column(array) for array in (weight, *states)], expected, atol=6e-5)
+    named = mx.nd.sgd_update(grad=grad, weight=mx.nd.ones((2, 2)), lr=0.1, wd=0.1)
+    np.testing.assert_allclose(first_column(named), [1, 0.89], rtol=1e-6)
