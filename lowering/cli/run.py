@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--labels", type=file_path, metavar="FILE", help="names of classes, one a line (synset.txt)")
     parser.add_argument("--output", type=file_path, metavar="FILE.npz", help="save the outputs by name")
+    parser.add_argument("--backend", choices=("xla", "onnxruntime"), default="xla", help="what runs it, default xla")
     parser.add_argument("--time", type=COUNT, nargs="?", const=20, metavar="N", help="time N runs, default 20")
 
 
@@ -103,7 +104,7 @@ def _ready(
     key = jax.random.key(options.seed)
     began = time.perf_counter()
     keeps = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-    if keeps or Programs(symbol).forward(Options()).needs_key:
+    if options.backend == "xla" and (keeps or Programs(symbol).forward(Options()).needs_key):
         call = (jax.tree.map(jnp.asarray, dict(args)), jax.tree.map(jnp.asarray, dict(aux)), key)
         with working("tracing"):
             lowered = lowering.compile(symbol).lower(*call)
@@ -115,7 +116,8 @@ def _ready(
     inputs = {name: jnp.asarray(array) for name, array in args.items() if name in fed}
     shapes = {name: array.shape for name, array in inputs.items()}
     with working("tracing"):
-        predict = lowering.Predictor(symbol, {n: array for n, array in args.items() if n not in fed}, aux)
+        constants = {name: array for name, array in args.items() if name not in fed}
+        predict = lowering.Predictor(symbol, constants, aux, backend=options.backend)
         predict.plan_of(**shapes)
     traced = time.perf_counter()
     with working("compiling"):

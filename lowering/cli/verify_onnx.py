@@ -10,18 +10,14 @@ import numpy as np
 
 import lowering
 from lowering.cli.model_inputs import InputError, gather
+from lowering.serving.onnx_session import distance, open_session, tolerance
 from symjax_nnvm.cli.console import print_json, print_table, working
-from symjax_nnvm.errors import MissingExtraError, plain_list
+from symjax_nnvm.errors import plain_list
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.onnx import find_any_model
 from symjax_nnvm.onnx.model_file import SUFFIX
 from symjax_nnvm.surgery import inference_symbol
-
-_RTOL = {"float16": 2e-2}
-"""How far results may be from ours, relative to the largest of them: float32 is rounded in another order."""
-
-_DEFAULT_RTOL = 1e-4
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,23 +62,13 @@ def _is_onnx(path: str) -> bool:
 
 
 def _session(path: str) -> Any:
-    try:
-        import onnxruntime
-        from onnxruntime.capi import onnxruntime_pybind11_state as states  # pyright: ignore[reportAttributeAccessIssue]
-    except ImportError as error:
-        what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
-        raise MissingExtraError(what) from error
     if not (_is_onnx(path) or Path(path).is_file()):
         raise InputError(
             f"{path} is not an ONNX file: symjax-nnvm verify MODEL.onnx --against MODEL compares what an ONNX file "
             "computes with what the model that it was made from computes."
         )
     require_file(Path(path))
-    refused = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.InvalidProtobuf, states.NotImplemented)
-    try:
-        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    except refused as error:
-        raise InputError(f"onnxruntime cannot run {path}: {error}") from error
+    return open_session(path, path)
 
 
 def _dtype(text: str) -> str:
@@ -96,8 +82,6 @@ def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
     row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
     if ours is None or tuple(ours.shape) != array.shape:
         return {**row, "verdict": "there is no such output" if ours is None else f"not {format_shape(ours.shape)}"}
-    expected, actual = np.asarray(ours, np.float64), array.astype(np.float64)
-    scale = np.max(np.abs(expected), initial=0.0)
-    difference = float(np.max(np.abs(actual - expected), initial=0.0) / max(scale, 1e-30))
-    ok = difference <= _RTOL.get(array.dtype.name, _DEFAULT_RTOL)
+    difference = distance(array, np.asarray(ours))
+    ok = difference <= tolerance(array.dtype)
     return {**row, "difference": difference, "ok": ok, "verdict": "agrees" if ok else "DIFFERS"}

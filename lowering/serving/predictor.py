@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Self, SupportsIndex
 
 import jax
@@ -34,6 +34,7 @@ from lowering.messages.migration_hints import with_migration_hints
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
 from lowering.serving.constant_store import ConstantStore
+from lowering.serving.onnx_session import OnnxPrograms
 from lowering.serving.plan import ServingPlan, served, serving_plan
 from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
@@ -114,6 +115,8 @@ class Predictor:
             by side: more requests a second, each slower than on all cores.
         effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
             around a call says. Calls use what `warm` has compiled; `batches` compiles fully.
+        backend: "xla"; or "onnxruntime", which runs the network on the CPU as an exported ONNX model (it needs the
+            packages onnx and onnxruntime). The first outputs of each signature are compared with XLA's.
 
     Attributes:
         symbol: the network as it runs.
@@ -122,7 +125,7 @@ class Predictor:
     Raises:
         LoweringError: arrays are missing or unknown.
         CallError: `symbol` is no symbol, `args` or `aux` no dict of arrays of numbers, or `keep` no number of
-            signatures.
+            signatures; or onnxruntime is asked for a mesh, another platform or another dtype.
         TrainingError: the sharding does not fit the mesh or a shape.
     """
 
@@ -141,7 +144,15 @@ class Predictor:
         keep: int | None = 64,
         one_core: bool = False,
         effort: str | None = None,
+        backend: str = "xla",
     ):
+        if backend not in ("xla", "onnxruntime"):
+            raise CallError(f'backend must be "xla" or "onnxruntime", got {backend!r:.40}.')
+        if backend == "onnxruntime":
+            if mesh is not None or compute_dtype is not None or platform not in (None, "cpu"):
+                fix = 'Leave out mesh, compute_dtype and platform, or use backend="xla".'
+                raise CallError(f'backend="onnxruntime" runs the network as it is, on the CPU. {fix}')
+            platform = "cpu"
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
             raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
         args = arrays_by_name(args, "args", _NEW)
@@ -172,7 +183,15 @@ class Predictor:
         self._effort = checked_effort(effort)
         self._constants: dict[str, jax.Array] | None = None
         self._first: Staged | None = None
-        if first_options(self._options) and not (one_core or self._calls_python):
+        self._by_onnx: OnnxPrograms | None = None
+        if backend == "onnxruntime":
+            if self._needs_key or self._calls_python:
+                raise CallError(
+                    'The network draws random numbers or calls Python, which ONNX cannot. Use backend="xla".'
+                )
+            by_xla = partial(Predictor, self.symbol, args, aux, platform=platform, keep=1, effort="quick")
+            self._by_onnx = OnnxPrograms(self.symbol, arrays, 1 if one_core else None, by_xla)
+        elif first_options(self._options) and not (one_core or self._calls_python):
             self._first = Staged(self._unprepared, lambda _: self._prepared, effort=self._effort, network=True)
 
     @classmethod
@@ -455,6 +474,9 @@ class Predictor:
     def _compiled(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """Return the signature of inputs of these shapes and dtypes, compiled by its plan."""
         plan = self._plan_for(inputs)
+        if self._by_onnx is not None:
+            self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
+            return _Ready(plan, self._by_onnx.program(inputs), {})
         run, wanted, _ = served(self._programs, self._kept, plan)
         if self._calls_python:  # it is not one program; shapes that do not fit are told now
             self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})

@@ -51,11 +51,14 @@ def test_the_name_of_the_one_input_may_be_left_out(net: Path, capsys: pytest.Cap
     labels = net.with_name("synset.txt")
     labels.write_text("cat\ndog\nbird\n")
     command = ["run", str(net), str(net.with_name("x.npy")), "--topk", "1", "--labels", str(labels), "--time", "3"]
+    assert main([*command, "--backend", "onnxruntime"]) == 0
+    by_onnxruntime = [line.split()[:3] for line in capsys.readouterr().out.splitlines() if line[:3] in ("0  ", "1  ")]
     assert main(command) == 0
     out, err = capsys.readouterr()
     found = [line.split() for line in out.splitlines() if line.startswith(("0  ", "1  "))]
     assert [row[2] for row in found] == [["cat", "dog", "bird"][int(row[1])] for row in found]
     assert len(found) == 2
+    assert [row[:3] for row in found] == by_onnxruntime
     assert "median of 3" in out
     assert "not given, zeros: softmax_label" in err
 
