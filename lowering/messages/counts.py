@@ -1,4 +1,5 @@
-"""Numbers that count something, such as sizes and steps, and flags are checked where they come in."""
+"""Numbers that count something, such as sizes and steps, flags, and the kinds of arguments are checked where they come
+in."""
 
 from __future__ import annotations
 
@@ -6,15 +7,14 @@ import functools
 import numbers
 import operator
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Any, ParamSpec, SupportsFloat, SupportsIndex, TypeVar, Union
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamError
-
-_FLAGS = ("bool", "bool | None", "bool | int")
-"""Annotations of flags."""
+from symjax_nnvm.errors import NNVMError, ParamError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,6 +22,10 @@ R = TypeVar("R")
 
 class CountError(ParamError, TypeError):
     """Reports a number that is too small for what it counts, or something that is no such number."""
+
+
+class KindError(ParamError, TypeError):
+    """Reports an argument of another kind than the parameter's."""
 
 
 def check_count(number: Any, param: str, least: int = 1) -> int:
@@ -43,27 +47,74 @@ def check_flag(value: Any, param: str) -> bool:
 
 
 def checks_flags(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that refuses, for its parameters that are annotated `bool`, a text or what else is no flag.
+    """Return a function that refuses, by the annotations of its parameters, what is no flag and no mapping.
 
-    The text "False" would be true. None and whole numbers are taken, as MXNet's functions do. Raises ParamError.
+    The text "False" would be true. None is taken, and whole numbers for flags, as MXNet's functions do. Where the
+    function stops by an error of Python's own, an argument of another kind than its annotation is named. Raises
+    KindError.
     """
     code, called = function.__code__, function.__qualname__.removesuffix(".__init__")
     positions = {name: i for i, name in enumerate(code.co_varnames[: code.co_argcount])}
-    annotated = [
-        name for name, kind in function.__annotations__.items() if kind in ("bool", "bool | None", "bool | int")
+    kinds = {name: _EAGERLY.get(kind.partition("[")[0]) for name, kind in function.__annotations__.items()}
+    checks = [
+        (name, positions.get(name, sys.maxsize), kind) for name, kind in kinds.items() if kind and name != "return"
     ]
-    flags = [(name, positions.get(name, sys.maxsize)) for name in annotated if name != "return"]
+
+    def refused(name: str, value: object, what: str, expected: str) -> KindError:
+        return KindError(f"Wrong {what} of {called}", param=name, expected=expected, got=f"{value!r:.80}")
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, place in flags:
+        for name, place, (what, expected, types) in checks:
             value = kwargs.get(name) if place >= len(args) else args[place]
-            if value is not None and not isinstance(value, bool | np.bool_ | numbers.Integral):
-                problem = f"Wrong value of a flag of {called}"
-                raise ParamError(problem, param=name, expected="True or False", got=f"{value!r:.80}")
-        return function(*args, **kwargs)
+            if value is not None and not isinstance(value, types):
+                raise refused(name, value, what, expected)
+        try:
+            return function(*args, **kwargs)
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            if isinstance(error, NNVMError):
+                raise
+            for name, value in {**dict(zip(positions, args, strict=False)), **kwargs}.items():
+                if (expected := _other_kind(function, name, value)) is not None:
+                    raise refused(name, value, "argument", expected) from None
+            raise
 
     return checked
+
+
+_FLAG = ("value of a flag", "True or False", (bool, np.bool_, numbers.Integral))
+_MAPPING = ("argument", "a dict", (Mapping,))
+_EAGERLY = {"bool": _FLAG, "bool | None": _FLAG, "bool | int": _FLAG, "Mapping": _MAPPING, "dict": _MAPPING}
+"""Of annotations, without what stands in brackets: what is wrong, what is expected, and its types."""
+
+
+def _other_kind(function: Callable[..., Any], name: str, value: Any) -> str | None:
+    """Return the annotation of a parameter where a value is certainly not of its kind; else None."""
+    annotation = function.__annotations__.get(name)
+    if annotation is None or value is None:
+        return None
+    try:
+        kind = eval(annotation, function.__globals__)
+    except NameError:  # imported for the type checker alone
+        return None
+    return None if _may_be(value, kind) else annotation
+
+
+def _may_be(value: Any, kind: Any) -> bool:
+    """Return whether a value may be of a kind: a class, a union, or a class with what stands in brackets."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_may_be(value, part) for part in parts)
+    kind = _LIKE.get(kind, origin or kind)
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if not isinstance(value, kind) or (isinstance(value, str) and kind is not str):
+        return False
+    return origin not in (Sequence, list) or all(_may_be(item, parts[0]) for item in value)
+
+
+_LIKE = {int: SupportsIndex, float: SupportsFloat}
+"""Protocols of what is as good as a number of Python's."""
 
 
 def check_counts(sizes: Any, param: str, least: int = 1) -> tuple[int, ...]:

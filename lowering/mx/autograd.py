@@ -62,10 +62,8 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
     """Have gradients of the variables written to other arrays; grad_reqs: one for all, or a list."""
     variables, gradients = listed_arrays(variables), listed_arrays(gradients)
     requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
-    for variable, gradient in paired(variables, gradients, "gradients", "variables"):
-        for array in (variable, gradient):
-            require_array(array)
-    for (variable, gradient), request in paired(zip(variables, gradients, strict=True), requests, "grad_reqs", "pairs"):
+    pairs = paired(variables, gradients, "gradients", "variables")
+    for (variable, gradient), request in paired(pairs, requests, "grad_reqs", "pairs"):
         mark(variable, gradient, request)
 
 

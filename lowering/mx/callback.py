@@ -35,6 +35,7 @@ def module_checkpoint(
     return callback
 
 
+@checks_flags
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     """Return a callback that writes a checkpoint of the trained network at the end of every `period` epochs.
 

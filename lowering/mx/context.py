@@ -60,7 +60,7 @@ class Context:
     def __init__(self, device_type: Any, device_id: int = 0):
         if isinstance(device_type, Context):
             device_type, device_id = device_type.device_type, device_type.device_id
-        if device_type not in DEVICE_TYPES:
+        if not isinstance(device_type, str) or device_type not in DEVICE_TYPES:
             expected = f"one of {', '.join(DEVICE_TYPES)}"
             raise UnknownDeviceError(
                 "There is no such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()"

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from lowering.executor import Executor as HeldExecutor
+from lowering.messages.counts import checks_flags
 from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
@@ -139,6 +140,7 @@ class Executor:
         inputs = {name: _plain(value) for name, value in kwargs.items()}
         return self._wrapped(self.held.forward_backward(_heads(out_grads), **inputs))
 
+    @checks_flags
     def copy_params_from(
         self,
         arg_params: Mapping[str, Any],
@@ -158,6 +160,7 @@ class Executor:
         args, aux = ({n: _plain(v) for n, v in (given or {}).items()} for given in (arg_params, aux_params))
         self.held.copy_params_from(args, aux, allow_extra_params)
 
+    @checks_flags
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Sequence[int]
     ) -> Executor:
@@ -174,6 +177,7 @@ class Executor:
         held = self.held.reshape(partial_shaping, allow_up_sizing, **kwargs)
         return Executor(held, self._symbol, self._context, self._storage, self._of_gradients)
 
+    @checks_flags
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
         """Call `callback(name, array)` for the outputs of every operator.
 

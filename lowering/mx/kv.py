@@ -16,7 +16,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
 from lowering.executor.bound_arrays import writing
-from lowering.messages.counts import paired
+from lowering.messages.counts import checks_flags, paired
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.optimizer import Optimizer, Updater, get_updater
 from lowering.mx.store_base import KVStoreBase as KVStoreBase
@@ -165,6 +165,7 @@ class KVStore(KVStoreBase):
             fix = "Leave it out: gradients are summed as they are."
             raise CallError("Gradients are not compressed here", got=f"the type {kind!r}", fix=fix)
 
+    @checks_flags
     def set_optimizer(self, optimizer: Optimizer) -> None:
         """Update stored arrays with an optimiser by what is pushed."""
         self._updater = get_updater(optimizer)

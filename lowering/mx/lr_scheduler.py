@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from symjax_nnvm.errors import ParamError
 
 
@@ -30,6 +31,7 @@ class LRScheduler:
         ParamError: a value is out of range; the error is a ValueError, too.
     """
 
+    @checks_flags
     def __init__(
         self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"
     ):
@@ -70,6 +72,7 @@ class FactorScheduler(LRScheduler):
         count: the update after which the rate changed last; 0 before.
     """
 
+    @checks_flags
     def __init__(
         self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8, base_lr: float = 0.01, *args: Any, **kw: Any
     ):
@@ -109,6 +112,7 @@ class MultiFactorScheduler(LRScheduler):
         cur_step_ind: how often it has changed.
     """
 
+    @checks_flags
     def __init__(self, step: Sequence[int], factor: float = 1, base_lr: float = 0.01, *args: Any, **kw: Any):
         super().__init__(base_lr, *args, **kw)
         steps = list(step)
@@ -170,6 +174,7 @@ class PolyScheduler(_UntilMaxUpdate):
         kw: the same by name.
     """
 
+    @checks_flags
     def __init__(
         self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0, *args: Any, **kw: Any
     ):
@@ -191,6 +196,7 @@ class CosineScheduler(_UntilMaxUpdate):
         kw: the same by name.
     """
 
+    @checks_flags
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):
         super().__init__(max_update, base_lr, final_lr, *args, **kw)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.saved_arrays import as_ndarray
 from lowering.mx.symbol.runnable import Symbol, as_symbol
@@ -34,6 +35,7 @@ class BatchEndParam(NamedTuple):
     locals: Mapping[str, Any] | None
 
 
+@checks_flags
 def save_checkpoint(
     prefix: str,
     epoch: int,

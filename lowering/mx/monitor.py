@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.executor import Executor
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.norms import norm
@@ -38,6 +38,7 @@ class Monitor:
         monitor_all: watch the inputs of operators as well.
     """
 
+    @checks_flags
     def __init__(
         self,
         interval: int,

@@ -22,7 +22,7 @@ from lowering.core.python_calls import is_called_back
 from lowering.executor.bound_arrays import ArrayCell, writing
 from lowering.host.staged import Staged
 from lowering.initializer.initializer_base import named_key
-from lowering.messages.counts import check_number, checks_flags
+from lowering.messages.counts import check_flag, check_number, checks_flags
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.keys import next_key
@@ -116,9 +116,6 @@ class Optimizer:
         for name, number in {**numbers, "clip_gradient": clip_gradient}.items():
             if number is not None or name in ("rescale_grad", "wd"):
                 check_number(number, name)
-        for name, table in {"param_idx2name": param_idx2name, "param_dict": param_dict}.items():
-            if table is not None and not isinstance(table, Mapping):
-                raise CallError(f"{name} should be a dict of param indexes", got=f"{table!r:.80}")
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if lr_scheduler is None and learning_rate is None else learning_rate
@@ -176,10 +173,12 @@ class Optimizer:
             raise ScheduledError("LRScheduler of the optimizer has already been defined.", fix="Change its base_lr.")
         self.lr = lr
 
+    @checks_flags
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
         """Set multipliers of the learning rate, by name or number; others are those of the variables' attributes."""
         self.lr_mult = {**self._declared("__lr_mult__"), **args_lr_mult}
 
+    @checks_flags
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
         """Set multipliers of the weight decay, by name or number; the default is 0 unless a name ends in _weight or
         _gamma."""
@@ -344,6 +343,9 @@ class RuleOptimizer(Optimizer):
         rate = None if given.get("lr_scheduler") is not None else defaults.get("learning_rate")
         base = {name: given[name] for name in _BASE if name in given}
         super().__init__(**{"learning_rate": rate, **base})
+        for name, value in given.items():
+            if isinstance(defaults.get(name), bool):
+                check_flag(value, name)
         own = {name: value for name, value in {**defaults, **given}.items() if name not in _BASE}
         self.__dict__.update({self._attributes.get(name, name): value for name, value in own.items()})
         self._hyper_names = tuple(rule_hyper(self.rule, own))
@@ -698,6 +700,7 @@ class Updater:
         optimizer: the optimiser.
     """
 
+    @checks_flags
     def __init__(self, optimizer: Optimizer):
         self.optimizer = optimizer
         self.aggregate_updates = optimizer.aggregate_num > 0
@@ -811,6 +814,7 @@ class Updater:
             self.save(str(path), counts=dump_optimizer)
             return path.read_bytes()
 
+    @checks_flags
     def set_states(self, states: bytes) -> None:
         """Load what `get_states` returned; MXNet's own bytes raise ParamsFormatError."""
         with tempfile.TemporaryDirectory() as folder:
@@ -819,6 +823,7 @@ class Updater:
             self.load(str(path))
 
 
+@checks_flags
 def get_updater(optimizer: Optimizer) -> Updater:
     """Return an updater with this optimiser."""
     return Updater(optimizer)

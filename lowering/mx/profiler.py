@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from lowering.host.staged import profiled
+from lowering.messages.counts import checks_flags
 from symjax_nnvm.errors import MXNetError, refuse_unknown
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.tables import table_text
@@ -86,6 +87,7 @@ def set_config(**kwargs: Any) -> None:
     _profiler.filename = path_text(kwargs.get("filename", _profiler.filename), "filename")
 
 
+@checks_flags
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """Start or stop the profiler.
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import jax
 
+from lowering.messages.counts import checks_flags
 from lowering.mx.context import num_gpus
 from symjax_nnvm.errors import MXNetError
 
@@ -59,6 +60,7 @@ class Features(OrderedDict[str, Feature]):
     def __repr__(self) -> str:
         return str(list(self.values()))
 
+    @checks_flags
     def is_enabled(self, feature_name: str) -> bool:
         """Return whether a feature is available.
 

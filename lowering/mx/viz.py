@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import symjax_nnvm
+from lowering.messages.counts import checks_flags
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, printable
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.viz.network_plot import NetworkPlot
 
 
+@checks_flags
 def plot_network(
     symbol: Symbol,
     title: str = "plot",
@@ -47,6 +49,7 @@ def plot_network(
     return symjax_nnvm.plot_network(symbol, shape, title=title, hide_weights=hide_weights)
 
 
+@checks_flags
 def print_summary(
     symbol: Symbol,
     shape: Mapping[str, Sequence[int]] | None = None,

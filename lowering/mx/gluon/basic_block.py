@@ -81,6 +81,7 @@ class Block:
         params: a ParameterDict whose parameters are shared by name.
     """
 
+    @checks_flags
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
         self._empty_prefix = prefix == ""
         self._prefix, self._params = _BlockScope.create(prefix, params, self._alias())
@@ -143,6 +144,7 @@ class Block:
         """
         self._children[str(len(self._children)) if name is None else name] = block
 
+    @checks_flags
     def collect_params(self, select: str | None = None) -> ParameterDict:
         """Return the parameters of this block and, in order, of its children.
 
@@ -192,6 +194,7 @@ class Block:
         init = initializers.create("uniform") if init is None else init
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
+    @checks_flags
     def apply(self, fn: Callable[[Block], Any]) -> Self:
         """Call a function with each child, then with this block, and return this block."""
         for child in self._children.values():

@@ -64,6 +64,7 @@ class ParameterDict:
             self._params[name] = self._shared._params[name]
         return self._params.get(name)
 
+    @checks_flags
     def get(self, name: str, **kwargs: Any) -> Parameter:
         """Return the parameter of a name; it is made if there is none.
 

@@ -98,6 +98,7 @@ class PrefetchingIter(_WholeBatches):
         rename_label: the same for labels.
     """
 
+    @checks_flags
     def __init__(
         self,
         iters: DataIter | Sequence[DataIter],

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowering.initializer.parameters import parameter_names
 from lowering.messages.arguments import require_symbol
-from lowering.messages.counts import checks_flags, named_values
+from lowering.messages.counts import checks_flags, named_values, paired
 from lowering.messages.doors import MODULE, says_how_to_call
 from lowering.mx import module_checkpoints as checkpoints
 from lowering.mx import optimizer as optimizers
@@ -320,7 +320,7 @@ class Module(BaseModule):
             return dict.fromkeys(self._symbol.list_arguments(), "null")
         grad_req = self._grad_req
         if isinstance(grad_req, list | tuple):
-            grad_req = dict(zip(self._symbol.list_arguments(), grad_req, strict=True))
+            grad_req = dict(paired(self._symbol.list_arguments(), grad_req, "grad_reqs", "arguments"))
         of = (lambda name: grad_req) if isinstance(grad_req, str) else (lambda name: grad_req.get(name, "write"))
         requests = {name: "null" if name in self._fixed_param_names else of(name) for name in self._param_names}
         inputs = {name: of(name) if self.inputs_need_grad else "null" for name in self._data_names}

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lowering.messages.counts import check_count, check_counts
+from lowering.messages.counts import check_count, check_counts, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
 from lowering.mx.ndarray import NDArray, array
 from symjax_nnvm.errors import CallError
 
 
+@checks_flags
 def encode_sentences(
     sentences: Iterable[Iterable[Any]],
     vocab: Mapping[Any, int] | None = None,
@@ -68,6 +69,7 @@ class BucketSentenceIter(DataIter):
         layout: "NT", or "TN" for steps first.
     """
 
+    @checks_flags
     def __init__(
         self,
         sentences: Iterable[Iterable[int]],

@@ -11,6 +11,7 @@ from typing import Any
 
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
+from lowering.messages.counts import checks_flags
 from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.symbol.runnable import Symbol as Symbol
 from lowering.mx.symbol.runnable import as_symbol as as_symbol
@@ -45,6 +46,7 @@ def _given_ours(value: Any) -> Any:
 _variable = _bindable(symbols.Variable)
 
 
+@checks_flags
 def Variable(name: str, attr: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any) -> Symbol:
     """A variable; see `symjax_nnvm.symbol.Variable`. Attributes may be numbers, and initialisers."""
     return _variable(name, {key: _text(value) for key, value in (attr or {}).items()} or None, *args, **kwargs)

@@ -10,6 +10,7 @@ from typing import Any
 
 from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
+from lowering.messages.counts import checks_flags
 from lowering.mx.compatibility.backends import ask_for_backend
 from lowering.mx.context import Context, MixedContextsError, as_context
 from lowering.mx.executor import Executor
@@ -53,6 +54,7 @@ class Symbol(GraphSymbol):
     def __reduce__(self) -> Any:
         return _unpickled, (GraphSymbol.tojson(self),)
 
+    @checks_flags
     def simple_bind(
         self,
         ctx: Any = None,
@@ -72,8 +74,8 @@ class Symbol(GraphSymbol):
         reads. Raises BindError, which names those.
         """
         context = as_context(ctx)
-        if not isinstance(shared_exec, Executor | None):
-            raise CallError("Wrong argument", param="shared_exec", expected="an executor", got=f"{shared_exec!r:.80}")
+        _check_kind(shared_exec, Executor, "shared_exec", "an executor")
+        _check_kind(shared_arg_names, list | tuple, "shared_arg_names", "a list of names")
         held = self._simply_bound(
             kwargs,
             ctx=context.device,
@@ -87,6 +89,7 @@ class Symbol(GraphSymbol):
         gradients = {**storage, **dict.fromkeys(sparse_gradients(self.outputs, storage), "row_sparse")}
         return Executor(held, self, context, storage, gradients)
 
+    @checks_flags
     def bind(
         self,
         ctx: Any,
@@ -100,10 +103,10 @@ class Symbol(GraphSymbol):
         """An executor over NDArrays, which both sides then write: `args`, gradients and states by name, or as lists in
         the graph's order. Raises BindError, ExecutorValueError, ExecutorTypeError."""
         context = as_context(ctx)
+        _check_kind(shared_exec, Executor, "shared_exec", "an executor")
         for what, arrays in (("args", args), ("args_grad", args_grad), ("aux_states", aux_states)):
-            if not isinstance(arrays, Mapping | list | tuple | None):
-                expected = "a dict of NDArrays by name, or a list of them in the graph's order"
-                raise CallError("Wrong argument", param=what, expected=expected, got=f"{arrays!r:.80}")
+            expected = "a dict of NDArrays by name, or a list of them in the graph's order"
+            _check_kind(arrays, Mapping | list | tuple, what, expected)
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
         if not group2ctx:
@@ -162,10 +165,7 @@ class Symbol(GraphSymbol):
         return {name: STORAGE[int(code)] for name, code in said.items() if code in ("1", "2")}
 
     def _checked_storage(self, stype_dict: Any) -> Mapping[str, str]:
-        """Return storage types by name. Raises CallError for what is no dict of them, or names no input."""
-        if not isinstance(stype_dict, Mapping | None):
-            expected = "a dict of storage types by name"
-            raise CallError("Wrong argument", param="stype_dict", expected=expected, got=f"{stype_dict!r:.80}")
+        """Return storage types by name. Raises CallError for a name of no input."""
         for name, stype in (stype_dict or {}).items():
             if name not in (inputs := self.list_inputs()):
                 fix = close_names([name], inputs) or None
@@ -204,6 +204,7 @@ class Symbol(GraphSymbol):
         """Return the outputs for arrays by name."""
         return self.bind(ctx, kwargs, grad_req="null").forward()
 
+    @checks_flags
     def grad(self, wrt: Sequence[str]) -> Symbol:
         """Return the gradients with respect to arguments, as a symbol."""
         return as_symbol(self.gradient(list(wrt)))
@@ -224,6 +225,12 @@ def as_symbol(symbol: Any) -> Any:
     if isinstance(symbol, list | tuple):
         return type(symbol)(as_symbol(item) for item in symbol)
     return symbol
+
+
+def _check_kind(value: object, kind: Any, param: str, expected: str) -> None:
+    """Raise CallError for what is neither None nor of a kind."""
+    if value is not None and not isinstance(value, kind):
+        raise CallError("Wrong argument", param=param, expected=expected, got=f"{value!r:.80}")
 
 
 def _check_contexts(context: Context, *given: Given) -> None:
@@ -250,10 +257,7 @@ def _cell(array: Any) -> Any:
 
 
 def _devices(groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The JAX device of each group; contexts of the CPU are one. Raises CallError for what is no dict."""
-    if not isinstance(groups, Mapping | None):
-        expected = "a dict such as {'group': mx.cpu()}"
-        raise CallError("Wrong argument", param="group2ctx", expected=expected, got=f"{groups!r:.80}")
+    """The JAX device of each group; contexts of the CPU are one."""
     return None if groups is None else {name: _first(ctx).device for name, ctx in groups.items()}
 
 

@@ -28,7 +28,7 @@ _ones_like, _zeros_like, _added = Staged(jnp.ones_like), Staged(jnp.zeros_like),
 def require_array(array: object) -> None:
     """Raise NotAnArrayError for what is no NDArray."""
     if not isinstance(array, NDArray):
-        problem = "Gradients are taken only with respect to NDArrays"
+        problem = "Gradients are taken only of NDArrays, with respect to NDArrays"
         raise NotAnArrayError(problem, got=type(array).__name__, fix="mx.nd.array(value) makes one.")
 
 
@@ -36,7 +36,11 @@ def listed_arrays(arrays: Any) -> list[NDArray]:
     """Arrays, of which there may be one. Raises NotAnArrayError for what is none."""
     if not isinstance(arrays, Iterable):
         require_array(arrays)
-    return [arrays] if isinstance(arrays, NDArray) else list(arrays)
+    listed = [arrays] if isinstance(arrays, NDArray) else list(arrays)
+    for array in listed:
+        if array is not None:  # a head gradient that is left out
+            require_array(array)
+    return listed
 
 
 def computed_gradients(

@@ -19,6 +19,7 @@ DATA = np.ones((6, 3), np.float32)
 IMAGE = np.arange(30 * 30 * 3, dtype=np.uint8).reshape(30, 30, 3)
 SHAPE = (3, 20, 20)
 Door = Callable[[Any], object]
+optimizers: Any = mx.optimizer
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +234,7 @@ def flags(files: dict[str, str]) -> dict[str, Door]:
         "record train_mode": mx.autograd.record,
         "backward retain_graph": lambda f: x.backward(retain_graph=f),
         "astype copy": lambda f: x.astype("float32", copy=f),
+        "SGD lazy_update": lambda f: optimizers.SGD(lazy_update=f),
         "SGD multi_precision": lambda f: mx.optimizer.create("sgd", multi_precision=f),
     }
 
@@ -259,6 +261,38 @@ def test_storage_types_and_executors_of_another_kind_are_refused():
     for given in ({"stype_dict": 5}, {"stype_dict": {"x": "sparse"}}, {"stype_dict": {"y": "csr"}}, {"shared_exec": 5}):
         with pytest.raises(mx.MXNetError, match="stype_dict|storage type|shared_exec"):
             (x + 1).simple_bind(mx.cpu(), x=(2,), **given)
+    for name, value in {"shared_buffer": 5, "shared_arg_names": "x", "type_dict": [1], "group2ctx": "x"}.items():
+        with pytest.raises(mx.MXNetError, match=f"parameter '{name}'"):
+            (x + 1).simple_bind(mx.cpu(), x=(2,), **{name: value})
     for stype in ("sparse", 5):
         with pytest.raises(mx.MXNetError, match="No such storage type"):
             mx.sym.var("x", stype=stype)
+
+
+def test_an_argument_of_another_kind_is_named_where_python_would_stop():
+    """Arguments of the annotated kinds pass on what a user's own function raises, and duck types are taken."""
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    module = mx.mod.Module(net, label_names=None)
+    doors: dict[str, tuple[str, Callable[[], Any]]] = {
+        "attr": ("dict", lambda: mx.sym.Variable("a", attr=5)),  # pyright: ignore[reportArgumentType]
+        "arg_params": ("dict", lambda: net.simple_bind(mx.cpu(), data=(2, 3)).copy_params_from(5)),  # pyright: ignore
+        "args_lr_mult": ("dict", lambda: optimizers.SGD().set_lr_mult([1])),  # pyright: ignore[reportArgumentType]
+        "sym": ("Symbol", lambda: optimizers.SGD(sym=5)),
+        "optimizer": ("Optimizer", lambda: mx.optimizer.get_updater("sgd")),  # pyright: ignore[reportArgumentType]
+        "step": ("int", lambda: mx.lr_scheduler.FactorScheduler(step=[1])),  # pyright: ignore[reportArgumentType]
+        "period": ("int", lambda: mx.callback.do_checkpoint("p", "x")),  # pyright: ignore[reportArgumentType]
+        "pattern": ("str", lambda: mx.monitor.Monitor(1, pattern=5)),  # pyright: ignore[reportArgumentType]
+        "prefix": ("str", lambda: mx.gluon.nn.Dense(2, prefix=5)),  # pyright: ignore[reportArgumentType]
+        "fn": ("Callable", lambda: mx.gluon.nn.Dense(2).apply(5)),  # pyright: ignore[reportArgumentType]
+    }
+    for param, (expected, door) in doors.items():
+        with pytest.raises(mx.MXNetError, match=f"parameter '{param}'.*expected.*{expected}"):
+            door()
+    with pytest.raises(ZeroDivisionError):
+        mx.gluon.nn.Dense(2).apply(lambda block: 1 / 0)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        mx.gluon.nn.Dense(2).apply(lambda block: 1 + "x")  # pyright: ignore[reportOperatorIssue]
+    with pytest.raises(mx.MXNetError, match="1 grad_reqs for 3 arguments"):
+        module.bind([("data", (2, 3))], grad_req=["write"])
+    with pytest.raises(mx.MXNetError, match="only of NDArrays"):
+        mx.autograd.backward("x")

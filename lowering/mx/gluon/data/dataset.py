@@ -29,10 +29,12 @@ class Dataset:
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} must define __len__")
 
+    @checks_flags
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
         """Return the data set of samples for which a function is true; it is called once for each, now."""
         return _SampledDataset(self, FilterSampler(fn, self))
 
+    @checks_flags
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Return one of several parts of consecutive samples; where parts are unequal, the first ones have one sample
         more.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.messages.counts import check_count
+from lowering.messages.counts import check_count, checks_flags
 from symjax_nnvm.errors import ParamError
 
 __all__ = ["BatchSampler", "FilterSampler", "RandomSampler", "Sampler", "SequentialSampler"]
@@ -68,6 +68,7 @@ class FilterSampler(Sampler):
         dataset: the data set.
     """
 
+    @checks_flags
     def __init__(self, fn: Callable[[Any], Any], dataset: Any):
         self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
 

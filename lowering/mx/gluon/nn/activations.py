@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -17,6 +18,7 @@ class Activation(HybridBlock):
         kwargs: `prefix` and `params` of the block.
     """
 
+    @checks_flags
     def __init__(self, activation: str, **kwargs: Any):
         self._act_type = activation
         super().__init__(**kwargs)
@@ -43,6 +45,7 @@ class LeakyReLU(HybridBlock):
         MismatchError: `alpha` is negative.
     """
 
+    @checks_flags
     def __init__(self, alpha: float, **kwargs: Any):
         if alpha < 0:
             raise MismatchError("Slope coefficient for LeakyReLU must be no less than 0.", got=alpha)

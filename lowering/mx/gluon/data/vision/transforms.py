@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import image, ndarray
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
@@ -32,6 +33,7 @@ class Compose(Sequential):
         transforms: a list of blocks.
     """
 
+    @checks_flags
     def __init__(self, transforms: list[Any]):
         super().__init__()
         hybrid: list[HybridBlock] = []
