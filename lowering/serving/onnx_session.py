@@ -11,7 +11,6 @@ import numpy as np
 from symjax_nnvm.errors import LoweringError, MissingExtraError, OnnxError
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.onnx import to_onnx
-from symjax_nnvm.onnx.dimensions import NamedShape
 from symjax_nnvm.onnx.proto import weight_bytes
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -117,7 +116,7 @@ class OnnxPrograms:
                 pass
         return self._opened(inputs)
 
-    def _opened(self, inputs: Mapping[str, tuple[NamedShape, DType]]) -> onnxruntime.InferenceSession:
+    def _opened(self, inputs: Mapping[str, tuple[Sequence[Any], DType]]) -> onnxruntime.InferenceSession:
         signature = tuple(inputs.items())
         if signature not in self._sessions:
             states = set(self._symbol.list_auxiliary_states())
