@@ -38,6 +38,7 @@ from symjax_nnvm.passes.fuse_convolution import fuse_convolution
 from symjax_nnvm.passes.gradient.full_graph import add_gradients
 from symjax_nnvm.passes.hoist_invariants import hoist_invariants
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.place_device import place_device
 from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
@@ -103,7 +104,9 @@ class Options:
     alone are a graph of their own, `Plan.precompute`; None: all may change. backend: what computes convolutions and
     dense layers; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
     nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not run,
-    by default those that `without` says. stages: the pipeline, by default `stages()`.
+    by default those that `without` says. groups: pairs of a `ctx_group` and the device that runs it, whatever stands
+    for a device; first "" with the device of nodes in no group; None: one device runs all. stages: the pipeline, by
+    default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -121,6 +124,7 @@ class Options:
     mesh: Mesh | None = None
     data_axis: tuple[str, ...] = ("data",)
     without: frozenset[str] = field(default_factory=_without.get)
+    groups: tuple[tuple[str, Hashable], ...] | None = None
     stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
 
     def __post_init__(self):
@@ -217,6 +221,7 @@ _SHAPES = Need("shapes", lambda options: options.shapes)
 _CPU = Need("a CPU", lambda options: options.platform == "cpu" or None)
 _BACKEND = Need("a backend", lambda options: options.backend)
 _FUSING = Need("a backend that fuses", lambda options: options.backend if _fuses(options.backend) else None)
+_GROUPS = Need("devices of groups", lambda options: options.groups)
 _HALF = Need("a half precision", lambda options: options.compute_dtype)
 
 
@@ -229,6 +234,14 @@ def _transform_weights(graph: Graph, options: Options) -> Graph:
 def _choose_algorithm(graph: Graph, options: Options) -> Graph:
     assert options.backend is not None
     return choose_algorithm(graph, options.backend, Known(options.constants, options.shapes, options.dtypes))
+
+
+def _place_device(graph: Graph, options: Options) -> Graph:
+    devices = {device: None for _, device in options.groups or ()}
+    numbers = {device: number for number, device in enumerate(devices)}
+    assign_map = {group: numbers[device] for group, device in options.groups or ()}
+    placed = place_device(graph, group_attr_key="__ctx_group__", assign_map=assign_map, copy_op=None)
+    return placed.derive(attrs=placed.attrs | {"devices": tuple(devices)})
 
 
 STAGES: tuple[Stage, ...] = (
@@ -315,6 +328,7 @@ STAGES: tuple[Stage, ...] = (
         reads=lambda options: options.dtypes,
         inside=False,
     ),
+    Stage("PlaceDevice", "a device for every node", _place_device, (_GROUPS,), optional=False, inside=False),
 )
 """The library's own stages, in the order in which they run."""
 

@@ -22,7 +22,7 @@ from lowering.core.mesh_parts import count_parts, on_each_part
 from lowering.core.python_calls import PythonCall, of_python
 from lowering.core.rules import FLowering, LoweringRule, Need, writes_in_backward
 from lowering.core.schedule import Needed, Schedule
-from lowering.core.segments import Segments, is_traced
+from lowering.core.segments import Device, Segments, is_traced
 from lowering.core.steps import Environment, Recomputation, Step
 from lowering.jax_casts import TooWideError, require_held
 from lowering.messages.arguments import misfit, require_key
@@ -102,8 +102,10 @@ class Program:
         finals = ((nid, self._schedule.final_slot if nid not in gone else self._slot) for nid in self._aux)
         self.aux_slots = {self._aux[nid]: slot(nid) for nid, slot in finals}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
-        self.segments = Segments(options.platform) if any(step.python for step in self.steps) else None
-        """What runs it in segments; None where no operator of it is Python."""
+        places = self._places()
+        apart = bool(places) or any(step.python for step in self.steps)
+        self.segments = Segments(options.platform, places) if apart else None
+        """What runs it in segments; None where no operator of it is Python, and one device runs all."""
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
         self.inference = inference or Inference(graph)
@@ -124,6 +126,11 @@ class Program:
             return {self.index.node_id(n) if exists(n) else next(past): n.name for n in nodes}
 
         return named("read_only"), named("aux_state")
+
+    def _places(self) -> dict[int, Device]:
+        """Return the device of each node that PlaceDevice gave one; nothing where all have the same."""
+        numbers, devices = self.graph.attrs.get("device", ()), self.graph.attrs.get("devices", ())
+        return {nid: devices[number] for nid, number in enumerate(numbers)} if len(set(numbers)) > 1 else {}
 
     def _slot(self, nid: int) -> int:
         """Return the slot of a variable as it was given."""

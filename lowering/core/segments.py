@@ -1,7 +1,8 @@
-"""Segments: a program with operators that are Python, run piece by piece on arrays that have values.
+"""Segments: a program with operators that are Python, or of several devices, run piece by piece on arrays that have
+values.
 
-The operators between two that are Python are compiled as one function; the Python runs in the thread of the
-caller, which no program waits for (`lowering/core/python_calls.py`).
+The operators of one device between two that are Python are compiled as one function; the Python runs in the thread of
+the caller, which no program waits for (`lowering/core/python_calls.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from jax.core import Tracer
 from lowering.core.steps import Environment, Recomputation, Running, Step
 from lowering.host.staged import Staged
 from lowering.xla.compile_options import jit
+from lowering.xla.platforms import kind_of
 
-__all__ = ["Segments", "is_traced"]
+__all__ = ["Device", "Segments", "is_traced"]
+
+Device = Any
+"""A `jax.Device`."""
 
 _NOTHING: Mapping[int, Any] = {}
 
@@ -37,11 +42,13 @@ def is_traced(env: Sequence[Any], key: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Segment:
-    """Holds steps in a row: one or several that are Python, or several that are not. inputs: the slots that they read
-    and do not fill. outputs: those of the slots they fill that are read later."""
+    """Holds steps in a row: one or several that are Python, or several that are not. device: where they run; None:
+    where their arrays are. inputs: the slots that they read and do not fill. outputs: those of the slots they fill
+    that are read later."""
 
     steps: Steps
     python: bool
+    device: Device | None
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -58,10 +65,11 @@ class _Segment:
 
 
 class Segments:
-    """The steps of one program in segments, each compiled at its first run. platform: on which they run."""
+    """The steps of one program in segments, each compiled at its first run. platform: on which they run. devices: of
+    steps by node number, where several devices run them."""
 
-    def __init__(self, platform: str | None):
-        self._platform = platform
+    def __init__(self, platform: str | None, devices: Mapping[int, Device] = _NOTHING):
+        self._platform, self._devices = platform, devices
         self._split: dict[Any, list[tuple[_Segment, Callable[..., list[Any]]]]] = {}
 
     def run(
@@ -71,18 +79,52 @@ class Segments:
         asked = (tuple(steps), None if wanted is None else frozenset(wanted))
         segments = self._split.get(asked)
         if segments is None:
-            segments = self._split[asked] = [(segment, self._runs(segment)) for segment in _segments(*asked)]
+            segments = self._split[asked] = [(segment, self._runs(segment)) for segment in self._cut(*asked)]
+        copies: dict[tuple[int, Device], Any] = {}
         for segment, run in segments:
             onto = {slot: env[slot] for slot in segment.outputs if env[slot] is not None} if segment.python else None
-            filled = run(running, [env[slot] for slot in segment.inputs], key, *([onto] if onto else []))
+            values = [env[slot] for slot in segment.inputs]
+            if (device := segment.device) is not None:
+                for slot, value in zip(segment.inputs, values, strict=True):
+                    if (slot, device) not in copies:
+                        copies[slot, device] = jax.device_put(value, device)
+                values = [copies[slot, device] for slot in segment.inputs]
+            filled = run(running, values, key, *([onto] if onto else []))
             for slot, value in zip(segment.outputs, filled, strict=True):
                 env[slot] = value
+
+    def _cut(self, steps: Steps, wanted: Collection[int] | None) -> list[_Segment]:
+        parts = [
+            (kind, list(part)) for kind, part in groupby(steps, lambda step: (_is_python(step), self._device(step)))
+        ]
+        segments: list[_Segment] = []
+        read_later = set(wanted or ())
+        for (python, device), part in reversed(parts):
+            filled = dict.fromkeys(slot for step in part for slot in step.outputs)
+            inputs = tuple(dict.fromkeys(slot for step in part for slot in _read(step) if slot not in filled))
+            outputs = tuple(slot for slot in filled if wanted is None or slot in read_later)
+            segments.append(_Segment(part, python, device, inputs, outputs))
+            read_later.update(inputs)
+        return segments[::-1]
+
+    def _device(self, step: Step | Recomputation) -> Device | None:
+        return self._devices.get(step.steps[0].nid)
 
     def _runs(self, segment: _Segment) -> Callable[..., list[Any]]:
         """Return what runs a segment for (running, values, key)."""
         if segment.python:
             return segment.fill
-        platform = self._platform
+        platform, device = self._platform, segment.device
+        if device is not None:
+            jitted: dict[Running, Callable[..., list[Any]]] = {}
+
+            def run_there(running: Running, values: Sequence[Any], key: jax.Array | None) -> list[Any]:
+                if running not in jitted:
+                    jitted[running] = jit(partial(segment.fill, running), platform=kind_of(device))
+                with jax.default_device(device):
+                    return jitted[running](values, jax.device_put(key, device))
+
+            return run_there
         staged: dict[Running, Staged] = {}
 
         def run(running: Running, values: Sequence[Any], key: jax.Array | None) -> list[Any]:
@@ -92,19 +134,6 @@ class Segments:
             return staged[running](values, key)
 
         return run
-
-
-def _segments(steps: Steps, wanted: Collection[int] | None) -> list[_Segment]:
-    parts = [(python, list(part)) for python, part in groupby(steps, _is_python)]
-    segments: list[_Segment] = []
-    read_later = set(wanted or ())
-    for python, part in reversed(parts):
-        filled = dict.fromkeys(slot for step in part for slot in step.outputs)
-        inputs = tuple(dict.fromkeys(slot for step in part for slot in _read(step) if slot not in filled))
-        outputs = tuple(slot for slot in filled if wanted is None or slot in read_later)
-        segments.insert(0, _Segment(part, python, inputs, outputs))
-        read_later.update(inputs)
-    return segments
 
 
 def _is_python(step: Step | Recomputation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from lowering.executor.ways import Ways
 from lowering.jax_casts import is_narrowed
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
 from lowering.messages.migration_hints import keyword_hint, with_migration_hints
-from lowering.sharding.ctx_groups import layouts_of_groups
+from lowering.sharding.ctx_groups import places_of_groups
 from lowering.sharding.explicit_axes import chosen_mesh, on_auto_axes
 from lowering.sharding.placement import check_fits
 from lowering.xla.platforms import device_of, kind_of
@@ -43,12 +43,14 @@ from symjax_nnvm.errors import (
 from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy, shape_from_numpy, shape_to_numpy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.mirror import Mirror
-from symjax_nnvm.pipeline import Options
+from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 GradReq = str | Sequence[str] | Mapping[str, str] | None
 Context = Any
 """A `jax.Device`, the name of a platform, or None."""
+Groups = tuple[tuple[str, Hashable], ...] | None
+"""The device of each `ctx_group`, as `Options.groups` has them."""
 Given = Sequence[Any] | Mapping[str, Any]
 
 _REQUESTS = ("write", "add", "null")
@@ -159,7 +161,7 @@ def simple_bind(
         arg_types, aux_types = _decided_types(network, type_dict)
         names = (*network.arguments, *network.states)
         sizes = dict(zip(names, (*arg_shapes, *aux_shapes), strict=True))
-        places = _places(symbol, group2ctx, device, sizes)
+        places, groups = _places(symbol, group2ctx, device, sizes)
     except NNVMError as error:
         given = "".join(f"{name}: {shape}\n" for name, shape in given_shapes.items())
         remedy = shape_remedy(symbol, given_shapes) if isinstance(error, InferenceError) else ""
@@ -177,7 +179,7 @@ def simple_bind(
     ]
     if shared_exec is not None:
         _share(shared_exec, shared_arg_names or (), args, grads, aux)
-    options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
+    options = chosen_options(Options(mirror=mirror, groups=groups), compute_dtype, mesh, data_axis)
     return _executor(network, args, grads, aux, requests, seed, options, effort)
 
 
@@ -212,7 +214,8 @@ def bind(
         aux: every auxiliary state, likewise.
         group2ctx: for each `ctx_group` in the graph (all must be there) a `jax.sharding.NamedSharding`, which says how
             a mesh splits the arrays of its variables; all other arrays are whole on every device. Or, as in MXNet, a
-            device: then all nodes still run on one.
+            device, which holds the group's variables and runs its operators; what is in no group follows its inputs,
+            or runs on `ctx`. Values that cross are copied, and gradients are computed where the forward part is.
         seed: as in `simple_bind`.
         mirror: as in `grad_fn`.
         compute_dtype: as in `to_jax`.
@@ -234,7 +237,7 @@ def bind(
     aux_arrays = _arrays("aux", aux_names, aux if aux is not None else [], partial=False)
     grad_arrays = None if args_grad is None else _arrays("args_grad", names, args_grad, partial=True)
     shapes = {n: np.shape(a) for n, a in zip((*names, *aux_names), (*arg_arrays, *aux_arrays), strict=True)}
-    places = _places(symbol, group2ctx, device, shapes)
+    places, groups = _places(symbol, group2ctx, device, shapes)
     arg_cells, aux_cells = _cells(names, arg_arrays, places), _cells(aux_names, aux_arrays, places)
     grads = None if grad_arrays is None else _cells(names, grad_arrays, places)
     requests = _grad_requests(network, grad_req, "bind")
@@ -248,7 +251,7 @@ def bind(
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
             raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
     arguments, states = known[: len(names)], known[len(names) :]
-    options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
+    options = chosen_options(Options(mirror=mirror, groups=groups), compute_dtype, mesh, data_axis)
     return _executor(network, arguments, grads, states, requests, seed, options, effort)
 
 
@@ -270,13 +273,17 @@ def _executor(
     cells = (*args, *aux)
     place = next((cell.place for cell in cells), None)
     layouts = (cell.value.sharding for cell in cells)
+    platform = None if place is None else _platform(place)
+    if options.groups is not None:
+        platform, *others = {kind_of(device) for _, device in options.groups}
+        platform = ANY if others else platform
     options = replace(
         options,
         is_train=True,
         wrt=tuple(cell.name for cell, req in zip(args, requests, strict=True) if req != "null"),
-        platform=None if place is None else _platform(place),
+        platform=platform,
         shapes=tuple((cell.name, cell.shape) for cell in cells) if options.mirror == "blocks" else None,
-        backend=OWNED,
+        backend=None if platform == ANY else OWNED,
     )
     if options.mesh is None:
         mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)
@@ -397,12 +404,18 @@ def _given(name: str, array: Any, place: Place) -> ArrayCell:
 
 def _places(
     symbol: Symbol, group2ctx: Mapping[str, Context] | None, device: Place, shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, Place]:
-    """Give places of arrays by name. Raises what `layouts_of_groups` raises, TrainingError for what cannot be split."""
-    layouts = {} if group2ctx is None else layouts_of_groups(symbol, group2ctx)
-    for name, layout in layouts.items():
-        check_fits(layout.mesh, layout.spec, name, shapes[name])
-    return {name: layouts.get(name, device) for name in shapes}
+) -> tuple[dict[str, Place], Groups]:
+    """Give places of arrays by name, and the devices of groups.
+
+    Raises what `places_of_groups` raises, and TrainingError for what cannot be split."""
+    if group2ctx is None:
+        return dict.fromkeys(shapes, device), None
+    of_groups = {name: ctx if isinstance(ctx, NamedSharding) else _device(ctx) for name, ctx in group2ctx.items()}
+    places, groups = places_of_groups(symbol, of_groups, device)
+    for name, place in places.items():
+        if isinstance(place, NamedSharding):
+            check_fits(place.mesh, place.spec, name, shapes[name])
+    return {name: places.get(name, device) for name in shapes}, groups
 
 
 def _platform(place: Place) -> str:

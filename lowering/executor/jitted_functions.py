@@ -115,7 +115,7 @@ class ExecutorFunctions:
 
     @cached_property
     def calls_python(self) -> bool:
-        """Return whether operators of the graph are Python, so that it runs in segments."""
+        """Return whether the graph runs in segments: operators of it are Python, or on several devices."""
         return self.program(True).program.segments is not None
 
     @cached_property
@@ -248,6 +248,10 @@ class ExecutorFunctions:
     ) -> list[jax.Array]:
         """Return gradients and old ones together. onto: old ones to which theirs are added already."""
         pairs = zip(self.wrt, old, strict=True)
+        if self.calls_python:  # a gradient may be on another device than its sum
+            there = {n: sum.sharding for n, sum in pairs if sum is not None and n not in onto}
+            grads = grads | {n: jax.device_put(grads[n], sharding) for n, sharding in there.items()}
+            pairs = zip(self.wrt, old, strict=True)
         return [grads[n] if sum is None or n in onto else sum + grads[n] for n, sum in pairs]
 
     # -- monitoring ------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def place_device(
     *,
     group_attr_key: str,
     assign_map: Mapping[str, int],
-    copy_op: str,
+    copy_op: str | None,
     device: Sequence[int] | None = None,
 ) -> Graph:
     """Give every node a device number, and copy data with `copy_op` where it crosses devices.
@@ -48,20 +48,21 @@ def place_device(
     `device` (per node, -1 unknown; left out, the graph attribute of that name), a backward operator its forward node,
     an operator its first placed input, an input its consumer, and device 0. When everything is on one device the
     structure is kept; otherwise nodes with remote inputs are rebuilt, one copy node `{source}_{index}_copy` serving
-    all consumers on a device, and other graph attributes are dropped.
+    all consumers on a device, and other graph attributes are dropped. copy_op None: no copies, for a caller who moves
+    the data itself.
 
     Result: graph attribute `device`, by node id. Raises PassError for a group without a device, and for a variable
     that an operator on another device would write; OpNotRegisteredError for `copy_op`.
     Source of the semantics: NNVM's `place_device.cc`.
     """
     index = graph.indexed_graph()
-    operator = Op.get(copy_op)
+    operator = None if copy_op is None else Op.get(copy_op)
     preset = graph.attrs.get("device") if device is None else device
     if preset is not None and len(preset) != index.num_nodes:
         raise PassError("Wrong length of graph attribute device", expected=f"{index.num_nodes} nodes", got=len(preset))
     placed = [UNPLACED] * index.num_nodes if preset is None else list(preset)
     _spread(index, placed, group_attr_key, assign_map)
-    if len(set(placed)) <= 1:
+    if operator is None or len(set(placed)) <= 1:
         return graph.derive(attrs=graph.attrs | {"device": placed})
     transfers = _Transfers(index, placed, operator)
     rebuilt = graph.derive(rewrite(graph.outputs, transfers.insert).outputs, attrs={})

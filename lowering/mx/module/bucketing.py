@@ -39,7 +39,7 @@ class BucketingModule(BaseModule):
         work_load_list: how much of a batch each context takes.
         fixed_param_names: parameters that are not trained.
         state_names: arguments that are states which the caller sets.
-        group2ctxs: a context for each `ctx_group`; one device runs all.
+        group2ctxs: a context for each `ctx_group`, which runs there.
         compression_params: accepted and ignored.
     """
 

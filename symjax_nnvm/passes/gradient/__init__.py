@@ -271,6 +271,7 @@ def _input_gradients(out_grads: list[NodeEntry], zero_ops: Sequence[Op], node: N
         if any(igrad is not None and igrad.node is None for igrad in igrads):
             raise GradientError(explain("Gradient function returned an entry without a node", op=op, node=node))
         _name_gradients(node, igrads)
+        _group_gradients(node, igrads, out_grads)
         return igrads
     if check_grad_all_zero(out_grads, zero_ops):
         single = len(node.inputs) == 1
@@ -298,6 +299,22 @@ def _name_gradients(node: Node, igrads: Sequence[NodeEntry | None]) -> None:
     single = len(unnamed) == 1 or len({name for _, name in unnamed}) == 1
     for i, name in unnamed:
         name.attrs.name = f"{node.attrs.name}_backward" if single else f"{node.attrs.name}_in{i}_backward"
+
+
+def _group_gradients(node: Node, igrads: Sequence[NodeEntry | None], out_grads: Sequence[NodeEntry]) -> None:
+    """Give the nodes that the rule made the `ctx_group` of their forward node, on whose device they run."""
+    group = node.attrs.dict.get("__ctx_group__")
+    if group is None:
+        return
+    passed = {node, *(entry.node for entry in (*node.inputs, *out_grads))}
+    pending = [igrad.node for igrad in igrads if igrad is not None]
+    while pending:
+        made = pending.pop()
+        if made in passed or made.is_variable:
+            continue
+        passed.add(made)
+        made.attrs.dict["__ctx_group__"] = group
+        pending += [entry.node for entry in made.inputs]
 
 
 def check_grad_all_zero(grads: Sequence[NodeEntry], zero_ops: Sequence[Op]) -> bool:

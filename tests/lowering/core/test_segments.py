@@ -11,7 +11,7 @@ import pytest
 import lowering
 from lowering import mx
 from lowering.core.cache import Programs
-from lowering.core.segments import _segments
+from lowering.core.segments import Segments
 from symjax_nnvm.pipeline import Options
 from tests.support.comparison import assert_close
 
@@ -50,11 +50,11 @@ AUX = {"op_count": np.zeros(1, np.float32)}
 
 def test_a_segment_returns_what_is_read_later():
     program = Programs(_net()).forward(Options())
-    first, python, last = _segments(program.steps, program.collected)
+    first, python, last = Segments(None)._cut(program.steps, program.collected)
     assert [segment.python for segment in (first, python, last)] == [False, True, False]
     assert len(first.outputs) == len(last.outputs) == 1
     assert len(python.outputs) == 2  # its state, too
-    everything = _segments(program.steps, None)
+    everything = Segments(None)._cut(program.steps, None)
     assert sum(len(each.outputs) for each in everything) == sum(len(step.outputs) for step in program.steps)
 
 

@@ -11,7 +11,14 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import BindError, ExecutorTypeError, ExecutorValueError, GradientError, UnknownArrayError
+from symjax_nnvm.errors import (
+    BindError,
+    ExecutorTypeError,
+    ExecutorValueError,
+    GradientError,
+    SymbolValueError,
+    UnknownArrayError,
+)
 
 x = sym.Variable("x")
 dense = sym.FullyConnected(x, num_hidden=3, name="fc")
@@ -278,9 +285,9 @@ def test_every_ctx_group_needs_a_device() -> None:
     assert lowering.simple_bind(grouped, x=(2,)).forward()  # without group2ctx groups mean nothing
 
 
-def test_groups_on_several_devices_run_on_one_and_say_so() -> None:
+def test_a_group_needs_a_device_that_is_there() -> None:
     grouped = sym.exp(x, name="e", attr={"ctx_group": "a"})
-    with pytest.warns(UserWarning, match="an executor runs on one device"):
+    with pytest.raises(SymbolValueError, match="There is no device of the platform 'gpu'"):
         lowering.bind(grouped, args=[jnp.ones(2)], group2ctx={"a": "cpu", "b": "gpu"})
 
 
