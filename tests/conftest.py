@@ -1,9 +1,5 @@
-"""How the suite is shared out: all tests of an operator on one worker, of each one case after the other, and the others
-file by file.
-
-JAX compiles each primitive once per process and shape, and a file's fixtures are made once per process: keeping an
-operator's tests together halves the suite's time.
-"""
+"""How the suite is shared out: file by file, whose fixtures are made once per process, and the ladder operator by
+operator."""
 
 from __future__ import annotations
 
@@ -67,41 +63,19 @@ import jax
 import pytest
 
 from lowering.host.staged import effort
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import checking_passes
-from tests.cases import Case
 from tests.support import budget
 from tests.support.poison import poison
+from tests.support.together import as_tables
 
 # One device, as users have. Tests that are marked `eight_devices` run in child processes (tests/test_eight_devices.py).
 jax.config.update("jax_num_cpu_devices", 8 if HAS_EIGHT_DEVICES else 1)
 
 CLEAR_AFTER = 2500
-"""Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
+"""Tests between two clearings of JAX's caches, an operator's ladder as `AN_OPERATOR`; otherwise compiled programs are
+kept, about 1 MB for each test."""
 
-QUICK_RUNGS = {
-    *("test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"),
-    "test_onnxruntime_computes_what_mxnet_does",
-}
-"""Rungs that the quick selection climbs with one case of each operator; of other tests it leaves out those that are
-marked slow."""
-
-SAMPLED_RUNGS: dict[str, Callable[[Case], object]] = {
-    "test_jitted_equals_unjitted": lambda case: case.op,
-    "test_vmap_equals_a_loop": lambda case: case.op,
-    "test_numpy_evaluates_what_xla_computes": lambda case: case.op,
-    "test_second_order_gradient_equals_vjp_of_grad": lambda case: case.op,
-    "test_gradient_equals_vjp_and_finite_differences": lambda case: (
-        case.op if case.is_train and not case.no_mxnet else case.id
-    ),
-}
-"""Rungs of most of the ladder's time → what one case is enough for: each operator.
-
-What they can reveal, a rule that asks for values it only has outside jit, that maps over the wrong axis, that has no
-second derivative, hangs on the rule, not on further shapes and dtypes. First derivatives that MXNet computed are
-compared with MXNet's, in every case; one of each operator is compared with JAX's and with differences, too.
-`--whole-ladder`: every case.
-"""
+AN_OPERATOR = 25
 
 # JAX's caches are a large heap of long-lived objects, which Python's default thresholds walk over and over.
 gc.set_threshold(100_000, 50, 100)
@@ -129,23 +103,8 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     poison(monkeypatch)
 
 
-@pytest.fixture(autouse=True)
-def bounded_caches() -> Iterator[None]:
-    global _since_clearing
-    yield
-    _since_clearing += 1
-    if _since_clearing == CLEAR_AFTER:
-        _since_clearing = 0
-        jax.clear_caches()
-
-
-@pytest.fixture(scope="session")
-def whole_ladder(request: pytest.FixtureRequest) -> bool:
-    """Whether every case climbs every rung, and is compiled."""
-    return bool(request.config.getoption("--whole-ladder"))
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rung", help="of tests/ops/test_ladder.py this rung alone")
     parser.addoption(
         "--whole-ladder", action="store_true", help="every case on every rung, and compiled: twice as long"
     )
@@ -162,54 +121,37 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         yield
 
 
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """JAX's caches are bounded."""
+    global _since_clearing
+    _since_clearing += AN_OPERATOR if _is_of_the_ladder(item) else 1
+    if _since_clearing >= CLEAR_AFTER:
+        _since_clearing = 0
+        jax.clear_caches()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if config.getoption("--budget"):
         budget.tell(terminalreporter)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _select(config, items, lambda item: bool(item.get_closest_marker("eight_devices")) == HAS_EIGHT_DEVICES)
     if "nightly" not in config.option.markexpr:
         _select(config, items, lambda item: not budget.is_nightly(item))
-    if not config.getoption("--whole-ladder"):
-        _sample(config, items)
-    positions: dict[str, int] = {}
-    sampled: set[tuple[str, str]] = set()
-
-    def place(item: pytest.Item) -> tuple[int, int]:
-        """The operator's place, and the case's among its own."""
-        operator, case = _operator(item), _case(item)
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(operator or re.sub(r"\W", "_", item.nodeid.partition("::")[0])))
-        if operator is None:
-            return (-1, 0)
-        first = positions.setdefault(operator, len(positions))
-        if case is None:
-            return (first, -1)
-        rung = item.name.partition("[")[0]
-        if rung in QUICK_RUNGS and (rung, case.op) not in sampled:
-            sampled.add((rung, case.op))
-            item.add_marker(pytest.mark.quick)
-        return (first, positions.setdefault(case.id, len(positions)))
-
+    items[:] = as_tables(items)
     for item in items:
-        if _case(item) is None and item.get_closest_marker("slow") is None:
+        if not _is_of_the_ladder(item) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(re.sub(r"\W", "_", item.nodeid.partition("::")[0])))
+        if item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
-    items.sort(key=place)
+    items.sort(key=_is_of_the_ladder)
 
 
-def _sample(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases that sampled rungs do not take."""
-    first: dict[tuple[str, object], str] = {}
-
-    def is_taken(item: pytest.Item) -> bool:
-        case, rung = _case(item), item.name.partition("[")[0]
-        if case is None or rung not in SAMPLED_RUNGS:
-            return True
-        kind = (rung, SAMPLED_RUNGS[rung](case))
-        return first.setdefault(kind, case.id) == case.id
-
-    _select(config, items, is_taken)
+def _is_of_the_ladder(item: pytest.Item) -> bool:
+    """Whether a test is of one operator alone: those are many and small, so they come last and fill both workers."""
+    return item.path.name == "test_ladder.py"
 
 
 def _select(config: pytest.Config, items: list[pytest.Item], is_taken: Callable[[pytest.Item], bool]) -> None:
@@ -217,22 +159,3 @@ def _select(config: pytest.Config, items: list[pytest.Item], is_taken: Callable[
     taken = [is_taken(item) for item in items]
     config.hook.pytest_deselected(items=[item for item, is_one in zip(items, taken, strict=True) if not is_one])
     items[:] = [item for item, is_one in zip(items, taken, strict=True) if is_one]
-
-
-def _params(item: pytest.Item) -> dict[str, object]:
-    callspec = getattr(item, "callspec", None)
-    return {} if callspec is None else callspec.params
-
-
-def _case(item: pytest.Item) -> Case | None:
-    case = _params(item).get("case")
-    return case if isinstance(case, Case) else None
-
-
-def _operator(item: pytest.Item) -> str | None:
-    """The operator that a test is about: that of its case, or its parameter `op`."""
-    case = _case(item)
-    op = _params(item).get("op") if case is None else case.op
-    if isinstance(op, Op):
-        return op.name
-    return (Op.get(op).name if Op.exists(op) else op) if isinstance(op, str) else None

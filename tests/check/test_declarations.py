@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,8 @@ from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC, ChannelsLast, Corrected
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case, families
 from tests.support import ladder
+from tests.support.traced import evaluated
+from tests.support.walk import Walk, first, rung
 
 CASES: dict[Op, list[Case]] = {}
 for _cases in families().values():
@@ -91,23 +95,15 @@ def _corrected(case: Case) -> Corrected | None:
     return FCorrectLayout[node.op](node.attrs.parsed, ChannelsLast(len(case.inputs[0].shape)))
 
 
-def _movable_cases() -> list[Case]:
-    """Of each operator that can have channels last a few, with different parameters."""
-    found: dict[str, list[Case]] = {}
-    for op, cases in CASES.items():
-        for case in cases:
-            corrected = _corrected(case)
-            ranks = {len(t.shape) for t in case.inputs[: corrected and corrected.inputs]}
-            if corrected is not None and len(ranks) == 1 and len(found.setdefault(op.name, [])) < 4:
-                found[op.name].append(case)
-    return [case for cases in found.values() for case in cases]
+def _is_movable(case: Case) -> bool:
+    corrected = _corrected(case)
+    return corrected is not None and len({len(t.shape) for t in case.inputs[: corrected.inputs]}) == 1
 
 
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize("case", _movable_cases(), ids=lambda case: case.id)
-def test_an_operator_with_channels_last_gives_what_it_gave(case: Case):
-    net = ladder.build(case)
-    args, aux = ladder.arrays(case, net)
+@rung(first(_is_movable, 4))
+def an_operator_with_channels_last_gives_what_it_gave(walk: Walk):
+    case, net = walk.case, walk.symbol
+    args, aux, _ = walk.given
     node, corrected = net.outputs[0].node, _corrected(case)
     assert corrected is not None
     order = ChannelsLast(len(case.inputs[0].shape))
@@ -116,9 +112,9 @@ def test_an_operator_with_channels_last_gives_what_it_gave(case: Case):
     )
     turned = {e.node.name for e in node.inputs[: corrected.inputs]}
     with pipeline.without("AlterOpLayout"):
-        straight, _ = lowering.to_jax(net, is_train=False)(args, aux, None)
+        straight, _ = evaluated(lowering.to_jax(net, is_train=False), args, aux, None)
         inputs = {name: value.transpose(order.forth) if name in turned else value for name, value in args.items()}
-        results, _ = lowering.to_jax(moved, is_train=False)(inputs, aux, None)
+        results, _ = evaluated(lowering.to_jax(moved, is_train=False), inputs, aux, None)
     last = len(results) if corrected.outputs is None else corrected.outputs
     for i, (one, other) in enumerate(zip(straight, results, strict=True)):
         back = other.transpose(order.back) if i < last else other
@@ -140,24 +136,12 @@ def _split(case: Case) -> list[int]:
     return [i for i, shape in enumerate(shapes) if i == 0 or (alike and shape[:1] == shapes[0][:1])]
 
 
-def _splittable_cases() -> list[Case]:
-    """Of each operator that makes each sample by itself a few, with different parameters."""
-    found: dict[str, list[Case]] = {}
-    for op, cases in CASES.items():
-        for case in cases:
-            if len(found.setdefault(op.name, [])) < 3 and _split(case):
-                found[op.name].append(case)
-    return [case for cases in found.values() for case in cases]
-
-
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize("case", _splittable_cases(), ids=lambda case: case.id)
-def test_an_operator_that_does_not_mix_samples_gives_parts_for_parts(case: Case):
-    net = ladder.build(case)
-    args, aux = ladder.arrays(case, net)
+@rung(first(_split, 3), one_in=3)
+def an_operator_that_does_not_mix_samples_gives_parts_for_parts(walk: Walk):
+    case, net = walk.case, walk.symbol
+    args, aux, _ = walk.given
     names = [net.list_inputs()[i] for i in _split(case)]
-    run = lowering.to_jax(net, is_train=False)
+    run = partial(evaluated, lowering.to_jax(net, is_train=False))
     whole = run(args, aux, None)[0]
     size = case.inputs[0].shape[0]
     if any(args[name].shape[0] != size for name in names):

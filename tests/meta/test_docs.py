@@ -249,9 +249,11 @@ def test_a_command_is_run_or_says_why_not(page: str, command: str):
 
 def test_options_of_pytest_that_pages_name_exist():
     named = " ".join(command.partition("-m pytest")[2] for _, command in commands_of_pages())
-    assert '"--whole-ladder"' in (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    conftest = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    assert all(f'"{option}"' in conftest for option in ("--whole-ladder", "--rung"))
     assert set(re.findall(r"(?<!\S)--?\S+(?: [a-z]+)?", named)) == {
         "--whole-ladder",
+        "--rung vmap",
         "-k sin",
         "-m nightly",
         "-m quick",

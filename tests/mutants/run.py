@@ -160,8 +160,7 @@ def tests_of(file: str) -> list[list[str]]:
         cases = [path for path in folder.glob("*.py") if path.stem == stem] or [*folder.glob("*.py")]
         names = {name for path in cases for name in re.findall(r"""Case\(\s*["'](\w+)""", path.read_text("utf-8"))}
         if names:
-            table = "tests/onnx/test_cases.py" if "onnx" in parts else "tests/ops/test_ladder.py"
-            asked.append([table, "-k", " or ".join(sorted(names))])
+            asked.append(["tests/ops/test_ladder.py", "-k", " or ".join(sorted(names))])
     module = file.removesuffix(".py").replace("/", ".")
     package, _, last = module.rpartition(".")
     names = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b|{re.escape(file)}")
@@ -171,7 +170,7 @@ def tests_of(file: str) -> list[list[str]]:
     mirrors = [Path("tests", *own_package[:depth]) for depth in range(len(own_package), 0, -1)]
     beside = ([test for test in _texts() if Path(test).parent == folder] for folder in mirrors)
     found = found or [*chain.from_iterable(islice(filter(None, beside), 2))]
-    return [[*tests, "-m", "not quick"] for tests in [*asked, *([found] if found else [])]]
+    return [*asked, *([[*found, "-m", "not quick"]] if found else [])]
 
 
 def fate(mutant: Mutant, place: Path, quick: QuickTests, seconds: float) -> tuple[str, str]:

@@ -27,7 +27,7 @@ def test_every_module_has_tests_that_are_asked():
     cases, own = run.tests_of("lowering/ops/nn/pooling.py")
     assert cases[:2] == ["tests/ops/test_ladder.py", "-k"]
     assert own[0] == "tests/ops/nn/test_pooling.py"
-    assert run.tests_of("symjax_nnvm/onnx/ops/nn/pooling.py")[0][:2] == ["tests/onnx/test_cases.py", "-k"]
+    assert run.tests_of("symjax_nnvm/onnx/ops/nn/pooling.py")[0][:2] == ["tests/ops/test_ladder.py", "-k"]
     unnamed = "/".join(("symjax_nnvm", "onnx", "imports", "ops", "product.py"))  # which this file must not name either
     assert {test.rpartition("/")[0] for test in run.tests_of(unnamed)[0][:-2]} == {"tests/onnx"}
 

@@ -10,6 +10,7 @@ import onnxruntime as ort
 import symjax_nnvm as nn
 from tests.cases import Case
 from tests.support import ladder
+from tests.support.walk import Walk
 
 ort.set_default_logger_severity(4)  # what a session has to say it raises
 
@@ -40,6 +41,16 @@ def exported(case: Case, **options: Any) -> tuple[Any, Arrays]:
     shapes = {name: value.shape for name, value in inputs.items()}
     dtypes = {name: value.dtype for name, value in inputs.items()}
     return nn.to_onnx(symbol, shapes=shapes, dtypes=dtypes, inference=False, **options), inputs
+
+
+def exported_once(walk: Walk) -> tuple[Any, Arrays]:
+    """(model, inputs) of a case, made for all rungs."""
+    return walk.once("ONNX model", lambda: exported(walk.case))
+
+
+def ran_once(walk: Walk) -> list[np.ndarray]:
+    """What onnxruntime computes of a case, for all rungs."""
+    return walk.once("ONNX outputs", lambda: run(*exported_once(walk)))
 
 
 def again(model: Any, inputs: Arrays, **options: Any) -> Any:

@@ -1,10 +1,9 @@
-"""Every operator case of the one table as an ONNX model in onnxruntime: MXNet 1.9.1's results.
-
-Cases without MXNet's are compared with our own, where these are compiled anyway: a rung of `tests/ops/test_ladder.py`.
-"""
+"""Every operator case of the one table as an ONNX model in onnxruntime: MXNet 1.9.1's results, or where it has none our
+own."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as states  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -15,9 +14,10 @@ from symjax_nnvm.onnx.forms import FOnnx
 from symjax_nnvm.onnx.writer import form_of
 from tests.cases import Case
 from tests.onnx.not_run import NO_FORM, NOT_RUN, has_form, has_no_file, is_empty, why_not_run
-from tests.onnx.runtime import exported, run
+from tests.onnx.runtime import exported, exported_once, ran_once, run
 from tests.support import ladder
 from tests.support.comparison import assert_close
+from tests.support.walk import Walk, every, rung
 
 CASES = ladder.all_cases()
 OPERATORS = [op for op in list_unique_ops() if not op.name.startswith(("_test_", "Custom:"))]
@@ -44,31 +44,40 @@ def test_the_lists_name_cases():
     assert [name for name in (*NOT_RUN, *NO_FORM) if name not in ids] == []
 
 
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize(
-    ("family", "case"),
-    [pytest.param(f, c, id=c.id) for f, c in written if not c.no_mxnet or why_not_run(c) or c.id in NO_FORM],
+def has_a_file(case: Case) -> bool:
+    return has_form(case) and not has_no_file(case)
+
+
+@rung(
+    every(lambda case: has_a_file(case) and bool(not case.no_mxnet or why_not_run(case) or case.id in NO_FORM)),
+    quick=True,
 )
-def test_onnxruntime_computes_what_mxnet_does(family: str, case: Case):
+def onnxruntime_computes_what_mxnet_does(walk: Walk):
+    case = walk.case
     if case.id in NO_FORM:
         with pytest.raises(OnnxError, match="No ONNX form"):
             exported(case)
         return
-    model, inputs = exported(case)
     if why_not_run(case):
         with pytest.raises(REFUSALS):
-            run(model, inputs)
+            run(*exported_once(walk))
         return
-    stored = ladder.golden(family, case)
-    outputs = run(model, inputs)
-    assert [output for output in stored if output.startswith("out")] == [f"out{i}" for i in range(len(outputs))]
+    outputs = ran_once(walk)
+    assert [name for name in walk.golden if name.startswith("out")] == [f"out{i}" for i in range(len(outputs))]
     for i, output in enumerate(outputs):
-        assert_close(output, stored[f"out{i}"], case.rtol, f"output {i}")
-        assert output.dtype == stored[f"out{i}"].dtype
+        assert_close(output, walk.golden[f"out{i}"], case.rtol, f"output {i}")
+        assert output.dtype == walk.golden[f"out{i}"].dtype
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for _, c in CASES if not has_form(c) and not is_empty(c)])
-def test_a_refusal_says_why(case: Case):
+@rung(every(lambda case: has_a_file(case) and bool(case.no_mxnet) and not (why_not_run(case) or case.id in NO_FORM)))
+def an_onnx_file_computes_the_same(walk: Walk):
+    for i, (found, output) in enumerate(zip(ran_once(walk), walk.values[0], strict=True)):
+        step = 2**-10 if found.dtype == np.float16 else 1e-5  # sums of another order may end on the next number
+        assert_close(found, output, max(walk.case.rtol, step), f"output {i}")
+
+
+@rung(every(lambda case: not has_form(case) and not is_empty(case)), quick=True)
+def a_refusal_of_onnx_says_why(walk: Walk):
     with pytest.raises(OnnxError) as caught:
-        exported(case)
-    assert form_of(Op.get(case.op)).reason in str(caught.value)
+        exported(walk.case)
+    assert form_of(Op.get(walk.case.op)).reason in str(caught.value)

@@ -13,32 +13,29 @@ from symjax_nnvm.errors import OnnxError
 from tests.cases import Case
 from tests.onnx.not_back import NOT_BACK
 from tests.onnx.not_run import NO_FORM, has_form, has_no_file, why_not_run
-from tests.onnx.runtime import again, exported, run
+from tests.onnx.runtime import again, exported_once, ran_once, run
 from tests.support import ladder
 from tests.support.comparison import assert_close
+from tests.support.walk import Walk, every, rung
 
-OPERATORS: dict[str, list[Case]] = {}
-for _, _case in ladder.all_cases():
-    if has_form(_case) and not has_no_file(_case) and _case.id not in NO_FORM and not why_not_run(_case):
-        OPERATORS.setdefault(_case.op, []).append(_case)
+
+def comes_back(case: Case) -> bool:
+    return has_form(case) and not has_no_file(case) and case.id not in NO_FORM and not why_not_run(case)
 
 
 def test_the_list_names_cases():
-    ids = {case.id for cases in OPERATORS.values() for case in cases}
+    ids = {case.id for _, case in ladder.all_cases() if comes_back(case)}
     assert [name for name in NOT_BACK if name not in ids] == []
 
 
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize("op", OPERATORS)
-def test_a_case_comes_back(op: str):
-    for case in OPERATORS[op]:
-        model, inputs = exported(case)
-        if case.id in NOT_BACK:
-            with pytest.raises(OnnxError) as caught:
-                nn.from_onnx(model)
-            assert NOT_BACK[case.id] in str(caught.value)
-            continue
-        expected, found = run(model, inputs), run(again(model, inputs), inputs)
-        for i, (output, other) in enumerate(zip(found, expected, strict=True)):
-            assert_close(output, other, 1e-6, f"output {i} of {case.id}")
-            assert np.asarray(output).dtype == np.asarray(other).dtype, f"output {i} of {case.id}"
+@rung(every(comes_back))
+def an_onnx_file_comes_back(walk: Walk):
+    model, inputs = exported_once(walk)
+    if walk.case.id in NOT_BACK:
+        with pytest.raises(OnnxError) as caught:
+            nn.from_onnx(model)
+        assert NOT_BACK[walk.case.id] in str(caught.value)
+        return
+    for i, (output, other) in enumerate(zip(run(again(model, inputs), inputs), ran_once(walk), strict=True)):
+        assert_close(output, other, 1e-6, f"output {i}")
+        assert np.asarray(output).dtype == np.asarray(other).dtype, f"output {i}"

@@ -21,19 +21,13 @@ from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol import Symbol
 from tests.cases import Case
 from tests.fuzz.contract import RUN_MEMORY, contract
-from tests.support import ladder
-
-CASES: dict[str, Case] = {}
-for _, _case in ladder.all_cases():
-    if _case.graph is None and _case.inputs:
-        CASES.setdefault(_case.op, _case)
+from tests.support.walk import Walk, first, rung
 
 KEY = jax.random.key(0)
 
 
-def _emptied(case: Case) -> Iterator[dict[str, tuple[int, ...]]]:
-    """The case's shapes with one axis of one input empty, or every axis of the same length."""
-    shapes = {f"in{i}": tensor.shape for i, tensor in enumerate(case.inputs)}
+def _emptied(shapes: dict[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:
+    """The shapes with one axis of one input empty, or every axis of the same length."""
     for name, shape in shapes.items():
         for axis in range(len(shape)):
             yield shapes | {name: (*shape[:axis], 0, *shape[axis + 1 :])}
@@ -61,21 +55,17 @@ def _run(symbol: Symbol, case: Case, shapes: dict[str, tuple[int, ...]]) -> None
         assert math.prod(output.shape) == math.prod(dim for dim in shape if dim is not None) or None in shape
 
 
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize("op", CASES)
-def test_an_empty_axis_gives_a_result_or_one_of_our_errors(op):
-    case = CASES[op]
-    symbol = ladder.build(case)
-    symbols, wrt = [symbol], ladder.wrt(case, symbol)
-    if Op.get(op) in FGradient and wrt:
-        symbols.append(symbol.gradient(wrt))
+@rung(first(lambda case: case.graph is None and case.inputs), one_in=3)
+def an_empty_axis_gives_a_result_or_one_of_our_errors(walk: Walk):
+    symbols = [walk.symbol]
+    if Op.get(walk.case.op) in FGradient and walk.names:
+        symbols.append(walk.symbol.gradient(walk.names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for shapes in _emptied(case):
+        for shapes in _emptied(walk.shapes):
             for one in symbols:
                 try:
-                    _run(one, case, {name: shapes[name] for name in one.list_inputs()})
+                    _run(one, walk.case, {name: shapes[name] for name in one.list_inputs()})
                 except NNVMError as error:
                     problem = str(error)
                     assert "division" not in problem, problem

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,6 +19,8 @@ from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.op import Op
 from tests.cases import Case
 from tests.support import ladder
+from tests.support.traced import evaluated
+from tests.support.walk import Walk, every, rung
 
 KEY = jax.random.key(7)
 ADDS = re.compile(r"\b(reduce_sum|reduce_window_sum|dot_general|cumsum|conv_general_dilated|reduce_prod)\[")
@@ -63,29 +67,31 @@ def first_cases() -> Iterator[tuple[str, Case]]:
             yield family, case
 
 
+FIRST = {case.id for _, case in first_cases()}
+
+
 def results(case: Case, dtype: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """(what, in the dtype, in float64) of every output and gradient at both scales."""
     symbol = ladder.build(case)
     args, _, names = scaled(case, dtype, 1.0)
-    run = jax.jit(lowering.grad_fn(symbol, names, is_train=case.is_train)) if names else None
-    plain = jax.jit(lowering.to_jax(symbol, is_train=case.is_train))
+    plain = lowering.to_jax(symbol, is_train=case.is_train)
+    run = lowering.grad_fn(symbol, names, is_train=case.is_train) if names else plain
+    compiled = jax.jit(run)
     for scale in SCALES[dtype]:
         args, aux, _ = scaled(case, dtype, scale)
         heads = [np.ones(head.shape, head.dtype) for head in jax.eval_shape(plain, args, aux, KEY)[0]]
-        found = []
-        for wide in (False, True):
-            with jax.enable_x64(wide):
-                if wide:
-                    args, aux, heads = jax.tree.map(_widened, (args, aux, heads))
-                outputs, grads, *_ = run(args, aux, KEY, heads) if run else (plain(args, aux, KEY)[0], {})
-            found.append([*outputs, *(grads[name] for name in names)])
+        given = args, aux, KEY, *([heads] if names else [])
+        found = [compiled(*given)]
+        with jax.enable_x64(True):
+            found.append(evaluated(run, *jax.tree.map(_widened, given)))
+        found = [[*outputs, *(grads[name] for name in names)] for outputs, grads, *_ in found]
         whats = [*(f"output {i}" for i in range(len(heads))), *(f"gradient of {name}" for name in names)]
         for what, ours, exact in zip(whats, *found, strict=True):
             yield f"{what} at {scale}", np.asarray(ours, np.float64), np.asarray(exact, np.float64)
 
 
-def _widened(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
+def _widened(x: Any) -> Any:
+    return x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 def held(case: Case, dtype: str) -> bool:
@@ -94,11 +100,11 @@ def held(case: Case, dtype: str) -> bool:
     return not by_lapack if dtype == "float16" else case.op not in AS_MXNET
 
 
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.op) for _, case in first_cases()])
-def test_sums_are_right_near_the_ends_of_the_range(case: Case):
+@rung(every(lambda case: case.id in FIRST))
+def sums_are_right_near_the_ends_of_the_range(walk: Walk):
     """Of operators that add nothing up nothing is asked; which do, a trace tells."""
-    dtypes = [dtype for dtype in SCALES if held(case, dtype)] if adds(case) else []
+    case = walk.case
+    dtypes = [dtype for dtype in SCALES if held(case, dtype)] if ADDS.search(str(walk.forward().closed)) else []
     for dtype in dtypes:
         info = np.finfo(dtype)
         for what, ours, exact in results(case, dtype):

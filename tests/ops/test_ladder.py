@@ -1,14 +1,14 @@
-"""The ladder: every case of tests/cases on every rung — one parametrised test each.
+"""The ladder: every operator of tests/cases on every rung — one test an operator, which goes over its cases.
 
-The dearest rungs take a sample of the cases, unless pytest is given `--whole-ladder` (`SAMPLED_RUNGS` in conftest.py).
-Values and gradients are computed by both ways that users have: the first case of each operator is compiled, and the
-others are evaluated by NumPy, as first calls are, or compiled where the evaluator lacks a primitive; with
-`--whole-ladder` all are compiled. A case's rungs trace its functions once.
+The dearest rungs take a sample of the cases, unless pytest is given `--whole-ladder`. Values and gradients are computed
+by both ways that users have: the first case of each operator is compiled, and the others are evaluated by NumPy, as
+first calls are, or compiled where the evaluator lacks a primitive; with `--whole-ladder` all are compiled. One rung
+alone is climbed with `--rung NAME`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from typing import Any
 
 import jax
@@ -24,23 +24,27 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.op import Op
 from tests.cases import Case
-from tests.onnx.not_run import NO_FORM, has_form, has_no_file, why_not_run
-from tests.onnx.runtime import exported, run
-from tests.support import ladder
 from tests.support.comparison import assert_close
-from tests.support.poison import poison
 from tests.support.traced import Traced, equations
+from tests.support.walk import CASES, KEY, RUNGS, Rung, Walk, climb, every, part_of, rung
 
-pytestmark = pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
+for _module in (
+    *("onnx.test_cases", "onnx.test_from_onnx_cases", "check.test_declarations", "lowering.api.test_open_sizes"),
+    *("lowering.core.test_workspaces", "ops.test_empty_axes", "ops.test_ends_of_the_range", "ops.test_keys"),
+    *("ops.test_parameter_bounds", "ops.test_random_parameters", "ops.test_rules_at_random"),
+):
+    importlib.import_module(f"tests.{_module}")  # it adds its rungs
 
-CASES = ladder.all_cases()
-KEY = jax.random.key(7)
 
-
-def cases(keep=lambda case: True):
-    """Parametrise a rung over the cases it applies to."""
-    chosen = [pytest.param(family, case, id=case.id) for family, case in CASES if keep(case)]
-    return pytest.mark.parametrize(("family", "case"), chosen)
+@pytest.mark.quick
+@pytest.mark.slow("climbs the ladder")
+@pytest.mark.nightly("climbs what the usual run leaves out", but_one_in=1)
+@pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
+@pytest.mark.parametrize("op", CASES)
+def test_operator(op: str, request: pytest.FixtureRequest):
+    options = request.config.option
+    seconds = climb(op, part_of(options.markexpr), only=options.rung, is_whole=options.whole_ladder)
+    request.node.user_properties.extend((f"rung {name}", spent) for name, spent in seconds.items())
 
 
 def has_gradient(case: Case) -> bool:
@@ -52,148 +56,74 @@ def proven(case: Case) -> bool:
     return has_gradient(case) and not case.not_derivative
 
 
-def is_first(case: Case) -> bool:
-    """Whether a case is the first of its operator, in training or out of it, of which MXNet has results."""
-    return case.id in FIRST
+def one(case: Case) -> str:
+    """One case of each operator is enough where what a rung can reveal hangs on the rule, not on further shapes and
+    dtypes: it asks for values that it only has outside jit, maps over the wrong axis, has no second derivative."""
+    return case.op
 
 
-_firsts: dict[tuple[str, bool, bool], str] = {}
-FIRST = {_firsts.setdefault((case.op, case.is_train, bool(case.no_mxnet)), case.id) for _, case in CASES}
+def one_of_mxnets(case: Case) -> str:
+    """Of cases whose first derivatives are compared with MXNet's, in all of them, one is enough."""
+    return case.op if case.is_train and not case.no_mxnet else case.id
 
 
-def is_wide(case: Case) -> bool:
-    return any(tensor.dtype in ("float64", "int64") for tensor in case.inputs)
-
-
-def forward(case: Case) -> Traced:
-    """The case's function of (arguments, auxiliary states, key), traced once for all rungs that run it."""
-    return _traced(
-        case, "forward", lambda: Traced(lowering.to_jax(ladder.build(case), is_train=case.is_train), *given(case))
-    )
-
-
-def gradient(case: Case) -> Traced:
-    """The case's function of (arguments, auxiliary states, key, head gradients of its outputs' dtypes), traced once
-    while JAX has no autodiff."""
-
-    def trace() -> Traced:
-        symbol = ladder.build(case)
-        outputs, _ = jax.eval_shape(lowering.to_jax(symbol, is_train=case.is_train), *given(case))
-        with pytest.MonkeyPatch.context() as patch:
-            poison(patch)
-            function = lowering.grad_fn(symbol, ladder.wrt(case, symbol), is_train=case.is_train)
-            return Traced(function, *given(case), outputs)
-
-    return _traced(case, "gradient", trace)
-
-
-def given(case: Case) -> tuple[Any, ...]:
-    return *ladder.arrays(case, ladder.build(case)), KEY
-
-
-def _traced(case: Case, what: str, trace: Callable[[], Traced]) -> Traced:
-    if _last[:1] != [case.id]:
-        _last[:] = [case.id]  # the rungs of a case run one after the other
-        _programs.clear()
-    key = what, jax.dtypes.canonicalize_dtype(np.float64)
-    if key not in _programs:
-        _programs[key] = trace()
-    return _programs[key]
-
-
-_last: list[str] = []
-_programs: dict[tuple[str, np.dtype], Traced] = {}
-
-
-@cases()
-def test_inference_agrees_with_the_lowered_result(family: str, case: Case):
-    symbol = ladder.build(case)
-    args, aux = ladder.arrays(case, symbol)
-    everything = args | aux
-    shapes = symbol.infer_shape(**{name: value.shape for name, value in everything.items()})[1]
-    dtypes = symbol.infer_type(**{name: value.dtype for name, value in everything.items()})[1]
+@rung(every(), quick=True)
+def inference_agrees_with_the_lowered_result(walk: Walk):
+    shapes, dtypes = walk.inferred
     with jax.enable_x64(True):  # 64-bit dtypes are only themselves there
-        outputs, new_aux = jax.eval_shape(lowering.to_jax(symbol, is_train=case.is_train), args, aux, KEY)
+        outputs, new_aux = walk.forward().result if walk.is_wide else jax.eval_shape(walk.function, *walk.given)
     assert [tuple(output.shape) for output in outputs] == shapes
-    assert [np.dtype(output.dtype) for output in outputs] == [np.dtype(dtype) for dtype in dtypes]
-    assert {name: value.shape for name, value in new_aux.items()} == {name: value.shape for name, value in aux.items()}
+    assert [np.dtype(output.dtype) for output in outputs] == dtypes
+    assert {name: value.shape for name, value in new_aux.items()} == {
+        n: value.shape for n, value in walk.given[1].items()
+    }
 
 
-@cases()
-def test_json_round_trip(family: str, case: Case):
-    symbol = ladder.build(case)
-    text = symbol.tojson()
-    loaded = type(symbol)(sym.load_json(text).outputs)
+@rung(every(), quick=True)
+def json_round_trip(walk: Walk):
+    text = walk.symbol.tojson()
+    loaded = type(walk.symbol)(sym.load_json(text).outputs)
     assert loaded.tojson() == text
-    assert loaded.debug_str() == symbol.debug_str()
+    assert loaded.debug_str() == walk.symbol.debug_str()
 
 
-@cases(lambda case: not case.no_mxnet)
-def test_value_equals_mxnet(family: str, case: Case, whole_ladder: bool):
-    wide = is_wide(case)
-    with jax.enable_x64(wide):
-        program = forward(case)
-        run = program.compiled if whole_ladder or is_first(case) else program.evaluated
-        outputs, new_aux = run(*given(case))
-    stored = ladder.golden(family, case)
+@rung(every(lambda case: has_gradient(case) and case.is_train and not case.no_mxnet))
+def gradient_equals_mxnet(walk: Walk):
+    _, grads, _ = walk.differentiated
+    for name in walk.names:
+        assert_close(grads[name], walk.golden[f"grad{name.removeprefix('in')}"], walk.case.rtol, f"gradient of {name}")
+
+
+@rung(every(lambda case: not case.no_mxnet), quick=True)
+def value_equals_mxnet(walk: Walk):
+    outputs, new_aux = walk.values
     for i, output in enumerate(outputs):
-        expected = stored[f"out{i}"]
-        assert_close(output, expected, case.rtol, f"output {i}")
-        if wide or expected.dtype.itemsize < 8:
+        expected = walk.golden[f"out{i}"]
+        assert_close(output, expected, walk.case.rtol, f"output {i}")
+        if walk.is_wide or expected.dtype.itemsize < 8:
             assert np.dtype(output.dtype) == expected.dtype
     for name, value in new_aux.items():
-        assert_close(value, stored[f"aux{name.removeprefix('in')}"], case.rtol, f"auxiliary state {name}")
+        assert_close(value, walk.golden[f"aux{name.removeprefix('in')}"], walk.case.rtol, f"auxiliary state {name}")
 
 
-def only_ours(case: Case) -> bool:
-    """Whether an ONNX file computes a case of which MXNet has no result; `tests/onnx/test_cases.py` has the others."""
-    return bool(case.no_mxnet) and has_form(case) and not (has_no_file(case) or why_not_run(case) or case.id in NO_FORM)
+@rung(every(proven), sampled=one_of_mxnets)
+def gradient_equals_vjp_and_finite_differences(walk: Walk):
+    lowering.check_gradients(walk.symbol, *walk.given, wrt=walk.names, is_train=walk.case.is_train)
 
 
-@cases(only_ours)
-def test_an_onnx_file_computes_the_same(family: str, case: Case):
-    with jax.enable_x64(is_wide(case)):
-        outputs, _ = forward(case).evaluated(*given(case))
-    for i, (found, output) in enumerate(zip(run(*exported(case)), outputs, strict=True)):
-        step = 2**-10 if found.dtype == np.float16 else 1e-5  # sums of another order may end on the next number
-        assert_close(found, output, max(case.rtol, step), f"output {i}")
+@rung(every(has_gradient))
+def gradient_has_the_arguments_shape_and_dtype_and_asks_jax_for_none(walk: Walk):
+    _, grads, _ = walk.gradient().result
+    for name in walk.names:
+        argument = walk.given[0][name]
+        assert grads[name].shape == argument.shape
+        assert np.dtype(grads[name].dtype) == jax.dtypes.canonicalize_dtype(argument.dtype)
 
 
-@cases(lambda case: has_gradient(case) and case.is_train and not case.no_mxnet)
-def test_gradient_equals_mxnet(family: str, case: Case, whole_ladder: bool):
-    symbol = ladder.build(case)
-    stored = ladder.golden(family, case)
-    args = *given(case), case.head_grads([stored[f"out{i}"].shape for i in range(len(symbol))])
-    names = ladder.wrt(case, symbol)
-    program = gradient(case)
-    if not program.takes(*args):  # head gradients of another dtype than the outputs'
-        program = Traced(lowering.grad_fn(symbol, names), *args)
-    _, grads, _ = (program.compiled if whole_ladder or is_first(case) else program.evaluated)(*args)
-    for name in names:
-        assert_close(grads[name], stored[f"grad{name.removeprefix('in')}"], case.rtol, f"gradient of {name}")
-
-
-@cases(proven)
-def test_gradient_equals_vjp_and_finite_differences(family: str, case: Case):
-    symbol = ladder.build(case)
-    args, aux = ladder.arrays(case, symbol)
-    lowering.check_gradients(symbol, args, aux, KEY, wrt=ladder.wrt(case, symbol), is_train=case.is_train)
-
-
-@cases(has_gradient)
-def test_gradient_has_the_arguments_shape_and_dtype_and_asks_jax_for_none(family: str, case: Case):
-    args, _, _ = given(case)
-    _, grads, _ = gradient(case).result
-    for name in ladder.wrt(case, ladder.build(case)):
-        assert grads[name].shape == args[name].shape
-        assert np.dtype(grads[name].dtype) == jax.dtypes.canonicalize_dtype(args[name].dtype)
-
-
-@cases(lambda case: proven(case) and case.smooth)
-def test_second_order_gradient_equals_vjp_of_grad(family: str, case: Case):
-    symbol = ladder.build(case)
-    args, aux = ladder.arrays(case, symbol)
-    names = ladder.wrt(case, symbol)
+@rung(every(lambda case: proven(case) and case.smooth), sampled=one)
+def second_order_gradient_equals_vjp_of_grad(walk: Walk):
+    case, symbol, names = walk.case, walk.symbol, walk.names
+    args, aux, _ = walk.given
     heads = [sym.Variable(f"head{i}") for i in range(len(symbol))]
     first = symbol.gradient(names, head_grads=heads)
     with jax.enable_x64(True):
@@ -228,49 +158,47 @@ def test_second_order_gradient_equals_vjp_of_grad(family: str, case: Case):
             assert_close(ours, expected[name], 1e-9, f"second-order gradient of {name}")
 
 
-@cases()
-def test_jitted_equals_unjitted(family: str, case: Case, whole_ladder: bool):
+@rung(every(), sampled=one)
+def jitted_equals_unjitted(walk: Walk):
     """Outside jit a rule has arrays with values. One that makes the same equations of them as of what JAX traces
     computes the same; others are run, as are graphs, which have arrays of their own."""
-    function = lowering.to_jax(ladder.build(case), is_train=case.is_train)
-    args, aux, key = jax.tree.map(jnp.asarray, given(case))
-    if not whole_ladder and case.graph is None:
-        with_values = Traced(lambda: function(args, aux, key))
-        if equations(with_values) == equations(forward(case)):
+    if not walk.is_whole and walk.case.graph is None:
+        function, arrays = walk.function, jax.tree.map(jnp.asarray, walk.given)
+        if equations(Traced(lambda: function(*arrays))) == equations(walk.forward()):
             return
-    plain, plain_aux = function(*given(case))
-    jitted, jitted_aux = forward(case).compiled(*given(case))
+    plain, plain_aux = walk.function(*walk.given)
+    jitted, jitted_aux = walk.forward().compiled(*walk.given)
     for i, (a, b) in enumerate(zip(jitted, plain, strict=True)):
         assert a.dtype == b.dtype
-        assert_close(a, b, max(case.rtol, 1e-5), f"output {i}")
+        assert_close(a, b, max(walk.case.rtol, 1e-5), f"output {i}")
     for name in plain_aux:
-        assert_close(jitted_aux[name], plain_aux[name], max(case.rtol, 1e-5), f"auxiliary state {name}")
+        assert_close(jitted_aux[name], plain_aux[name], max(walk.case.rtol, 1e-5), f"auxiliary state {name}")
 
 
-@cases(lambda case: bool(case.inputs))
-def test_vmap_equals_a_loop(family: str, case: Case):
-    symbol = ladder.build(case)
-    args, aux = ladder.arrays(case, symbol)
-    function = lowering.to_jax(symbol, is_train=case.is_train)
+@rung(every(lambda case: bool(case.inputs)), sampled=one)
+def vmap_equals_a_loop(walk: Walk):
+    function, (args, aux, key) = walk.function, walk.given
     flipped = {name: value[::-1].copy() if value.ndim else value for name, value in args.items()}
     stacked = {name: np.stack([args[name], flipped[name]]) for name in args}
-    mapped, _ = Traced(jax.vmap(lambda a: function(a, aux, KEY)), stacked).evaluated(stacked)
-    for k, one in enumerate((args, flipped)):
-        outputs, _ = forward(case).evaluated(one, aux, KEY)
+    mapped, _ = Traced(jax.vmap(lambda a: function(a, aux, key)), stacked).evaluated(stacked)
+    for k, element in enumerate((args, flipped)):
+        outputs, _ = walk.forward().evaluated(element, aux, key)
         for i, output in enumerate(outputs):
-            assert_close(mapped[i][k], output, max(case.rtol, 1e-5), f"output {i} of element {k}")
+            assert_close(mapped[i][k], output, max(walk.case.rtol, 1e-5), f"output {i} of element {k}")
 
 
-@cases()
-def test_numpy_evaluates_what_xla_computes(family: str, case: Case):
+@rung(every(), sampled=one)
+def numpy_evaluates_what_xla_computes(walk: Walk):
     """Value and gradient; a primitive that is left to the compiler has a reason in `COMPILED`."""
-    with jax.enable_x64(is_wide(case)):
-        args = given(case)
-        outputs, _ = assert_evaluated(forward(case), args, case)
+    case, args = walk.case, walk.given
+    with jax.enable_x64(walk.is_wide):
+        outputs, _ = assert_evaluated(walk.forward(), args, case)
         if has_gradient(case) and case.is_train:
-            args = *args, case.head_grads([output.shape for output in outputs])
-            symbol = ladder.build(case)
-            assert_evaluated(Traced(lowering.grad_fn(symbol, ladder.wrt(case, symbol)), *args), args, case)
+            heads = case.head_grads([output.shape for output in outputs])
+            program = walk.gradient()
+            if not program.takes(*args, heads):
+                program = Traced(lowering.grad_fn(walk.symbol, walk.names), *args, heads)
+            assert_evaluated(program, (*args, heads), case)
 
 
 def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> Any:
@@ -298,3 +226,35 @@ def test_equations_tell_a_rule_that_makes_another_thing_of_values():
 
     for rule, alike in ((honest, True), (branching, False)):
         assert (equations(Traced(lambda rule=rule: rule(x))) == equations(Traced(rule, x))) == alike
+
+
+def test_every_rung_of_an_operator_is_climbed_and_all_failures_are_told(monkeypatch: pytest.MonkeyPatch):
+    climbed: list[str] = []
+
+    def fails(walk: Walk) -> None:
+        climbed.append(walk.case.id)
+        assert walk.case.id == "", walk.case.id
+
+    for name in ("one", "other"):
+        monkeypatch.setitem(RUNGS, name, Rung(name, fails, every(), quick=True))
+    with pytest.raises(BaseExceptionGroup) as failures:
+        climb("sin", "quick", only="other")
+    cases = [case.id for _, case in CASES["sin"]]
+    assert climbed == cases[:1]
+    with pytest.raises(BaseExceptionGroup) as failures:
+        climb("sin", "usual")
+    assert [(str(error).partition("\n")[0], *error.__notes__) for error in failures.value.exceptions] == [
+        (case, f"-- in: {case}, rung {name}  (pytest tests/ops/test_ladder.py --rung {name} -k sin)")
+        for case in cases
+        for name in ("one", "other")
+    ]
+
+
+def test_what_the_usual_run_leaves_out_is_climbed_at_night():
+    for one_of_them in RUNGS.values():
+        usual, nightly, everything = (
+            {op for op in CASES if one_of_them.is_climbed(op, part)} for part in ("usual", "nightly", "all")
+        )
+        assert (usual | nightly, usual & nightly) == (everything, set())
+        assert bool(nightly) == (one_of_them.one_in > 1)
+        assert len(usual) * one_of_them.one_in > 0.7 * len(everything)

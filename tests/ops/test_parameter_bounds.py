@@ -6,8 +6,6 @@ import signal
 import typing
 from collections.abc import Iterator
 
-import pytest
-
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.attributes import (
     FGradient,
@@ -20,25 +18,25 @@ from symjax_nnvm.ir.attributes import (
     FNumVisibleOutputs,
 )
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import Op, list_unique_ops
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, ParamField
 from tests.support import ladder
+from tests.support.walk import operator_rung
 
 SECONDS = 2.0
 HUGE = "1000000000"
 LARGEST = 9 * MAX_COUNT  # nine inputs for each of MAX_COUNT weights: mp_lamb's
 
-PARAMS: dict[Op, list[dict[str, object]]] = {}
+PARAMS: dict[Op, dict[str, object]] = {}
+"""The parameters of an operator's first case."""
 for _, _case in ladder.all_cases():
-    PARAMS.setdefault(Op.get(_case.op), []).append(_case.params)
+    PARAMS.setdefault(Op.get(_case.op), _case.params)
 
-NUMERIC = [
-    (op.name, field.name)
-    for op in list_unique_ops()
-    if not op.name.startswith("_test_")
-    for field in (op.params.fields.values() if op.params is not None else ())
-    if field.type.startswith(("int", "tuple of int"))
-]
+
+def numeric(op: Op) -> list[ParamField]:
+    """The parameters of an operator that are whole numbers."""
+    fields = op.params.fields.values() if op.params is not None else ()
+    return [field for field in fields if field.type.startswith(("int", "tuple of int"))]
 
 
 def _texts(field: ParamField, given: object) -> Iterator[str]:
@@ -78,21 +76,18 @@ def _ask_everything(op: Op, texts: dict[str, str]) -> None:
         list(gradient(node, heads))
 
 
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize(("op", "param"), NUMERIC)
-def test_a_huge_parameter_is_refused_or_costs_nothing(op: str, param: str):
-    operator = Op.get(op)
-    assert operator.params is not None
-    given = (PARAMS.get(operator) or [{}])[0]
-    base = {f.name: _any_value(f) for f in operator.params.fields.values() if f.required}
+@operator_rung(numeric, one_in=3)
+def a_huge_parameter_is_refused_or_costs_nothing(op: Op):
+    assert op.params is not None
+    given = PARAMS.get(op, {})
+    base = {f.name: _any_value(f) for f in op.params.fields.values() if f.required}
     base |= {key: str(value) for key, value in given.items()}
     previous = signal.signal(signal.SIGALRM, _hang)
     try:
-        for text in _texts(operator.params.fields[param], given.get(param)):
+        for field, text in ((f, text) for f in numeric(op) for text in _texts(f, given.get(f.name))):
             signal.setitimer(signal.ITIMER_REAL, SECONDS, 0.1)
             try:
-                _ask_everything(operator, {**base, param: text})
+                _ask_everything(op, {**base, field.name: text})
             except NNVMError:
                 continue  # refused
     finally:

@@ -17,19 +17,19 @@ from typing import Any, Literal, get_args, get_origin
 
 import jax
 import numpy as np
-import pytest
 
 import lowering
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.attributes import FInputGraph
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import Op, list_unique_ops
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import ParamField, value_to_text
 from symjax_nnvm.symbol import Symbol, Variable
 from symjax_nnvm.symbol.symbol import create_operator
 from tests.cases import Case
 from tests.ops.test_schemas import MXNET
 from tests.support import ladder
+from tests.support.walk import operator_rung
 
 DRAWS = 40
 """Parameter sets for each operator."""
@@ -46,12 +46,10 @@ CASES: dict[Op, list[Case]] = {}
 for _, _case in ladder.all_cases():
     CASES.setdefault(Op.get(_case.op), []).append(_case)
 
-OPERATORS = [
-    op
-    for op in list_unique_ops()
-    if op.name in MXNET and op.name != "Custom" and op not in FInputGraph and op.name not in EXCEPTIONS
-]
-"""MXNet's operators; those that only gradients are made of are never given parameters by hand."""
+
+def is_mxnets(op: Op) -> bool:
+    """Of MXNet's operators; those that only gradients are made of are never given parameters by hand."""
+    return op.name in MXNET and op.name != "Custom" and op not in FInputGraph and op.name not in EXCEPTIONS
 
 
 def draw_value(rng: random.Random, annotation: Any) -> Any:
@@ -167,10 +165,8 @@ def check(op: Op, rng: random.Random) -> bool:
     return True
 
 
-@pytest.mark.nightly("draws at random", but_one_in=4)
-@pytest.mark.slow("compiles")
-@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
-def test_random_parameters_give_a_result_or_one_of_our_errors(op: Op):
+@operator_rung(is_mxnets, one_in=4)
+def random_parameters_give_a_result_or_one_of_our_errors(op: Op):
     rng = random.Random(op.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -67,6 +67,7 @@ def tell(reporter: pytest.TerminalReporter) -> None:
     totals: Counter[str] = Counter()
     for report in reports:
         totals[report.nodeid.partition("[")[0]] += of(report)  # pyright: ignore[reportArgumentType]
+        totals.update({name: spent for name, spent in report.user_properties if name.startswith("rung ")})  # pyright: ignore
     reporter.section(f"of {sum(totals.values()):.0f} s of processor time, without fixtures and collection")
     for name, seconds in totals.most_common(MOST):
         reporter.line(f"{seconds:6.1f} s  {name}")

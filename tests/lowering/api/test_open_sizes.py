@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.cases import Case
 from tests.lowering.api.open_batch import compare
 from tests.support.ladder import all_cases
 from tests.support.pages import text_of
+from tests.support.walk import Walk, first, rung
 
 pytest.importorskip("flatbuffers", reason="the extra `export` is not installed")
 
@@ -51,36 +53,27 @@ REFUSED = {
 so itself (`numbers=` of `lowers`)."""
 
 
-def first_cases() -> dict[str, Case]:
-    """The first case of each operator whose first input has a batch axis."""
-    found: dict[str, Case] = {}
-    for _, case in all_cases():
-        if case.inputs and case.inputs[0].shape and 0 not in case.inputs[0].shape:
-            found.setdefault(case.op, case)
-    return found
+def has_a_batch(case: Case) -> bool:
+    return bool(case.inputs and case.inputs[0].shape and 0 not in case.inputs[0].shape)
 
 
-CASES = first_cases()
-
-
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
-@pytest.mark.slow("compiles")
-@pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
-@pytest.mark.parametrize("op", CASES)
-def test_an_open_batch_agrees_with_a_fixed_one(op: str, tmp_path: Path):
+@rung(first(has_a_batch), one_in=3)
+def an_open_batch_agrees_with_a_fixed_one(walk: Walk):
+    op, case = walk.case.op, walk.case
     refused = [why for why, names in REFUSED.items() if op in names]
     numbers = FLowering[Op.get(op)].numbers if Op.exists(op) else None
-    shape = CASES[op].inputs[0].shape
+    shape = case.inputs[0].shape
     by_rule = numbers is not None and (numbers.axes is None or any(axis % len(shape) == 0 for axis in numbers.axes))
-    if refused or by_rule:
-        with pytest.raises(LoweringError, match="cannot leave.*in operator .*node .*Give numbers"):
-            compare(CASES[op], tmp_path)
-    else:
-        assert compare(CASES[op], tmp_path, most=1) == 1
+    with tempfile.TemporaryDirectory() as folder:
+        if refused or by_rule:
+            with pytest.raises(LoweringError, match="cannot leave.*in operator .*node .*Give numbers"):
+                compare(case, Path(folder))
+        else:
+            assert compare(case, Path(folder), most=1) == 1
 
 
 def test_every_operator_that_refuses_has_cases():
-    assert {op for names in REFUSED.values() for op in names} <= set(CASES)
+    assert {op for names in REFUSED.values() for op in names} <= {c.op for _, c in all_cases() if has_a_batch(c)}
 
 
 def test_the_page_names_every_operator_that_leaves_no_size_open():

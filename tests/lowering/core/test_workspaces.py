@@ -26,15 +26,11 @@ from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol import Symbol
 from tests.cases import Case
 from tests.support import ladder
+from tests.support.walk import Walk, first, rung
 
 KEY = jax.random.key(0)
 
-CASES: dict[str, Case] = {}
-for _, _case in ladder.all_cases():
-    if _case.graph is None:
-        CASES.setdefault(_case.op, _case)
-
-pytestmark = pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
+first_node = first(lambda case: case.graph is None)
 
 
 def _intermediates(jaxpr: Any) -> Iterator[Any]:
@@ -74,20 +70,15 @@ def _largest(symbol: Symbol, case: Case, shapes: dict[str, tuple[int, ...]]) -> 
     return max((math.prod(x.shape) * x.dtype.itemsize for x in _intermediates(traced.jaxpr)), default=0)
 
 
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
-@pytest.mark.slow("has many cases")
-@pytest.mark.parametrize("op", CASES)
-def test_intermediates_are_within_the_workspace(op):
-    case = CASES[op]
-    symbol = ladder.build(case)
-    shapes = {f"in{i}": tensor.shape for i, tensor in enumerate(case.inputs)}
-    symbols, wrt = [symbol], ladder.wrt(case, symbol)
-    if Op.get(op) in FWorkspace and Op.get(op) in FGradient and wrt:
-        symbols.append(symbol.gradient(wrt))
+@rung(first_node, one_in=3)
+def intermediates_are_within_the_workspace(walk: Walk):
+    op, symbols = Op.get(walk.case.op), [walk.symbol]
+    if op in FWorkspace and op in FGradient and walk.names:
+        symbols.append(walk.symbol.gradient(walk.names))
     for one in symbols:
-        known = {name: shapes[name] for name in one.list_inputs()}
-        elements, workspace = _elements(one, known)
-        largest = _largest(one, case, known)
+        shapes = {name: walk.shapes[name] for name in one.list_inputs()}
+        elements, workspace = _elements(one, shapes)
+        largest = _largest(one, walk.case, shapes)
         assert largest <= 8 * 1.5 * (elements + workspace), f"{elements} in all entries, workspace {workspace}"
 
 
@@ -170,17 +161,13 @@ def _sized(case: Case) -> Iterator[Case]:
             yield dataclasses.replace(case, params=case.params | {field.name: 10**18})
 
 
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=3)
-@pytest.mark.slow("has many cases")
-@pytest.mark.parametrize("op", CASES)
-def test_no_parameter_makes_an_array_too_large_for_xla(op):
-    for case in _sized(CASES[op]):
+@rung(first_node, one_in=3)
+def no_parameter_makes_an_array_too_large_for_xla(walk: Walk):
+    for case in _sized(walk.case):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                symbol = ladder.build(case)
-                shapes = {f"in{i}": tensor.shape for i, tensor in enumerate(case.inputs)}
-                assert _largest(symbol, case, shapes) <= MAX_SIZE, case.params
+                assert _largest(ladder.build(case), case, walk.shapes) <= MAX_SIZE, case.params
             except NNVMError:
                 continue  # refused
 
