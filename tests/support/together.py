@@ -66,6 +66,7 @@ def _is_small(item: pytest.Item) -> bool:
 def _table(rows: Sequence[pytest.Item]) -> pytest.Function:
     first = rows[0]
     assert isinstance(first, pytest.Function)
+    assert first.parent is not None
 
     @functools.wraps(first.function)  # its marks
     def test() -> None:
