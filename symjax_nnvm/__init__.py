@@ -78,8 +78,10 @@ from symjax_nnvm.onnx import save_onnx as save_onnx
 from symjax_nnvm.onnx import to_onnx as to_onnx
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
+from symjax_nnvm.quantization import quantize as quantize
 from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery import cut as cut
+from symjax_nnvm.surgery import dequantized as dequantized
 from symjax_nnvm.surgery import freeze as freeze
 from symjax_nnvm.surgery import freeze_statistics as freeze_statistics
 from symjax_nnvm.surgery import hard_coded_batch as hard_coded_batch

@@ -25,7 +25,8 @@ from symjax_nnvm.mxnet.array_formats import MXNET, SAFETENSORS
 from symjax_nnvm.mxnet.array_names import with_kinds
 from symjax_nnvm.mxnet.find_files import SYMBOL_SUFFIX, as_epoch, prefix_of
 from symjax_nnvm.onnx import find_any_model, to_onnx
-from symjax_nnvm.surgery import cut, inference_symbol, replace_head
+from symjax_nnvm.surgery import cut, dequantized, inference_symbol, replace_head
+from symjax_nnvm.surgery.dequantized import dequantized_arrays
 from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
@@ -132,6 +133,15 @@ class Model:
             labels: names of the variables that hold labels; None to find them.
         """
         return self._with(inference_symbol(self.net, labels=labels))
+
+    def dequantized(self) -> Self:
+        """Return a quantised or fused model as one of floats, by the names that its parameters had.
+
+        Parameters of 8-bit integers become floats. Raises what `symjax_nnvm.dequantized` raises, and GraphError for a
+        parameter without a range.
+        """
+        net = dequantized(self.net)
+        return type(self)(net, dequantized_arrays(net, self.args), self.aux)
 
     def replace_head(self, output_name: str, fn: Callable[[Symbol], Symbol]) -> Self:
         """Return the network with a new head.

@@ -30,9 +30,12 @@ from symjax_nnvm.io.formats import FORMATS, FileFormat, array_suffixes, format_o
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.model import Model
 from symjax_nnvm.mxnet.array_formats import MXNET
+from symjax_nnvm.mxnet.array_names import bare_name
 from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.onnx import save_onnx, signature_of, to_onnx
-from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.surgery import dequantized, inference_symbol
+from symjax_nnvm.surgery.dequantized import dequantized_arrays
+from symjax_nnvm.symbol.symbol import Symbol
 
 _PROGRAMS = (".stablehlo", ".mlir", ".onnx")
 """Suffixes of programs: they are never loaded, so they are no rows of the table of array files."""
@@ -69,6 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="StableHLO with --weights: call oneDNN, as fast as a Predictor, but right on machines like this one alone",
     )
+    parser.add_argument(
+        "--float", action="store_true", help="a model of 8-bit integers, or fused for oneDNN, as the one of floats"
+    )
     onnx = parser.add_argument_group("ONNX")
     onnx.add_argument("--opset", type=whole(1, 1000), metavar="N", help="version of its operators; default 18 or later")
     onnx.add_argument("--float16", action="store_true", help="half precision throughout, inputs included")
@@ -81,6 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the files of the converted model."""
     model = of_options(options)
+    if options.float:
+        model = _Floats(model.symbol_path, model.params_path)
     format = options.to or _format_of(options.out)
     if options.out.is_dir() or not options.out.name:
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
@@ -98,6 +106,23 @@ def run(options: argparse.Namespace) -> int:
     for path in files:
         note(f"written: {path}")
     return 0
+
+
+class _Floats(ModelFiles):
+    """A model of 8-bit integers, read as the one of floats."""
+
+    def symbol(self) -> Symbol:
+        """Return the network of floats."""
+        return dequantized(super().symbol())
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays by bare names, those of integers as floats, too."""
+        arrays = {bare_name(name): array for name, array in super().arrays().items()}
+        return dequantized_arrays(self.symbol(), arrays)
+
+    def load(self) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
+        """Return (symbol, arguments, auxiliary states)."""
+        return self.symbol(), *self.params(self.symbol(), complete=True)
 
 
 def _format_of(out: Path) -> str:

@@ -246,18 +246,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         ("states_synced", "sync_state_context"),
         "States are made where the parameter is, and loaded into these arrays: nothing has to be moved.",
     ),
-    "mx.contrib.quantization": dict.fromkeys(
-        (
-            "quantize_model",
-            "quantize_model_mkldnn",
-            "quantize_net",
-            "quantize_net_v2",
-            "quantize_graph",
-            "calib_graph",
-            "combine_histogram",
-        ),
-        "8-bit networks are not here; use the float32 network, or mx.contrib.amp.convert_model for half precision.",
-    ),
     "mx.test_utils": {
         "shuffle_csr_column_indices": "Arrays are dense here; use mx.test_utils.rand_ndarray.",
         "get_im2rec_path": "The command `symjax-nnvm records make FILE SOURCE` makes record files.",

@@ -14,7 +14,7 @@ from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
-from symjax_nnvm.ir.attributes import FAsksSparse, FDeviation, FDraws, FLowering, TDataDependentShape
+from symjax_nnvm.ir.attributes import FAsksSparse, FDequantized, FDeviation, FDraws, FLowering, TDataDependentShape
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
@@ -148,7 +148,16 @@ def _check_nodes(model: Model, target: Target, findings: Findings) -> int:
                 op=op.name,
                 fix="Run it with lowering.to_jax outside jax.jit; or multiply by the mask instead.",
             )
-        if target == "jax" and node.attrs.subgraphs:
+        if op in FDequantized:
+            findings.add(
+                "8-bit integers",
+                "note",
+                name,
+                "These compute with 8-bit integers, or were fused for oneDNN: no gradient passes",
+                fix="symjax_nnvm.dequantized(net), Model.dequantized() or `convert MODEL OUT --float` give the network "
+                "of floats, which trains and exports.",
+            )
+        elif target == "jax" and node.attrs.subgraphs:
             findings.add(
                 "control flow",
                 "note",

@@ -31,6 +31,7 @@ Kind = Literal[
     "random numbers",
     "control flow",
     "sparse storage",
+    "8-bit integers",
     "repeated name",
     "batch size",
     "newer file",

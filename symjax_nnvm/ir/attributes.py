@@ -282,6 +282,18 @@ FSamples: OpMap[Callable[[NodeAttrs, Sizes, Sizes], bool]] = Op.get_attr("FSampl
 TTwin: OpMap[str] = Op.get_attr("TTwin")
 """The operator that computes the same by another name, of MXNet's NumPy dialect: rule and form are of both."""
 
+FQuantized: OpMap[Callable[[NodeAttrs], Any]] = Op.get_attr("FQuantized")
+"""attrs → the node's `QuantizedForm`, in a network of 8-bit integers; None: with these parameters there is none."""
+
+FDequantized: OpMap[Callable[[Node], Node | NodeEntry]] = Op.get_attr("FDequantized")
+"""(a copy of a node of a network of 8-bit integers, whose inputs are of the float network already) → its form there."""
+
+TCalibrated: OpMap[Literal["input", "output"]] = Op.get_attr("TCalibrated")
+"""The array that `min_calib_range` and `max_calib_range` are the range of. "output": the operator needs them."""
+
+TListsOutputs: OpMap[bool] = Op.get_attr("TListsOutputs")
+"""MXNet's operator lists the name of its one output, which MXNet's names of quantised arrays then have."""
+
 FLowering: OpMap[Any] = Op.get_attr("FLowering")
 """How the operator runs, set by the package that runs it; `lowering.core.rules` says what a value is there."""
 

@@ -3,6 +3,7 @@
 from symjax_nnvm.surgery.batch_size import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery.batch_size import hard_coded_batch as hard_coded_batch
 from symjax_nnvm.surgery.batch_size import set_batch_size as set_batch_size
+from symjax_nnvm.surgery.dequantized import dequantized as dequantized
 from symjax_nnvm.surgery.heads import cut as cut
 from symjax_nnvm.surgery.heads import replace_head as replace_head
 from symjax_nnvm.surgery.inference_head import inference_symbol as inference_symbol

@@ -94,3 +94,21 @@ def test_safetensors_and_back(net: Path):
     assert net.with_name("st.safetensors").read_bytes() == before
     assert main(["convert", str(net.with_name("st.safetensors")), str(net.with_name("back"))]) == 0
     assert main(["diff", str(net), str(net.with_name("back"))]) == 0
+
+
+def test_a_model_of_integers_is_converted_to_the_one_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    network = nn.symbol.FullyConnected(nn.Variable("data"), num_hidden=4, name="fc1")
+    args = {"fc1_weight": np.eye(4, dtype=np.float32), "fc1_bias": np.float32([1, 2, 3, 4])}
+    nn.quantize(network, args, mode="none").save(tmp_path / "int8")
+    main(["check", str(tmp_path / "int8")])
+    assert "convert MODEL OUT --float" in capsys.readouterr().out
+    assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "floats"), "--float"]) == 0
+    floats = nn.Model.load(tmp_path / "floats")
+    assert not nn.compare_symbols(floats.net, network)
+    np.testing.assert_allclose(floats.args["fc1_bias"], args["fc1_bias"], atol=4 / 127)
+    # Parameters of floats beside a network of integers: an error with the way out, which takes them.
+    nn.save_arrays(tmp_path / "int8-0000.params", {f"arg:{name}": array for name, array in args.items()})
+    with pytest.raises(nn.ParamsMismatchError, match=r"the arrays are floats: symjax_nnvm.dequantized\(symbol\)"):
+        nn.Model.load(tmp_path / "int8")
+    assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "floats"), "--float"]) == 0
+    np.testing.assert_array_equal(nn.Model.load(tmp_path / "floats").args["fc1_bias"], args["fc1_bias"])

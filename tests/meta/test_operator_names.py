@@ -34,6 +34,7 @@ NAMING = {
     "symjax_nnvm/passes/eliminate_common_expressions.py": f"{_BUILDS}: copies of heads that become one",
     "symjax_nnvm/passes/fold_scale_axis.py": "the operator that is folded into others",
     "symjax_nnvm/passes/reduce_precision.py": f"{_BUILDS}: casts",
+    "symjax_nnvm/passes/quantize.py": f"{_BUILDS}: what rounds to 8 bits, and what undoes it",
     "symjax_nnvm/passes/place_device.py": f"{_BUILDS}: copies to another device",
     "symjax_nnvm/passes/place_sharding.py": f"{_BUILDS}: constraints",
     "symjax_nnvm/onnx/imports/constants.py": "ONNX' operators, some of which have the names of MXNet's",

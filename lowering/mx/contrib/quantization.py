@@ -1,25 +1,265 @@
-"""`mx.contrib.quantization`: its functions, which scripts import by `*`, refuse with words when they are called."""
+"""`mx.contrib.quantization`: networks of 8-bit integers, made of networks of floats by `symjax_nnvm.quantization`."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from lowering.messages.migration_hints import ATTRIBUTES, unknown_attribute
+import numpy as np
+
+from lowering.messages.migration_hints import unknown_attribute
+from lowering.mx.gluon.block import HybridBlock, SymbolBlock
+from lowering.mx.gluon.gluon_errors import MismatchError
+from lowering.mx.io.desc import DataIter
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array
+from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.model import Model
+from symjax_nnvm.passes.quantize import Quantization
+from symjax_nnvm.quantization.calibration import CalibrationCollector as CalibrationCollector
+from symjax_nnvm.quantization.calibration import HistogramCollector, MinMaxCollector, checked_ranges, collect_outputs
+from symjax_nnvm.quantization.quantize import calibrated, outputs_to_calibrate, quantized_arrays, quantized_symbol
 
-_OWNER = "mx.contrib.quantization"
+Arrays = Mapping[str, Any]
+Quantized = tuple[Symbol, dict[str, NDArray], dict[str, Any]]
+_MODES = ("none", "naive", "entropy", "customize", "custom")
 
 
-def _refusing(name: str, word: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise CallError(f"{_OWNER}.{name} cannot quantise a network", fix=word)
+def quantize_model(
+    sym: Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    data_names: Sequence[str] = ("data",),
+    label_names: Sequence[str] | None = ("softmax_label",),
+    ctx: Any = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    excluded_op_names: Sequence[str] | None = None,
+    calib_mode: str | None = "entropy",
+    calib_data: Iterable[Any] | None = None,
+    num_calib_examples: int | None = None,
+    quantized_dtype: str = "int8",
+    quantize_mode: str = "smart",
+    quantize_granularity: str = "tensor-wise",
+    logger: Any = None,
+) -> Quantized:
+    """Return the network with layers of 8-bit integers, its parameters, and the same states.
 
-    refuse.__name__, refuse.__doc__ = name, f"Raises CallError. {word}"
-    return refuse
+    Args:
+        sym: the network of floats.
+        arg_params: parameters by name.
+        aux_params: auxiliary states by name.
+        data_names: names of the data, in the order of the iterator's.
+        label_names: accepted and ignored: calibration needs no labels.
+        ctx: accepted and ignored: the network runs where its data are.
+        excluded_sym_names: layers that stay float.
+        excluded_op_names: operators that stay float.
+        calib_mode: "entropy", "naive" or "none".
+        calib_data: an iterator of batches; also any iterable of arrays, tuples or dicts.
+        num_calib_examples: how many samples are enough; None for all.
+        quantized_dtype: "int8", "uint8" or "auto".
+        quantize_mode: "smart" or "full".
+        quantize_granularity: "tensor-wise"; "channel-wise" is for fused networks alone.
+        logger: is told how many samples were used.
+
+    Raises:
+        CallError: a mode is unknown, or there are no data.
+        NNVMError: what `symjax_nnvm.quantize` raises.
+    """
+    layers = (excluded_sym_names, excluded_op_names, calib_mode)
+    how = (quantized_dtype, quantize_mode, quantize_granularity)
+    quantized, params, states, collector = quantize_graph(sym, arg_params, aux_params, ctx, *layers, *how)
+    if collector is None:
+        return quantized, params, states
+    _calibrate(sym, arg_params, aux_params, collector, calib_data, data_names, num_calib_examples, logger)
+    return calib_graph(quantized, arg_params, aux_params, collector, calib_mode or "none", quantized_dtype)
 
 
-globals().update({name: _refusing(name, word) for name, word in ATTRIBUTES[_OWNER].items()})
+quantize_model_mkldnn = quantize_model
+"""MXNet's fuses layers for oneDNN first; XLA fuses what it runs."""
+
+
+def quantize_graph(
+    sym: Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    ctx: Any = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    excluded_op_names: Sequence[str] | None = None,
+    calib_mode: str | None = "entropy",
+    quantized_dtype: str = "int8",
+    quantize_mode: str = "full",
+    quantize_granularity: str = "tensor-wise",
+    LayerOutputCollector: Any = None,
+    logger: Any = None,
+) -> tuple[Symbol, dict[str, NDArray], dict[str, Any], Any]:
+    """Return the network of `quantize_model` before calibration, its parameters, the states, and a collector.
+
+    `executor.set_monitor_callback(collector.collect, monitor_all=True)` shows the collector the float network's arrays;
+    then `calib_graph` sets the ranges. LayerOutputCollector: the collector for calib_mode="customize". Other arguments
+    are those of `quantize_model`.
+    """
+    _expect("calib_mode", calib_mode or "none", _MODES)
+    _expect("quantized_dtype", quantized_dtype, ("int8", "uint8", "auto"))
+    _expect("quantize_mode", quantize_mode, ("smart", "full"))
+    _expect("quantize_granularity", quantize_granularity, ("tensor-wise",))
+    wishes = Quantization(
+        frozenset(excluded_sym_names or ()),
+        frozenset(excluded_op_names or ()),
+        frozenset(arg_params),
+        quantized_dtype,  # pyright: ignore[reportArgumentType]  # checked above
+        quantize_mode == "smart",
+    )
+    quantized = as_symbol(quantized_symbol(sym, wishes))
+    if calib_mode in (None, "none"):
+        collector = None
+    elif calib_mode == "naive":
+        collector = MinMaxCollector()
+    elif calib_mode == "entropy":
+        collector = HistogramCollector(quantized_dtype)  # pyright: ignore[reportArgumentType]
+    else:
+        collector = LayerOutputCollector
+    if collector is not None and getattr(collector, "include_layers", None) is None:
+        collector.include_layers = outputs_to_calibrate(quantized)
+    return quantized, _params(quantized, arg_params), dict(aux_params), collector
+
+
+def calib_graph(
+    qsym: Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+    collector: Any,
+    calib_mode: str = "entropy",
+    quantized_dtype: str = "int8",
+    logger: Any = None,
+) -> Quantized:
+    """Return the network with the ranges that a collector found, its parameters, and the same states.
+
+    Args:
+        qsym: the network of `quantize_graph`.
+        arg_params: parameters of the float network by name.
+        aux_params: auxiliary states by name.
+        collector: has `post_collect()`, or ranges by name in `min_max_dict`.
+        calib_mode: one of `quantize_graph`'s, but not "none".
+        quantized_dtype: accepted and ignored: the collector knows it.
+        logger: accepted and ignored.
+    """
+    _expect("calib_mode", calib_mode, _MODES[1:])
+    found = collector.post_collect() if hasattr(collector, "post_collect") else collector.min_max_dict
+    quantized = as_symbol(calibrated(qsym, checked_ranges(found, outputs_to_calibrate(qsym))))
+    return quantized, _params(quantized, arg_params), dict(aux_params)
+
+
+def quantize_net(
+    network: HybridBlock,
+    quantized_dtype: str = "auto",
+    quantize_mode: str = "full",
+    quantize_granularity: str = "tensor-wise",
+    exclude_layers: Sequence[str] | None = None,
+    exclude_layers_match: Sequence[str] | None = None,
+    exclude_operators: Sequence[str] | None = None,
+    calib_data: Iterable[Any] | None = None,
+    data_shapes: Sequence[Any] | None = None,
+    calib_mode: str | None = "none",
+    num_calib_examples: int | None = None,
+    ctx: Any = None,
+    LayerOutputCollector: Any = None,
+    logger: Any = None,
+) -> SymbolBlock:
+    """Return a block that computes with 8-bit integers.
+
+    Args:
+        network: the block, hybridised and called.
+        quantized_dtype: as in `quantize_model`.
+        quantize_mode: as in `quantize_model`.
+        quantize_granularity: as in `quantize_model`.
+        exclude_layers: layers that stay float.
+        exclude_layers_match: parts of names of layers that stay float.
+        exclude_operators: operators that stay float.
+        calib_data: an iterator, or a loader, of batches.
+        data_shapes: accepted and ignored: the block knows its inputs once it was called.
+        calib_mode: as in `quantize_graph`.
+        num_calib_examples: as in `quantize_model`.
+        ctx: accepted and ignored.
+        LayerOutputCollector: the collector for calib_mode="customize".
+        logger: as in `quantize_model`.
+
+    Raises:
+        MismatchError: `network` is no HybridBlock.
+        NotInitializedError: it was not hybridised and called.
+    """
+    if not isinstance(network, HybridBlock):
+        raise MismatchError("quantize_net converts a HybridBlock", got=type(network).__name__)
+    inputs, symbol = network.traced_symbol("quantise")
+    arrays = {name: parameter.data() for name, parameter in network.collect_params().items()}
+    states = {name: arrays[name] for name in symbol.list_auxiliary_states()}
+    params = {name: arrays[name] for name in symbol.list_arguments() if name in arrays}
+    matching = [e.name for e in symbol.get_internals() if any(part in e.name for part in exclude_layers_match or ())]
+    layers = ([*(exclude_layers or ()), *matching], exclude_operators, calib_mode)
+    how = (quantized_dtype, quantize_mode, quantize_granularity)
+    quantized, made, _, collector = quantize_graph(symbol, params, states, ctx, *layers, *how, LayerOutputCollector)
+    if collector is not None:
+        names = [each.name for each in inputs]
+        _calibrate(symbol, params, states, collector, calib_data, names, num_calib_examples, logger)
+        quantized, made, _ = calib_graph(quantized, params, states, collector, calib_mode or "none")
+    block = SymbolBlock(quantized, inputs)
+    for name, parameter in block.collect_params().items():
+        value = made.get(name, states.get(name))
+        if value is not None:
+            parameter.grad_req = "null"
+            parameter.cast(value.dtype)
+            parameter.shape = value.shape
+            parameter.initialize()
+            parameter.set_data(value)
+    return block
+
+
+quantize_net_v2 = quantize_net
+
+
+def _calibrate(
+    symbol: Symbol,
+    args: Arrays,
+    aux: Arrays,
+    collector: Any,
+    data: Iterable[Any] | None,
+    names: Sequence[str],
+    most: int | None,
+    logger: Any,
+) -> None:
+    if data is None:
+        raise CallError("calib_data must be provided", fix="An iterator of batches; or calib_mode='none'.")
+    arrays = ({name: np.asarray(value) for name, value in values.items()} for values in (args, aux))
+    model = Model(symbol, *arrays)
+    count = collect_outputs(model, collector.include_layers, _batches(data, names, most), collector)
+    if logger is not None:
+        logger.info("Collected statistics from %d batches", count)
+
+
+def _batches(data: Iterable[Any], names: Sequence[str], most: int | None) -> Iterator[Any]:
+    """Yield batches by name, up to a number of samples."""
+    if isinstance(data, DataIter):
+        data.reset()
+    seen = 0
+    for batch in data:
+        arrays = getattr(batch, "data", batch) if isinstance(data, DataIter) else batch
+        listed = arrays if isinstance(arrays, (list, tuple)) else [arrays]
+        by_name = {name: np.asarray(value) for name, value in zip(names, listed, strict=False)}
+        yield by_name
+        seen += len(next(iter(by_name.values())))
+        if most is not None and seen >= most:
+            return
+
+
+def _params(quantized: Symbol, args: Arrays) -> dict[str, NDArray]:
+    made = quantized_arrays(quantized, args)
+    return {name: a if isinstance(a, NDArray) else array(a, dtype=a.dtype) for name, a in made.items()}
+
+
+def _expect(what: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise CallError(f"{what}={value!r}"[:120], expected=" or ".join(map(repr, known)))
 
 
 def __getattr__(name: str) -> object:
-    unknown_attribute(_OWNER, name, [])
+    unknown_attribute("mx.contrib.quantization", name, sorted(globals()))

@@ -14,6 +14,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
 from symjax_nnvm.ir.rules.costs import Flops
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.rules.storage import (
     StorageRule,
     storage_of_all,
@@ -277,6 +278,8 @@ for _function in FUNCTIONS:
     )
 
 Op.get("elemwise_add").set_attr("TAdds", True)
+for _name in ("elemwise_add", "elemwise_mul"):
+    Op.get(_name).set_attr("FQuantized", quantized_as(f"_contrib_quantized_{_name}", requantized=True))
 
 register_op(
     "_grad_add",

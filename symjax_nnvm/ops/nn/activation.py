@@ -12,6 +12,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC
 from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.scalar import times
 from symjax_nnvm.ops.elementwise.unary import FUNCTIONS
@@ -40,6 +41,8 @@ def _activation_gradient(node: Node, ograds: Entries):
 
 register_op(
     "Activation",
+    TListsOutputs=True,
+    FQuantized=quantized_as("_contrib_quantized_act", lambda p: p.act_type == "relu"),
     aliases=("_npx_activation",),
     params=ActivationParams,
     infer_shape=same_shape,

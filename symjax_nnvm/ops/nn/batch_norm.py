@@ -13,6 +13,7 @@ from symjax_nnvm.ir.rules.composition import Composition
 from symjax_nnvm.ir.rules.costs import per_input
 from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.linear import self_adjoint
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.types import DType
 
 # -- a vector along one axis of an array -----------------------------------------------------------------------------
@@ -188,6 +189,7 @@ def statistics_ignored(p: Any) -> str | None:
 
 register_op(
     "BatchNorm",
+    FQuantized=quantized_as("_contrib_quantized_batch_norm", float_inputs=range(1, 5)),
     aliases=("_npx_batch_norm",),
     params=BatchNormParams,
     inputs=("data", "gamma", "beta", "moving_mean", "moving_var"),

@@ -15,6 +15,7 @@ from symjax_nnvm.ir.rules.costs import Flops, FlopsRule, Sizes, WorkspaceRule, e
 from symjax_nnvm.ir.rules.linear import Adjoint, At, multilinear
 from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 
@@ -271,6 +272,8 @@ def spread(p: Any, ins: Sizes, outs: Sizes) -> int:
 
 register_op(
     "Convolution",
+    TListsOutputs=True,
+    FQuantized=quantized_as("_contrib_quantized_conv", is_product=True, requantized=True),
     samples="each",
     aliases=("_npx_convolution",),
     params=ConvolutionParams,

@@ -6,6 +6,7 @@ from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ops.indexing.take import NumberType
 
 
@@ -39,6 +40,7 @@ def _embedding_default_type(attrs: NodeAttrs, ins: Types, outs: Types):
 
 register_op(
     "Embedding",
+    FQuantized=quantized_as("_contrib_quantized_embedding", lambda p: p.dtype == "float32", float_inputs=(0,)),
     aliases=("_npx_embedding", "_sparse_Embedding"),
     params=EmbeddingParams,
     inputs=("data", "weight"),

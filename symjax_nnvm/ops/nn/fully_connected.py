@@ -9,6 +9,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.rules.axes import completed, known, size_of, solve_sizes
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.rules.samples import rows
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
@@ -75,6 +76,8 @@ def fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> F
 
 register_op(
     "FullyConnected",
+    TListsOutputs=True,
+    FQuantized=quantized_as("_contrib_quantized_fully_connected", is_product=True, requantized=True),
     aliases=("_npx_fully_connected", "_sparse_FullyConnected"),
     params=FullyConnectedParams,
     inputs=("data", "weight", "bias"),

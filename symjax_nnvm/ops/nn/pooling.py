@@ -20,6 +20,7 @@ from symjax_nnvm.ir.rules.costs import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.rules.layout_rules import windowed
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
@@ -313,6 +314,8 @@ def _reached(number: int) -> WorkspaceRule:
 
 register_op(
     "Pooling",
+    TListsOutputs=True,
+    FQuantized=quantized_as("_contrib_quantized_pooling", lambda p: p.pool_type in ("max", "avg")),
     samples="each",
     aliases=("_npx_pooling",),
     params=PoolingParams,

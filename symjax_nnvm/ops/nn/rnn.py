@@ -17,6 +17,7 @@ from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
 from symjax_nnvm.ir.rules.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.rules.named_dims import of_rank
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.types import Dim, Shape
 
 Mode = Literal["gru", "lstm", "rnn_relu", "rnn_tanh"]
@@ -280,6 +281,14 @@ _DEVIATIONS = (
 
 register_op(
     "RNN",
+    FQuantized=quantized_as(
+        "_contrib_quantized_rnn",
+        lambda p: p.mode == "lstm",
+        is_product=True,
+        float_inputs=range(1, 4),
+        asymmetric=(0,),
+        is_float=True,
+    ),
     aliases=("_npx_rnn",),
     params=RNNParams,
     inputs=_INPUTS,

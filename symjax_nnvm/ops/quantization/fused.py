@@ -17,6 +17,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param, schema_of
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.rules.costs import FlopsRule
+from symjax_nnvm.ir.rules.quantized_form import float_layer, unfolded
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, Inference
@@ -311,6 +312,7 @@ for _name, _params, _fused, _flops, _drawing, _doc in (
         FInferShape=_shapes,
         FInferType=_types,
         FMutateInputs=_mutated,
+        FDequantized=unfolded,
         **LAST,
         doc=f"{_doc} quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.",
     )
@@ -343,6 +345,7 @@ for _name, _arrays, _scores, _cost, _doc in (
     _ends = tuple(f"{end}_{name}" for name in ("qkv", "attention")[: len(_arrays)] for end in ("min", "max"))
     register_op(
         f"_sg_mkldnn_selfatt_{_name}",
+        FDequantized=float_layer(f"_contrib_interleaved_matmul_selfatt_{_name}"),
         aliases=(f"_sg_onednn_selfatt_{_name}",),
         params=FusedAttentionParams,
         inputs=(*_arrays, *_ends),

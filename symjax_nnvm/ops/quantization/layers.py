@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.rules.costs import ARRANGES
 from symjax_nnvm.ir.rules.derivatives import Operands
+from symjax_nnvm.ir.rules.quantized_form import float_layer
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.activation import ActivationParams
 from symjax_nnvm.ops.nn.batch_norm import BatchNormParams, batch_norm_shapes, initial_moving_statistics
@@ -49,7 +51,7 @@ def _product_types(p: ConvolutionParams | FullyConnectedParams, ins: Types, outs
     return [ins[0], *["int8"] * (arrays - 1), *["float32"] * 2 * arrays], ["int32", "float32", "float32"]
 
 
-for _name, _params, _shapes, _flops, _drawing, _doc in (
+for _name, _params, _shapes, _flops, _drawing, _float in (
     ("conv", QuantizedConvParams, convolution_shapes, convolution_flops, "convolution", "Convolution"),
     ("fully_connected", FullyConnectedParams, fully_connected_shapes, fully_connected_flops, "dense", "FullyConnected"),
 ):
@@ -62,6 +64,7 @@ for _name, _params, _shapes, _flops, _drawing, _doc in (
 
     register_op(
         f"_contrib_quantized_{_name}",
+        FDequantized=float_layer(_float),
         params=_params,
         inputs=("data", "weight", "bias", *(f"{e}_{n}" for n in ("data", "weight", "bias") for e in ("min", "max"))),
         inputs_used=product_inputs,
@@ -72,7 +75,7 @@ for _name, _params, _shapes, _flops, _drawing, _doc in (
         drawing=_drawing,
         recompute="if forced",
         **LAST,
-        doc=f"{_doc} of 8-bit integers: the exact sums, int32, and the range that 2³¹ - 1 stands for.",
+        doc=f"{_float} of 8-bit integers: the exact sums, int32, and the range that 2³¹ - 1 stands for.",
     )
 
 # -- sums and products of elements -----------------------------------------------------------------------------------
@@ -114,6 +117,7 @@ for _name, _params, _types, _outputs, _doc in (
 ):
     register_op(
         f"_contrib_quantized_elemwise_{_name}",
+        FDequantized=float_layer(f"elemwise_{_name}"),
         params=_params,
         inputs=("lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max"),
         num_outputs=lambda p, names=_outputs: len(names(p)),
@@ -174,6 +178,7 @@ _KEEPING: dict[str, Any] = {
 }
 register_op(
     "_contrib_quantized_pooling",
+    FDequantized=float_layer("Pooling"),
     params=QuantizedPoolingParams,
     infer_shape=_pooled_shapes,
     flops=pooling_flops,
@@ -183,6 +188,7 @@ register_op(
 )
 register_op(
     "_contrib_quantized_act",
+    FDequantized=float_layer("Activation"),
     params=QuantizedActivationParams,
     infer_shape=elementwise_shapes,
     flops=1,
@@ -192,6 +198,7 @@ register_op(
 )
 register_op(
     "_contrib_quantized_flatten",
+    FDequantized=float_layer("Flatten"),
     infer_shape=_flattened_shapes,
     drawing="shape",
     doc="Collapse all axes but the first of 8-bit integers: (n, …) → (n, d), in their range.",
@@ -223,6 +230,7 @@ def _joined_types(p: ConcatParams, ins: Types, outs: Types):
 
 register_op(
     "_contrib_quantized_concat",
+    FDequantized=float_layer("Concat"),
     params=ConcatParams,
     variadic="num_args",
     list_inputs=_concat_inputs,
@@ -241,14 +249,6 @@ register_op(
 class QuantizedBatchNormParams(BatchNormParams, CalibratedParams):
     positional: ClassVar = tuple(BatchNormParams.__dataclass_fields__)
 
-    def check(self) -> str | None:
-        if not self.is_calibrated:
-            return (
-                "min_calib_range or max_calib_range is not available. Quantized BN currently don't support "
-                "calib_mode=None: calibrate the network, or exclude this layer"
-            )
-        return CalibratedParams.check(self)
-
 
 def _normalised_shapes(p: QuantizedBatchNormParams, ins: Shapes, outs: Shapes):
     """data (…, c, …), gamma, beta, moving_mean, moving_var (c,), ranges (1,) → (…, c, …), ranges (1,)."""
@@ -257,6 +257,11 @@ def _normalised_shapes(p: QuantizedBatchNormParams, ins: Shapes, outs: Shapes):
 
 
 def _normalised_types(p: QuantizedBatchNormParams, ins: Types, outs: Types):
+    if not p.is_calibrated:
+        raise InferenceError(
+            "min_calib_range or max_calib_range is not available. Quantized BN currently don't support calib_mode=None",
+            fix="Calibrate the network, or leave this layer out: excluded=[its name].",
+        )
     need_levels(ins[0], "data")
     return [ins[0], *["float32"] * 6], ["int8", "float32", "float32"]
 
@@ -273,6 +278,8 @@ def _rows_types(p: EmbeddingParams, ins: Types, outs: Types):
 
 register_op(
     "_contrib_quantized_batch_norm",
+    FDequantized=float_layer("BatchNorm"),
+    TCalibrated="output",
     params=QuantizedBatchNormParams,
     inputs=("data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data"),
     outputs=OUTPUTS,
@@ -288,6 +295,7 @@ register_op(
 )
 register_op(
     "_contrib_quantized_embedding",
+    FDequantized=float_layer("Embedding"),
     params=EmbeddingParams,
     inputs=("data", "weight", "min_weight", "max_weight"),
     outputs=OUTPUTS,
@@ -336,6 +344,7 @@ def _recurrent_outputs(p: QuantizedRNNParams) -> Sequence[str]:
 
 register_op(
     "_contrib_quantized_rnn",
+    FDequantized=float_layer("RNN"),
     params=QuantizedRNNParams,
     inputs=("data", "parameters", "state", "state_cell", "data_scale", "data_shift"),
     inputs_used=lambda p: ("data", "parameters", "state", "state_cell", "min_data", "max_data"),  # MXNet's two lists

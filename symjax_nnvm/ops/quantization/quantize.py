@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.rules.quantized_form import its_data
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.quantization.ranges import LAST, LEVELS, RANGE, CalibratedParams, need_levels
 
@@ -70,6 +71,7 @@ def _asymmetric_types(p: CalibratedParams, ins: Types, outs: Types):
 
 register_op(
     "_contrib_quantize",
+    FDequantized=its_data,
     params=QuantizeParams,
     inputs=("data", "min_range", "max_range"),
     num_outputs=3,
@@ -82,6 +84,8 @@ register_op(
 )
 register_op(
     "_contrib_quantize_v2",
+    FDequantized=its_data,
+    TCalibrated="input",
     params=QuantizeV2Params,
     num_outputs=3,
     unlisted_inputs=False,
@@ -94,6 +98,8 @@ register_op(
 )
 register_op(
     "_contrib_quantize_asym",
+    FDequantized=its_data,
+    TCalibrated="input",
     params=CalibratedParams,
     outputs=("output", "scale", "shift"),
     unlisted_inputs=False,
@@ -105,6 +111,7 @@ register_op(
 )
 register_op(
     "_contrib_dequantize",
+    FDequantized=its_data,
     params=DequantizeParams,
     inputs=("data", "min_range", "max_range"),
     infer_shape=elementwise_shapes,
@@ -116,6 +123,8 @@ register_op(
 )
 register_op(
     "_contrib_requantize",
+    FDequantized=its_data,
+    TCalibrated="input",
     params=QuantizeV2Params,
     inputs=("data", "min_range", "max_range"),
     num_outputs=3,

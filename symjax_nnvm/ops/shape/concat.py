@@ -18,6 +18,7 @@ from symjax_nnvm.ir.rules.costs import MOVES
 from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.rules.linear import jointly_linear
 from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -123,6 +124,9 @@ for _name, _aliases, _shapes, _doc in (
         FScaledParts=_scaled_parts,
         doc=_doc,
     )
+Op.get("Concat").set_attr("TListsOutputs", True).set_attr(
+    "FQuantized", quantized_as("_contrib_quantized_concat", lambda p: p.dim > 0)
+)
 
 
 _pieces = jointly_linear(

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known, size_of, solve_sizes
 from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
+from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.rules.samples import rows
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -247,6 +248,7 @@ def flatten_shapes(p: NoParams, ins: Shapes, outs: Shapes):
 
 register_op(
     "Flatten",
+    FQuantized=quantized_as("_contrib_quantized_flatten"),
     aliases=("_npx_batch_flatten", "flatten"),
     infer_shape=flatten_shapes,
     gradient=_reshaped_back,

@@ -25,16 +25,6 @@ def test_short_names():
             call()
 
 
-def test_what_scripts_import_by_a_star_refuses_with_words():
-    names: dict[str, Any] = {}
-    exec("from lowering.mx.contrib.quantization import *", names)
-    assert mx.contrib.quant is mx.contrib.quantization
-    for name in ("quantize_model", "quantize_net_v2", "calib_graph"):
-        assert names[name].__name__ == name
-        with pytest.raises(mx.MXNetError, match=rf"{name} cannot quantise.*mx.contrib.amp.convert_model"):
-            names[name](sym=None)
-
-
 def test_a_loader():
     rows = np.arange(20.0).reshape(10, 2)
     batches = [(rows[i : i + 4], np.arange(i, min(i + 4, 10))) for i in (0, 4, 8)]

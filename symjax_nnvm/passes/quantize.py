@@ -1,0 +1,194 @@
+"""QuantizeGraph: a network of floats as one of 8-bit integers, as MXNet 1.9.1's pass of this name makes it.
+
+FQuantized says what an operator is there. What a layer of integers reads is quantised before it, what an operator on
+floats reads is dequantised; a parameter that is known before is a variable of integers. `set_ranges` gives the
+operators that round (TCalibrated) the ranges of what they round (`SetCalibTableToQuantizedGraph`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from symjax_nnvm.ir.attributes import FListOutputNames, FQuantized, TCalibrated, TListsOutputs
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import output_names
+from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
+from symjax_nnvm.ir.pass_registry import register_pass
+from symjax_nnvm.ir.rewrite import count_versions, rewrite
+from symjax_nnvm.ir.rules.quantized_form import PREFIX, QuantizedForm
+
+Ranges = Mapping[str, tuple[float, float]]
+QuantizedDtype = Literal["int8", "uint8", "auto"]
+_Quantized = tuple[NodeEntry, NodeEntry, NodeEntry]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """What to quantise: the wishes of MXNet's `quantize_model`.
+
+    Attributes:
+        excluded: names of layers that stay float.
+        excluded_ops: names of operators that stay float.
+        offline: names of the parameters that are quantised before.
+        dtype: of the arrays; auto: uint8 where a calibrated range has no negative numbers.
+        smart: operators that are cheap are quantised only between convolutions, dense layers and the like; else always.
+    """
+
+    excluded: Collection[str] = ()
+    excluded_ops: Collection[str] = ()
+    offline: Collection[str] = ()
+    dtype: QuantizedDtype = "int8"
+    smart: bool = True
+
+
+@register_pass("QuantizeGraph", requires=("quantization",), op_attrs=("FQuantized",), change_graph=True)
+def _quantize_pass(graph: Graph) -> Graph:
+    """`quantization`, a `Quantization`, is consumed."""
+    rest = {key: value for key, value in graph.attrs.items() if key != "quantization"}
+    return quantize(graph.derive(attrs=rest), graph.attrs["quantization"])
+
+
+def quantize(graph: Graph, wishes: Quantization) -> Graph:
+    """Return the graph with layers of 8-bit integers where it can have them. Linear; reads no shapes."""
+    forms = quantized_forms(graph.nodes(), wishes)
+    rule = _Rule(forms, wishes)
+    rewritten = rewrite(graph.outputs, rule.change, fresh=True)
+    heads = [rule.as_float(old, new) for old, new in zip(graph.outputs, rewritten.outputs, strict=True)]
+    return graph.derive(count_versions(heads), attrs={})
+
+
+def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, QuantizedForm]:
+    """Return the nodes that are quantised, each with its form on integers."""
+    nodes = list(nodes)
+    forms: dict[Node, QuantizedForm] = {}
+    for node in nodes:
+        if node.op in FQuantized and node.name not in wishes.excluded and node.op.name not in wishes.excluded_ops:
+            form: QuantizedForm | None = FQuantized[node.op](node.attrs)
+            if form is not None:
+                forms[node] = form
+    if not wishes.smart:
+        return forms
+    sources = {node: [entry.node for entry in node.inputs] for node in nodes}
+    readers: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for source in sources[node]:
+            readers[source].append(node)
+    between = _reached(forms, sources) & _reached(forms, readers)
+    return {node: form for node, form in forms.items() if form.is_product or node in between}
+
+
+def _reached(forms: Mapping[Node, QuantizedForm], edges: Mapping[Node, Sequence[Node]]) -> set[Node]:
+    """Return the cheap nodes that the products reach through nothing but such."""
+    reached: set[Node] = set()
+    queue = deque(node for node, form in forms.items() if form.is_product)
+    while queue:
+        for node in edges[queue.popleft()]:
+            if node in forms and not forms[node].is_product and node not in reached:
+                reached.add(node)
+                queue.append(node)
+    return reached
+
+
+class _Rule:
+    """The rewriting rule; it knows each array in both forms, so that none is quantised or dequantised twice."""
+
+    def __init__(self, forms: Mapping[Node, QuantizedForm], wishes: Quantization):
+        self._forms, self._wishes = forms, wishes
+        self._quantized: dict[tuple[NodeEntry, bool], _Quantized] = {}
+        self._floats: dict[Node, NodeEntry] = {}
+
+    def change(self, node: Node, draft: Node) -> Node | None:
+        """Return the layer of integers that takes a node's place; None: it stays, and reads floats."""
+        form = self._forms.get(node)
+        if form is None:
+            draft.inputs = [self.as_float(*pair) for pair in zip(node.inputs, draft.inputs, strict=True)]
+            return None
+        arrays: list[NodeEntry] = []
+        ranges: list[NodeEntry] = []
+        for i, (old, new) in enumerate(zip(node.inputs, draft.inputs, strict=True)):
+            if i in form.float_inputs:
+                arrays.append(self.as_float(old, new))
+                continue
+            array, *ends = self._as_integers(old, new, i in form.asymmetric)
+            arrays.append(array)
+            ranges += ends
+        layer = Node(form.attrs, [*arrays, *ranges], draft.control_deps)
+        if not form.requantized:
+            return layer
+        sums = [NodeEntry(layer, i) for i in range(3)]
+        return apply("_contrib_requantize", *sums, name=f"requantize_{node.name}", out_type=self._wishes.dtype).node
+
+    def as_float(self, old: NodeEntry, new: NodeEntry) -> NodeEntry:
+        """Return an entry as floats. old: what it was in the given graph."""
+        if old.node not in self._forms or self._forms[old.node].is_float:
+            return new
+        if old.node not in self._floats:
+            integers = [new._replace(index=i) for i in range(3)]
+            self._floats[old.node] = apply("_contrib_dequantize", *integers, name=f"{old.node.name}_dequantize")
+        return self._floats[old.node]
+
+    def _as_integers(self, old: NodeEntry, new: NodeEntry, asymmetric: bool) -> _Quantized:
+        """Return an entry as integers with their range."""
+        if old.node in self._forms and not self._forms[old.node].is_float:
+            return new, new._replace(index=1), new._replace(index=2)
+        key = (old, asymmetric)
+        if key not in self._quantized:
+            name = f"{old.node.name}{_suffix(old)}_quantize"
+            if old.node.is_variable and old.node.name in self._wishes.offline and not asymmetric:
+                names = (name, f"{name}_min", f"{name}_max")
+                array, low, high = (NodeEntry(create_variable_node(each)) for each in names)
+            else:
+                if asymmetric:
+                    array = apply("_contrib_quantize_asym", new, name=name)
+                else:
+                    array = apply("_contrib_quantize_v2", new, name=name, out_type=self._wishes.dtype)
+                low, high = array._replace(index=1), array._replace(index=2)
+            self._quantized[key] = array, low, high
+        return self._quantized[key]
+
+
+def _suffix(entry: NodeEntry) -> str:
+    """How MXNet names an output there: by the name that its operator lists, else by its number."""
+    node = entry.node
+    if node.is_variable:
+        return ""
+    if node.op in TListsOutputs:
+        return "_output"
+    return (
+        f"_{list(FListOutputNames[node.op](node.attrs))[entry.index]}"
+        if node.op in FListOutputNames
+        else (f"_{entry.index}")
+    )
+
+
+# -- ranges ----------------------------------------------------------------------------------------------------------
+
+
+def rounded_outputs(graph: Graph) -> dict[Node, str]:
+    """Return the nodes whose range is to be calibrated, each with the name of the float network's output that it is the
+    range of."""
+    return {node: _rounded(node) for node in graph.nodes() if node.op in TCalibrated}
+
+
+def _rounded(node: Node) -> str:
+    entry = node.inputs[0] if TCalibrated[node.op] == "input" else NodeEntry(node)
+    (name,) = output_names([entry])
+    return name.removeprefix(PREFIX)
+
+
+def set_ranges(graph: Graph, ranges: Ranges) -> Graph:
+    """Return the graph whose operators that round know these ranges, by the outputs' names in the float network."""
+    rounded = rounded_outputs(graph)
+
+    def change(node: Node, draft: Node) -> Node | None:
+        if node not in rounded or rounded[node] not in ranges:
+            return None
+        low, high = ranges[rounded[node]]
+        draft.attrs.dict |= {"min_calib_range": f"{low:.6f}", "max_calib_range": f"{high:.6f}"}
+        draft.attrs.parse()
+        return None
+
+    return graph.derive(rewrite(graph.outputs, change, fresh=True).outputs, attrs={})

@@ -1,0 +1,179 @@
+"""Ranges of a network's arrays, from batches of data: the least and greatest values, or thresholds by entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, plain_list, printable
+from symjax_nnvm.model import Model
+from symjax_nnvm.passes.quantize import QuantizedDtype
+from symjax_nnvm.quantization.entropy import entropy_threshold
+from symjax_nnvm.symbol.symbol import Symbol
+
+_BINS = 8001
+_LEVELS = 255
+
+
+class CalibrationCollector:
+    """Sees the arrays of a network, one call for each, and knows their ranges in the end: a base for one's own.
+
+    Attributes:
+        include_layers: names of the outputs whose ranges are asked for; None before they are known.
+        min_max_dict: ranges by name.
+    """
+
+    def __init__(self) -> None:
+        self.include_layers: Collection[str] | None = None
+        self.min_max_dict: dict[str, tuple[float, float]] = {}
+
+    def collect(self, name: str, array: Any) -> None:
+        """Take an array into account. name: of the output, such as `conv0_output`."""
+        raise NotImplementedError(f"{type(self).__name__}.collect")
+
+    def asks_for(self, name: str) -> bool:
+        """Return whether the range of an output is asked for."""
+        return self.include_layers is None or name in self.include_layers
+
+    def post_collect(self) -> dict[str, tuple[float, float]]:
+        """Return the ranges by name."""
+        return self.min_max_dict
+
+
+class MinMaxCollector(CalibrationCollector):
+    """Knows the least and the greatest value of each array."""
+
+    def collect(self, name: str, array: Any) -> None:
+        """Widen the range of an output."""
+        if not self.asks_for(name):
+            return
+        low, high = _ends(name, np.asarray(array))
+        before = self.min_max_dict.get(name, (low, high))
+        self.min_max_dict[name] = min(before[0], low), max(before[1], high)
+
+
+class HistogramCollector(CalibrationCollector):
+    """Knows a histogram of each array, and finds thresholds by entropy."""
+
+    def __init__(self, dtype: QuantizedDtype = "int8") -> None:
+        super().__init__()
+        self._dtype = dtype
+        self._histograms: dict[str, tuple[np.ndarray, np.ndarray, float]] = {}
+
+    def collect(self, name: str, array: Any) -> None:
+        """Add an array to the histogram of an output, which gets further bins at both ends where it must."""
+        if not self.asks_for(name):
+            return
+        values = np.asarray(array)
+        low, high = _ends(name, values)
+        reach = max(abs(low), abs(high))
+        if name not in self._histograms:
+            counts, edges = np.histogram(values, bins=_BINS, range=(-reach, reach))
+            self._histograms[name] = counts, edges, low
+            return
+        old, edges, lowest = self._histograms[name]
+        old_reach, more = edges[-1], 0
+        if reach > old_reach:
+            step = 2 * old_reach / old.size
+            more = int((reach - old_reach) // step + 1)
+            old_reach += more * step
+        counts, edges = np.histogram(values, bins=old.size + 2 * more, range=(-old_reach, old_reach))
+        counts[more : counts.size - more] += old
+        self._histograms[name] = counts, edges, min(lowest, low)
+
+    def post_collect(self) -> dict[str, tuple[float, float]]:
+        """Return the ranges by name: symmetric, or from 0 where no value is negative and uint8 is asked for."""
+        for name, (counts, edges, low) in self._histograms.items():
+            positive = low >= 0 and self._dtype != "int8"
+            threshold, _ = entropy_threshold(counts, edges, 2 * _LEVELS + 1 if positive else _LEVELS)
+            self.min_max_dict[name] = (0.0 if positive else -threshold), threshold
+        return self.min_max_dict
+
+
+def _ends(name: str, values: np.ndarray) -> tuple[Any, Any]:
+    """Return the least and the greatest value, of the array's dtype.
+
+    Raises SymbolValueError where there is none, or one is not finite.
+    """
+    if not values.size:
+        raise SymbolValueError(f"The calibration data never reach {printable(name)}: the array is empty")
+    low, high = values.min(), values.max()
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise SymbolValueError(
+            f"{printable(name)} has NaN or infinite values on the calibration data, so it has no range",
+            fix="Scale the data as the network was trained; predict() of the float network shows the same values.",
+        )
+    return low, high
+
+
+def collect_outputs(
+    model: Model, names: Collection[str], batches: Iterable[Any], collector: CalibrationCollector
+) -> int:
+    """Run a network of floats on batches, and show the collector these outputs of its nodes; return how many batches.
+
+    batches: as `Predictor.batches` takes them: dicts by name, tuples in the order of the inputs, or arrays.
+    """
+    internals = model.net.get_internals()
+    by_name = dict(zip(internals.list_outputs(), internals.outputs, strict=True))
+    outputs = {name: by_name[name] for name in by_name if name in names}
+    part = Model(Symbol(outputs.values()), model.args, model.aux)
+    predict = part.predictor() if outputs else None
+    inputs = part.inputs
+    count = 0
+    for batch in batches:
+        count += 1
+        if predict is not None:
+            for name, array in zip(outputs, predict(**_by_name(batch, inputs)), strict=True):
+                collector.collect(name, np.asarray(array))
+    if not count:
+        raise SymbolValueError(
+            "The calibration data are empty",
+            expected="batches: dicts by name, tuples, or arrays",
+            fix="An iterator that was used up before gives nothing: pass a list, or a new iterator.",
+        )
+    return count
+
+
+def _by_name(batch: Any, inputs: Sequence[str]) -> dict[str, Any]:
+    """Return a batch as arrays by name, without what the layers do not need."""
+    if isinstance(batch, Mapping):
+        return {name: array for name, array in batch.items() if name in inputs}
+    arrays = list(batch) if isinstance(batch, (tuple, list)) else [batch]
+    if len(arrays) < len(inputs):
+        raise SymbolTypeError(
+            "A batch of the calibration data has too few arrays",
+            expected=f"a dict by name, or arrays for {plain_list(inputs)}",
+            got=f"{len(arrays)}",
+        )
+    return dict(zip(inputs, arrays, strict=False))
+
+
+def checked_ranges(ranges: Mapping[str, Any], names: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """Return the ranges of these outputs, two finite numbers each. Raises SymbolValueError."""
+    return dict(_checked(ranges, names))
+
+
+def _checked(ranges: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, tuple[float, float]]]:
+    names = list(names)
+    missing = [name for name in names if name not in ranges]
+    if missing:
+        raise SymbolValueError(
+            f"The calibration data never reach {plain_list(missing)}",
+            got=f"ranges of {plain_list(list(ranges)) or 'nothing'}",
+            fix="Leave these layers out, excluded=[…], or give data that they see.",
+        )
+    for name in names:
+        ends = np.asarray(ranges[name], np.float64).reshape(-1)
+        fits = ends.size == 2 and np.isfinite(ends).all() and ends[0] <= ends[1]
+        if not fits or not ends.any():
+            raise SymbolValueError(
+                f"The range of {printable(name)} is none"
+                if not fits
+                else f"{printable(name)} is 0 on all calibration data, so it has no range",
+                expected="two finite numbers, the first not greater",
+                got=str(ends.tolist())[:200],
+                fix="Calibrate it again with other data, or leave the layer out, excluded=[…].",
+            )
+        yield name, (float(ends[0]), float(ends[1]))

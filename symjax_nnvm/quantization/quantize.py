@@ -1,0 +1,156 @@
+"""`quantize`: a model of 8-bit integers from one of floats, its ranges calibrated and its parameters rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, close_names, plain_list
+from symjax_nnvm.ir.attributes import FQuantized, TCalibrated
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
+from symjax_nnvm.model import Model
+from symjax_nnvm.passes.quantize import Quantization, QuantizedDtype, Ranges, rounded_outputs, set_ranges
+from symjax_nnvm.passes.quantize import quantize as quantize_graph
+from symjax_nnvm.quantization.calibration import (
+    HistogramCollector,
+    MinMaxCollector,
+    checked_ranges,
+    collect_outputs,
+)
+from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
+from symjax_nnvm.symbol.symbol import Symbol, of_mode
+
+Mode = Literal["entropy", "naive", "none"]
+
+
+def quantize(
+    net: Symbol,
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any] | None = None,
+    *,
+    calibration: Iterable[Any] | None = None,
+    mode: Mode = "entropy",
+    excluded: Collection[str] = (),
+    excluded_ops: Collection[str] = (),
+    dtype: QuantizedDtype = "int8",
+    smart: bool = True,
+) -> Model:
+    """Return a model whose convolutions and dense layers compute with 8-bit integers, as MXNet's `quantize_model` does.
+
+    Layers between such are quantised with them; all others compute with floats, as before. The result unpacks, as in
+    `net, args, aux = quantize(…)`.
+
+    Args:
+        net: a network of floats.
+        args: its arguments by name.
+        aux: its auxiliary states by name.
+        calibration: batches of data: dicts by name, tuples in the order of the inputs, or arrays.
+        mode: where ranges come from: "entropy" finds the thresholds that lose least, "naive" takes the least and
+            greatest values, "none" leaves them to each run, which is slower.
+        excluded: names of layers that stay float.
+        excluded_ops: names of operators that stay float.
+        dtype: of arrays: "int8", "uint8", or "auto", which is uint8 where no value is negative.
+        smart: quantise cheap layers only between others that are; else wherever they can be.
+
+    Raises:
+        SymbolTypeError: an argument is of the wrong type.
+        SymbolValueError: an argument has an unknown value, or the data give no ranges.
+        GraphError: no layer can be quantised, or one needs a range and `mode` is "none".
+    """
+    expect_symbol(net, "quantize")
+    expect_arrays(args, "args")
+    expect_arrays(aux or {}, "aux")
+    _expect_one_of("mode", mode, Mode)
+    _expect_one_of("dtype", dtype, QuantizedDtype)
+    wishes = Quantization(_names("excluded", excluded), _names("excluded_ops", excluded_ops), set(args), dtype, smart)
+    _refuse_unknown_layers(net, wishes.excluded)
+    quantized = quantized_symbol(net, wishes)
+    if mode != "none":
+        if calibration is None:
+            raise SymbolTypeError(
+                f"mode={mode!r} needs data to calibrate with",
+                fix="calibration=[batch, …], a few hundred samples in all; mode='none' needs none.",
+            )
+        collector = HistogramCollector(dtype) if mode == "entropy" else MinMaxCollector()
+        names = outputs_to_calibrate(quantized)
+        collect_outputs(Model(net, args, aux or {}), names, calibration, collector)
+        quantized = calibrated(quantized, checked_ranges(collector.post_collect(), names))
+    else:
+        _refuse_without_ranges(quantized)
+    return Model(quantized, quantized_arrays(quantized, args), aux or {})
+
+
+def quantized_symbol(net: Symbol, wishes: Quantization) -> Symbol:
+    """Return the network with layers of integers, whose ranges are not calibrated. Raises GraphError."""
+    quantized = of_mode(net, quantize_graph(Graph(net.outputs), wishes).outputs)
+    if not any(node.op in TCalibrated for node in Graph(quantized.outputs).nodes()):
+        kinds = sorted(op.name for op in FQuantized)
+        raise GraphError(
+            "No layer of the network can be quantised",
+            expected=f"layers of {plain_list(kinds)} that are not excluded",
+            got=plain_list(sorted({node.op.name for node in Graph(net.outputs).nodes() if node.op is not None})),
+            fix="smart=False quantises layers that are not between convolutions and dense layers, too.",
+        )
+    return quantized
+
+
+def outputs_to_calibrate(quantized: Symbol) -> list[str]:
+    """Return names of the outputs of the float network whose ranges a quantised network needs."""
+    return list(dict.fromkeys(rounded_outputs(Graph(quantized.outputs)).values()))
+
+
+def calibrated(quantized: Symbol, ranges: Ranges) -> Symbol:
+    """Return the network with ranges, by names of outputs of the float network."""
+    return of_mode(quantized, set_ranges(Graph(quantized.outputs), ranges).outputs)
+
+
+def quantized_arrays(quantized: Symbol, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a quantised network: parameters as int8 with their ranges, others as they are."""
+    arrays: dict[str, Any] = {}
+    for name in quantized.list_arguments():
+        source = name.removesuffix(QUANTIZED)
+        if name in args:
+            arrays[name] = args[name]
+        elif source in args:
+            values = np.asarray(args[source], np.float32)
+            if not values.size or not np.isfinite(values).all():
+                raise SymbolValueError(
+                    f"The parameter {source!r} is empty, or has NaN or infinite values, so it has no range",
+                    fix="Train the network again, or leave the layer out, excluded=[…].",
+                )
+            reach = np.abs(values).max()
+            scale = np.float32(127) / reach if reach else np.float32(0)
+            arrays[name] = (np.sign(values) * np.minimum(np.abs(values) * scale + np.float32(0.5), 127)).astype(np.int8)
+            arrays[f"{name}_min"], arrays[f"{name}_max"] = np.float32([-reach]), np.float32([reach])
+    return arrays
+
+
+def _refuse_without_ranges(quantized: Symbol) -> None:
+    needing = [node for node in Graph(quantized.outputs).nodes() if TCalibrated.get(node.op) == "output"]
+    if needing:
+        raise GraphError(
+            f"{plain_list([node.name for node in needing])} cannot do without a calibrated range",
+            op=needing[0].op,
+            fix="mode='naive' or 'entropy' with calibration=[batch, …]; or leave these layers out, excluded=[…].",
+        )
+
+
+def _refuse_unknown_layers(net: Symbol, excluded: Collection[str]) -> None:
+    layers = {node.name for node in Graph(net.outputs).nodes() if not node.is_variable}
+    for name in excluded:
+        if name not in layers:
+            raise SymbolValueError(f"excluded: the network has no layer {name!r}", fix=close_names([name], layers))
+
+
+def _names(what: str, names: Any) -> frozenset[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise SymbolTypeError(f"{what} are names, a list", got=repr(names)[:80], fix=f"{what}=['name', …]")
+    return frozenset(names)
+
+
+def _expect_one_of(what: str, value: object, literal: Any) -> None:
+    if value not in get_args(literal):
+        raise SymbolValueError(f"{what}={value!r}"[:120], expected=plain_list(list(map(repr, get_args(literal)))))

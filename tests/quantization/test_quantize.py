@@ -1,0 +1,137 @@
+"""Models of 8-bit integers: MXNet's graphs, ranges and integers; and what cannot be quantised."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symjax_nnvm as nn
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.quantization.calibration import HistogramCollector, checked_ranges
+from tests.quantization.networks import NETWORKS, VALUES, batches, parameters, values
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "goldens/quantized.json").read_text(encoding="utf-8"))
+
+
+@cache
+def network(name: str) -> nn.Model:
+    build, shape = NETWORKS[name]
+    net = build(sym)
+    return nn.Model(net, *parameters(net, shape))
+
+
+def graph(document: Any) -> list[Any]:
+    """A symbol's nodes, and the ranges of each apart."""
+    nodes = document["nodes"]
+    plain = [
+        (n["op"], n["name"], {k: v for k, v in n.get("attrs", {}).items() if "calib" not in k}, n["inputs"])
+        for n in nodes
+    ]
+    return [plain, document["heads"]]
+
+
+def ranges(document: Any) -> dict[str, list[float]]:
+    return {
+        n["name"]: [float(n["attrs"][f"{end}_calib_range"]) for end in ("min", "max")]
+        for n in document["nodes"]
+        if "min_calib_range" in n.get("attrs", {})
+    }
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_graph_ranges_and_integers_are_those_of_mxnet(name):
+    golden, model = GOLDEN["networks"][name], network(name)
+    made = nn.quantize(*model, calibration=batches(name), mode="naive", dtype="auto")
+    ours = json.loads(made.net.tojson())
+    assert graph(ours) == graph(golden["naive"])
+    known = ranges(golden["naive"])
+    assert ranges(ours).keys() == known.keys()
+    for node, ends in ranges(ours).items():
+        np.testing.assert_allclose(ends, known[node], rtol=1e-5, atol=1e-6, err_msg=node)
+    for key, numbers in golden["int8"].items():
+        np.testing.assert_array_equal(np.ravel(made.args[key])[:40], np.float32(numbers), err_msg=key)
+
+
+def test_entropy_gives_mxnets_ranges():
+    golden = GOLDEN["networks"]["text"]["entropy"]
+    made = nn.quantize(*network("text"), calibration=batches("text"), mode="entropy", dtype="auto")
+    ours = ranges(json.loads(made.net.tojson()))
+    assert ours.keys() == ranges(golden).keys()
+    for node, ends in ranges(golden).items():
+        np.testing.assert_allclose(ours[node], ends, rtol=1e-5, atol=1e-6, err_msg=node)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_thresholds_are_mxnets(kind):
+    for dtype, threshold in GOLDEN["thresholds"][kind].items():
+        collector = HistogramCollector(dtype)
+        for array in values(kind):
+            collector.collect("x", array)
+        low, high = collector.post_collect()["x"]
+        assert high == pytest.approx(threshold, rel=1e-5)
+        assert low == (0 if kind == "relu" and dtype == "auto" else -high)
+
+
+def test_a_made_model_becomes_the_float_network_again():
+    model = network("mlp")
+    back = nn.quantize(*model, mode="none").dequantized()
+    assert not nn.compare_symbols(back.net, model.net)
+    for name, array in model.args.items():
+        np.testing.assert_allclose(back.args[name], array, atol=np.abs(array).max() / 127, err_msg=name)
+
+
+def test_excluded_layers_stay_float():
+    model = network("mlp")
+    kinds = {
+        n.name: n.op.name
+        for n in nn.graph.create(nn.quantize(*model, mode="none", excluded=["fc2"]).net).nodes()
+        if n.op is not None
+    }
+    assert kinds["fc2"] == "FullyConnected"
+    assert kinds["quantized_fc3"] == "_contrib_quantized_fully_connected"
+    assert kinds["quantized_mul"] == "_contrib_quantized_elemwise_mul"  # between fc3 and fc4
+
+
+REFUSED = {
+    "empty": ({"calibration": []}, "calibration data are empty.*used up before"),
+    "none": ({}, "mode='entropy' needs data.*calibration=\\["),
+    "not finite": ({"calibration": [np.full((4, 12), np.nan, np.float32)]}, "'?data'? has NaN.*Scale the data"),
+    "zeros": ({"calibration": [np.zeros((4, 12), np.float32)], "mode": "naive"}, "data is 0 on all calibration data"),
+    "mode": ({"mode": "kl"}, "mode='kl'.*'entropy', 'naive', 'none'"),
+    "dtype": ({"dtype": "int4"}, "dtype='int4'.*'int8', 'uint8', 'auto'"),
+    "unknown layer": ({"mode": "none", "excluded": ["fc"]}, "no layer 'fc'.*Did you mean"),
+    "one name": ({"mode": "none", "excluded": "fc1"}, r"excluded are names.*excluded=\['name', …\]"),
+    "all excluded": ({"mode": "none", "excluded_ops": ["FullyConnected"]}, "No layer .* can be quantised.*smart=False"),
+    "too few arrays": ({"calibration": [()]}, "too few arrays.*data"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_quantised_is_told_with_a_way_out(case):
+    options, words = REFUSED[case]
+    with pytest.raises(nn.NNVMError) as told:
+        nn.quantize(*network("mlp"), **options)
+    assert re.search(words, str(told.value), re.DOTALL), told.value
+
+
+def test_ranges_that_are_none_are_told():
+    for ends in ((1.0, -1.0), (np.nan, 1.0), (1.0,), (0.0, 1.0, 2.0)):
+        with pytest.raises(nn.NNVMError, match="The range of x is none"):
+            checked_ranges({"x": ends}, ["x"])
+    with pytest.raises(nn.NNVMError, match="never reach y"):
+        checked_ranges({"x": (0, 1)}, ["x", "y"])
+
+
+def test_batch_norm_needs_a_range_and_parameters_need_numbers():
+    model = network("residual")
+    with pytest.raises(nn.NNVMError, match="quantized_bn0, quantized_bn1 cannot do without"):
+        nn.quantize(*model, mode="none")
+    wrong = dict(model.args) | {"fc1_weight": np.full_like(model.args["fc1_weight"], np.inf)}
+    with pytest.raises(nn.NNVMError, match="The parameter 'fc1_weight'"):
+        nn.quantize(model.net, wrong, model.aux, mode="none", excluded_ops=["BatchNorm"])
