@@ -2,7 +2,7 @@
 
 Run by hand, in an environment of its own, from the project's root:
 
-    python3 -m venv mxnet-env && mxnet-env/bin/pip install mxnet==1.9.1 numpy==1.23.5
+    python3.11 -m venv mxnet-env && mxnet-env/bin/pip install mxnet==1.9.1 numpy==1.23.5
     mxnet-env/bin/python -m tests.goldens.make [FAMILY ...]
 
 For each case it stores the visible outputs, the gradient of every input that is checked, and the auxiliary states after
