@@ -1,0 +1,1 @@
+"""JAX rules: arithmetic of 8-bit networks."""

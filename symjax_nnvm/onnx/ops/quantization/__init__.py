@@ -1,0 +1,1 @@
+"""ONNX forms: arithmetic of 8-bit networks, as QuantizeLinear and DequantizeLinear around operators on floats."""
