@@ -38,6 +38,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("json/*", "tests.goldens.json.make"),
     ("networks/*", "tests.goldens.networks.make"),
     ("numpy_files/*", "tests.goldens.numpy_files.make"),
+    ("int8_networks/*", "tests.goldens.int8_networks.make"),
     ("records/*", "tests.goldens.records.make"),
     ("recurrent/*", "tests.goldens.recurrent.make"),
     ("sparse/*", "tests.goldens.sparse.make"),
@@ -47,6 +48,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("training/*", "tests.goldens.training.make"),
     ("initializer.*", "tests.goldens.initializer"),
     ("operators/*", "tests.goldens.make {family}"),
+    ("more_names.json", "tests.goldens.schemas"),
     ("*.json", "tests.goldens.{stem}"),
 )
 """Pattern of paths under this folder → the module that makes them, run by MXNet's Python. The first counts."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from fnmatch import fnmatchcase
-from pathlib import Path
-
 from lowering.core.rules import FLowering
 from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, TMadeBy
 from symjax_nnvm.ir.op import Op, list_unique_ops
@@ -69,28 +65,6 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
     "_shuffle": "MXNet has no gradient of it",
 }
 
-MXNET: list[str] = list(json.loads((Path(__file__).parents[1] / "goldens" / "schemas.json").read_text()))
-"""The names of MXNet 1.9.1's operators."""
-
-# Operators of MXNet that are not here, by pattern.
-LEFT_OUT: dict[str, str] = {
-    **dict.fromkeys(
-        ("_CachedOp*", "_CustomFunction", "_NDArray", "_Native", "_NoGradient", "_CrossDeviceCopy", "_copyto"),
-        "hold addresses of the running process, or are made by its engine: no file has them",
-    ),
-    **dict.fromkeys(("_contrib_backward_*", "_split_v2_backward"), "gradients, which operators here have of their own"),
-    **dict.fromkeys(
-        ("_contrib_quantize*", "_contrib_dequantize", "_contrib_requantize", "_contrib_calibrate_entropy"),
-        "numbers of 8 bits",
-    ),
-    **dict.fromkeys(
-        ("_contrib_dgl_*", "_contrib_edge_id", "_contrib_getnnz"), "graphs as sparse arrays, which are dense here"
-    ),
-    **dict.fromkeys(("_contrib_group_adagrad_update", "_sparse_adagrad_update"), "updates of sparse rows"),
-    **dict.fromkeys(("_cv*", "_imdecode"), "images, before they are a network's data: mx.image, lowering.data"),
-    **dict.fromkeys(("_onehot_encode", "_set_value"), "functions of arrays, which write into one"),
-}
-
 
 def is_backward(op: Op) -> bool:
     return op.name.startswith("_backward_")
@@ -121,16 +95,6 @@ def test_every_operator_is_described():
 def test_exceptions_are_still_needed():
     assert [name for name in NO_CASES if Op.get(name) in IN_CASES] == []
     assert [name for name in NOT_DIFFERENTIABLE if Op.get(name) in FGradient] == []
-
-
-def test_every_operator_of_mxnet_is_here_or_left_out_for_a_reason():
-    """A file of operators that is no longer found takes its cases along: what is there is counted from outside."""
-    names = {name for op in list_unique_ops() for name in (op.name, *op.aliases)}
-    missing = [name for name in MXNET if name not in names]
-    reasons = {name: [p for p in LEFT_OUT if fnmatchcase(name, p)] for name in missing}
-    assert [name for name, found in reasons.items() if not found] == [], "say in LEFT_OUT why"
-    here = [p for p in LEFT_OUT if not any(p in found for found in reasons.values())]
-    assert here == [], "take from LEFT_OUT what is here"
 
 
 def test_loss_heads_have_cases_with_gradients():

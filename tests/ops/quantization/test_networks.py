@@ -1,0 +1,80 @@
+"""Networks that MXNet 1.9.1 quantised (tests/goldens/int8_networks/make.py), node by node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowering import to_jax
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import InferenceError, JSONFormatError, ParamError
+from tests.goldens.int8_networks import images
+from tests.support.traced import evaluated
+
+GOLDENS = Path(__file__).parents[2] / "goldens" / "int8_networks"
+
+
+@pytest.mark.slow("three networks of 256 images")
+@pytest.mark.parametrize("name", ["plain", "residual", "branches"])
+def test_every_node_gives_mxnets_levels(name: str):
+    with np.load(GOLDENS / f"{name}.npz") as archive:
+        golden = dict(archive)
+    net = sym.load_json(golden["symbol"].tobytes().decode())
+    arrays = {kind: {k[4:]: golden[k] for k in golden if k.startswith(kind)} for kind in ("arg:", "aux:")}
+    nodes = [key[5:] for key in golden if key.startswith("node:")]
+    inner = net.get_internals()
+    group = sym.Group([net, *(inner[node] for node in nodes)])
+    (out, *found), _ = evaluated(to_jax(group), arrays["arg:"] | {"data": images(name)}, arrays["aux:"])
+    np.testing.assert_array_equal(np.argmax(out, 1), golden["top1"])
+    for node, values in zip(nodes, found, strict=True):
+        theirs = golden[f"node:{node}"]
+        ours = np.asarray(values)[: len(theirs)]
+        assert ours.dtype == theirs.dtype, node
+        if theirs.dtype == np.float32:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6, err_msg=node)
+        else:
+            assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1, node
+
+
+def _wrong(change: tuple[str, str]) -> str:
+    with np.load(GOLDENS / "residual.npz") as archive:
+        text = archive["symbol"].tobytes().decode()
+    assert change[0] in text
+    return text.replace(*change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"with_bn": "true"', '"with_bn": "false"'), "The subgraph does not fit the parameters.*Convolution → "),
+        (('"op": "BatchNorm"', '"op": "InstanceNorm"'), "InstanceNorm"),
+        (('"quantized": "true"', '"quantized": "false"'), "The number of inputs is wrong"),
+        (('"max_calib_range": "', '"max_calib_range": "-9'), "min_calib_range=.* is greater than max_calib_range"),
+        (('"min_calib_range": "', '"min_calib_range": "nan'), "Invalid Parameter format for min_calib_range"),
+    ],
+)
+def test_nodes_that_no_mxnet_wrote_are_told(change: tuple[str, str], message: str):
+    with pytest.raises(JSONFormatError, match=message):
+        sym.load_json(_wrong(change))
+
+
+def test_a_fused_operator_without_a_subgraph_is_told():
+    with pytest.raises(ParamError, match="needs a subgraph.*no function makes it"):
+        sym._sg_mkldnn_conv(sym.Variable("x"))
+
+
+def test_ranges_and_arrays_of_other_kinds_are_told():
+    x = sym.contrib.dequantize(sym.Variable("x"), sym.Variable("low"), sym.Variable("high"), name="d")
+    with pytest.raises(InferenceError, match="only supports int8/uint8 input, while float32 is given.*Quantise it"):
+        x.infer_type(x="float32")
+    with pytest.raises(InferenceError, match=r"low|min_range"):
+        x.infer_shape(x=(2, 3), low=(2,))
+    conv = sym.contrib.quantized_conv(sym.Variable("x"), kernel=(1, 1), num_filter=2, no_bias=True)
+    with pytest.raises(InferenceError, match="float32"):
+        conv.infer_type(x="int8", **{conv.list_arguments()[1]: "float32"})
+    with pytest.raises(ParamError, match="min_calib_range=3 is greater than max_calib_range=-3: swap them"):
+        sym.contrib.quantize_v2(sym.Variable("x"), min_calib_range=3, max_calib_range=-3)
+    with pytest.raises(ParamError, match="calibrate the network, or exclude this layer"):
+        sym.contrib.quantized_batch_norm(sym.Variable("x"))
