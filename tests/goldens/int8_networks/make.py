@@ -19,8 +19,8 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 import mxnet as mx  # type: ignore[import-not-found]
 import numpy as np
 
-from tests.goldens.make import save
 from tests.goldens.int8_networks import images
+from tests.goldens.make import save
 
 HERE = Path(__file__).parent
 SHOWN = 2

@@ -76,5 +76,5 @@ def test_ranges_and_arrays_of_other_kinds_are_told():
         conv.infer_type(x="int8", **{conv.list_arguments()[1]: "float32"})
     with pytest.raises(ParamError, match="min_calib_range=3 is greater than max_calib_range=-3: swap them"):
         sym.contrib.quantize_v2(sym.Variable("x"), min_calib_range=3, max_calib_range=-3)
-    with pytest.raises(ParamError, match="calibrate the network, or exclude this layer"):
-        sym.contrib.quantized_batch_norm(sym.Variable("x"))
+    with pytest.raises(InferenceError, match="calib_mode=None"):
+        sym.contrib.quantized_batch_norm(sym.Variable("x")).infer_type(x="int8")
