@@ -416,10 +416,12 @@ class NDArray(Arithmetic, Fluent):
     def part_at(self, full: indexing.Key, kept: indexing.Key) -> NDArray:
         """Return the elements of an expanded key. kept: the key that gives their shape."""
         if recording.is_recording() and self.entry is not None:
-            return self._recorded_item(full, indexing.part_shape(kept, self.shape))
-        if indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
-            return NDArray(part_of(self.cell, kept), self.context)
-        return like_jax(item(self.value, kept), self.context)
+            part = self.as_nd_ndarray()._recorded_item(full, indexing.part_shape(kept, self.shape))
+        elif indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
+            return OF_DIALECT[self.dialect](part_of(self.cell, kept), self.context)
+        else:
+            part = like_jax(item(self.value, kept), self.context)
+        return in_dialect(part, self.dialect)
 
     def _recorded_item(self, full: indexing.Key, shape: tuple[int, ...]) -> NDArray:
         """Return the elements by operators, whose gradients are known."""

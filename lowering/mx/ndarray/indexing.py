@@ -64,6 +64,8 @@ def without_masks(key: Any, shape: tuple[int, ...]) -> Key:
     entries: list[Any] = []
     axis = 0
     given = key if isinstance(key, tuple) else (key,)
+    if all(map(_is_basic, given)):
+        return given
     covered = sum(_axes_of(entry) for entry in given)
     for entry in given:
         if entry is Ellipsis:

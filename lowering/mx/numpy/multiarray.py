@@ -225,7 +225,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
             whole = self[None] if self.ndim else self.reshape((1,))
             return whole if key else whole[:0]
         full = self._key(key)
-        return in_dialect(self.as_nd_ndarray().part_at(full, full), NUMPY)
+        return self.part_at(full, full)  # pyright: ignore[reportReturnType]
 
     def _written_key(self, key: Any) -> Any:
         return self._key(key) if self.ndim or not (isinstance(key, tuple) and not key) else key
