@@ -15,6 +15,7 @@ from symjax_nnvm.errors import BindError as BindError
 from symjax_nnvm.errors import CallError as CallError
 from symjax_nnvm.errors import CheckpointError as CheckpointError
 from symjax_nnvm.errors import ComposeError as ComposeError
+from symjax_nnvm.errors import CutNumberWarning as CutNumberWarning
 from symjax_nnvm.errors import ExecutorTypeError as ExecutorTypeError
 from symjax_nnvm.errors import ExecutorValueError as ExecutorValueError
 from symjax_nnvm.errors import GradientError as GradientError

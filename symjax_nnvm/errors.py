@@ -70,6 +70,10 @@ class NarrowedDtypeWarning(UserWarning):
         return printable_lines(super().__str__())
 
 
+class CutNumberWarning(UserWarning):
+    """A number loses its fraction, because an array of whole numbers of the NumPy dialect takes it."""
+
+
 class NonFiniteWarning(UserWarning):
     """Outputs that are NaN or infinite, in a prediction or an evaluation."""
 

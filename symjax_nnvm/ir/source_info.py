@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import FrameType
 
-__all__ = ["caller", "source_info"]
+__all__ = ["caller", "source_info", "warn_caller"]
 
 _OURS = tuple(f"{Path(__file__).parents[2] / package}{os.sep}" for package in ("symjax_nnvm", "lowering"))
 
@@ -32,9 +34,18 @@ def source_info() -> Iterator[None]:
 
 def caller() -> str | None:
     """Return file and line of the innermost frame outside this library, "net.py:12"; None where none is known."""
-    if not _remembered.get():
-        return None
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
+    frame = _callers_frame()[0] if _remembered.get() else None
     return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that `caller` names: Python shows a warning once a line."""
+    warnings.warn(message, category, stacklevel=_callers_frame()[1])
+
+
+def _callers_frame() -> tuple[FrameType | None, int]:
+    """Return the innermost frame outside this library, and how far it is from who asks, whose own number is 1."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame, level = frame.f_back, level + 1
+    return frame, level

@@ -16,7 +16,8 @@ from lowering.mx.numpy.operators import (
     require_array,
     unsupported,
 )
-from symjax_nnvm.errors import SymbolTypeError
+from symjax_nnvm.errors import CutNumberWarning, SymbolTypeError
+from symjax_nnvm.ir.source_info import warn_caller
 
 UNARY: dict[str, str] = {
     **{
@@ -101,13 +102,27 @@ def apply_binary(op: Operators, name: str, x1: Any, x2: Any, out: Any = None) ->
         if isinstance(x2, kind):
             return op(row.arrays, x1, x2, **given)
         if is_number(x2):
+            _warn_of_cut(op, name, x1, x2)
             return op(row.right, x1, **_scalar(op, x2, x2), **given)
     elif is_number(x1):
         if isinstance(x2, kind):
+            _warn_of_cut(op, name, x2, x1)
             return op(row.left, x2, **_scalar(op, x1, x2), **given)
         if is_number(x2):
             return getattr(np, name)(x1, x2, **given)
     raise unsupported(x1 if isinstance(x2, kind) or is_number(x2) else x2)
+
+
+def _warn_of_cut(op: Operators, name: str, array: Any, *numbers: Any) -> None:
+    """Warn of numbers that lose their fraction to an array's dtype, as MXNet has it: NumPy would widen the dtype."""
+    if op.symbolic or name in ("divide", "true_divide") or all(number % 1 == 0 for number in numbers):
+        return
+    if (dtype := np.dtype(array.cell.dtype)).kind in "iub":
+        shown, instead = " and ".join(map(str, numbers)), " and ".join(str(np.trunc(number)) for number in numbers)
+        problem = f"np.{name}: an array of {dtype} takes {shown} as {instead}, as in MXNet."
+        fix = 'x.astype("float32") computes with fractions'
+        off = 'warnings.simplefilter("ignore", symjax_nnvm.CutNumberWarning) ends this warning'
+        warn_caller(f"{problem} {fix}; {off}.", CutNumberWarning)
 
 
 def _scalar(op: Operators, number: Any, right: Any) -> dict[str, Any]:
@@ -167,6 +182,8 @@ def clip(op: Operators, a: Any, a_min: float | None, a_max: float | None, out: A
     if a_min is None and a_max is None:
         raise DialectValueError("array_clip: must set either max or min")
     low, high = float("-inf") if a_min is None else a_min, float("inf") if a_max is None else a_max
+    if isinstance(a, op.kind):
+        _warn_of_cut(op, "clip", a, *(bound for bound in (a_min, a_max) if bound is not None))
     return op("_npi_clip", a, a_min=low, a_max=high, out=out)
 
 
@@ -200,8 +217,10 @@ def where(op: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
     if of_x and of_y:
         return op("_npi_where", condition, x, y)
     if of_y and is_number(x):
+        _warn_of_cut(op, "where", y, x)
         return op("_npi_where_lscalar", condition, y, scalar=float(x))
     if of_x and is_number(y):
+        _warn_of_cut(op, "where", x, y)
         return op("_npi_where_rscalar", condition, x, scalar=float(y))
     if is_number(x) and is_number(y):
         return op("_npi_where_scalar2", condition, x=float(x), y=float(y))

@@ -13,6 +13,7 @@ import numpy as onp
 import pytest
 
 from lowering import mx
+from symjax_nnvm import CutNumberWarning
 
 np, npx, autograd = mx.np, mx.npx, mx.autograd
 
@@ -27,7 +28,8 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w])")
 def numpy_dialect() -> Iterator[None]:
     npx.set_np()
     with jax.enable_x64(True), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of 1 / 0
+        for kind in (RuntimeWarning, CutNumberWarning):  # NumPy's, of 1 / 0; numbers that lose their fraction
+            warnings.simplefilter("ignore", kind)
         yield
     npx.reset_np()
 
@@ -103,3 +105,27 @@ def test_expressions_give_what_mxnet_gives(part: int):
         if _differs(said, given):
             wrong.append((expression, said, given))
     assert wrong == []
+
+
+def test_a_number_that_loses_its_fraction_is_told_once_a_place():
+    whole, real = np.array([5], dtype="int32"), np.array([5.0])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default", CutNumberWarning)
+        for _ in range(2):
+            whole * 1.5
+        (
+            np.maximum(2.5, whole),
+            np.clip(whole, 0.5, 9),
+            np.where(whole > 1, whole, 0.5),
+            np.array([True], dtype="bool") + 1.5,
+        )
+        whole / 2.5, 2.5 / whole, whole * 2.0, -whole, real * 1.5, np.clip(real, 0.5, None), whole ** onp.int64(2)
+    said = [str(warning.message).partition(", as in")[0] for warning in told]
+    assert said == [
+        "np.multiply: an array of int32 takes 1.5 as 1.0",
+        "np.maximum: an array of int32 takes 2.5 as 2.0",
+        "np.clip: an array of int32 takes 0.5 and 9 as 0.0 and 9",
+        "np.where: an array of int32 takes 0.5 as 0.0",
+        "np.add: an array of bool takes 1.5 as 1.0",
+    ]
+    assert {warning.filename for warning in told} == {__file__}
