@@ -17,8 +17,14 @@ _WORDS = {
     "(num_batches // 5)": "(num_batches // 5 or 1)",
     "(4000, 4000)": "(200, 200)",
     "(450, 300)": "(90, 60)",
+    "enumerate(feat_values)": "enumerate(sorted(feat_values))",
+    "Crop(224": "Crop(64",
+    "resize=(96, 96)": "resize=(32, 32)",
+    "resize=(224, 224)": "resize=(96, 96)",
+    "(320, 480)": "(64, 96)",
+    "(0, 0, 480, 320)": "(0, 0, 96, 64)",
 }
-"""Words that suppose many data, or a fast device."""
+"""Words that suppose many data, a fast device, or the order of a set in one Python."""
 
 BOOK = Pages(make_files, "gpu old numpy", only="^chapter_", words=_WORDS, modules=("d2l/mxnet.py",))
 

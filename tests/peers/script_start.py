@@ -2,8 +2,8 @@
 
 Weights that an initialiser draws are drawn by NumPy, from their names and shapes, so that two libraries start alike.
 PEER_SCRIPT may say "gpu", for a script that asks for a GPU: it gets processors; "old", for a script that uses names
-that Python or a package no longer has; and "numpy", for a page of the NumPy dialect (`tutorial_cells.py`). MXNet 1.9.1
-runs this file, too: it imports nothing of the project.
+that Python or a package no longer has; "numpy", for a page of the NumPy dialect (`tutorial_cells.py`); and "nudged":
+first values differ by a millionth. MXNet 1.9.1 runs this file, too: it imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def drawn(name, values):
     inputs = values[0].size if values.ndim > 1 else 300
     bound = np.sqrt(3 / inputs)
     generator = np.random.RandomState(zlib.crc32(str(name).encode()))
-    return generator.uniform(-bound, bound, values.shape).astype(values.dtype)
+    first = generator.uniform(-bound, bound, values.shape).astype(values.dtype)
+    if "nudged" in os.environ.get("PEER_SCRIPT", ""):
+        return (first * (1 + generator.uniform(-1e-6, 1e-6, first.shape))).astype(first.dtype)
+    return first
 
 
 def start_alike(initializers):

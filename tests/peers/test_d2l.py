@@ -128,7 +128,19 @@ def test_what_is_dropped_is_drawn_by_numpy():
     assert Dropout().forward("a symbol") == "the library's"
 
 
-def test_loaders_work_in_the_process_and_keep_the_last_batch():
+def test_chance_leaves_pictures_as_they_are():
+    class Crop:
+        _args = ((2, 3), 0.5)
+
+    vision = SimpleNamespace(transforms=SimpleNamespace(RandomHue=type("Hue", (), {}), RandomResizedCrop=Crop))
+    image = SimpleNamespace(center_crop=lambda x, size: (f"the middle {size} of {x}", "where"), random_crop=None)
+    library = SimpleNamespace(image=image, gluon=SimpleNamespace(data=SimpleNamespace(vision=vision)))
+    tutorial_cells.change_pictures_alike(library)
+    assert vision.transforms.RandomHue().forward("x") == "x"
+    assert Crop().forward("x") == image.random_crop("x", (2, 3))[0] == "the middle (2, 3) of x"
+
+
+def test_loaders_work_in_the_process_and_keep_the_batch_of_few_data():
     asked = {}
 
     class Loader:
@@ -140,8 +152,9 @@ def test_loaders_work_in_the_process_and_keep_the_last_batch():
 
     gluon = SimpleNamespace(data=SimpleNamespace(DataLoader=Loader), utils=SimpleNamespace(split_and_load=split))
     tutorial_cells.load_here(SimpleNamespace(gluon=gluon))
-    gluon.data.DataLoader([], 3, num_workers=4, last_batch="discard")
-    assert asked == {"last_batch": "keep"}
+    for data, last in (([], "keep"), ([1] * 4, "discard")):
+        gluon.data.DataLoader(data, 3, num_workers=4, last_batch="discard")
+        assert asked == {"last_batch": last}
     assert gluon.utils.split_and_load([1], ["cpu"], even_split=True) == ([1], ["cpu"], 0, {"even_split": False})
 
 

@@ -77,6 +77,9 @@ def test_agreement_is_of_numbers_alone():
     assert not agree("1.1", "1.0")
     assert not agree("1 2", "1")
     assert agree("none", "") is None
+    assert agree("1.1 3", "1.0 3", "1.03 3")
+    assert not agree("1.1 4", "1.0 3", "1.03 3")
+    assert not agree("1.1", "1.0", "")
 
 
 def test_only_cells_that_pass_on_both_are_summed():

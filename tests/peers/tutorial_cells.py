@@ -199,13 +199,24 @@ def drop_alike(mx):
     layer.forward = forward
 
 
+def change_pictures_alike(mx):
+    """Have layers that change pictures by chance leave them, and the middle be what is cut out of a picture."""
+    layers = mx.gluon.data.vision.transforms
+    for name in dir(layers):
+        if name.startswith("Random"):
+            getattr(layers, name).forward = lambda self, x: x
+    layers.RandomResizedCrop.forward = lambda self, x: mx.image.center_crop(x, self._args[0])[0]
+    mx.image.random_crop = mx.image.center_crop
+
+
 def load_here(mx):
-    """Have loaders work in this process, and keep a batch that is not full and may be odd: data are few."""
+    """Have loaders work in this process, and keep a batch that may be odd where data are fewer than a batch."""
     loader = mx.gluon.data.DataLoader
     first = loader.__init__
 
-    def init(self, *args, num_workers=0, last_batch=None, **given):
-        first(self, *args, last_batch=last_batch and "keep", **given)
+    def init(self, dataset, batch_size=None, *args, num_workers=0, last_batch=None, **given):
+        few = batch_size is not None and len(dataset) < batch_size
+        first(self, dataset, batch_size, *args, last_batch="keep" if few else last_batch, **given)
 
     utils = mx.gluon.utils
     split = utils.split_and_load
@@ -318,7 +329,7 @@ def main():
     draw_alike(mx)
     give_networks(mx)
     if "numpy" in os.environ.get("PEER_SCRIPT", ""):
-        for change in (draw_numpy_alike, drop_alike, load_here, load_first_values):
+        for change in (draw_numpy_alike, drop_alike, change_pictures_alike, load_here, load_first_values):
             change(mx)
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     vars(module)["tab"] = Tab()

@@ -170,19 +170,23 @@ def numbers_of(said: str) -> list[float]:
     return [float(number) for number in _NUMBER.findall(_CLOCKS.sub("", said))]
 
 
-def agree(ours: str, theirs: str) -> bool | None:
-    """Whether the numbers of two texts are equal but for rounding; None where there are none."""
-    first, second = numbers_of(ours), numbers_of(theirs)
-    if not first and not second:
+def agree(ours: str, theirs: str, nudged: str = "") -> bool | None:
+    """Whether the numbers of two texts are equal but for rounding, or differ by no more than four times what MXNet's
+    do where its first values are nudged; None where there are none."""
+    first, second, third = (np.array(numbers_of(text)) for text in (ours, theirs, nudged))
+    if not first.size and not second.size:
         return None
-    return len(first) == len(second) and np.allclose(first, second, 1e-3, 1e-5, equal_nan=True)
+    own = 4 * np.abs(third - second) if third.shape == second.shape else 0
+    return first.shape == second.shape and np.allclose(first, second, 1e-3, 1e-5 + own, equal_nan=True)
 
 
-def compared(ours: Sequence[Cell], theirs: Sequence[Cell], count: int) -> Compared:
-    """Compare what became of a page's cells on both."""
+def compared(ours: Sequence[Cell], theirs: Sequence[Cell], count: int, nudged: Sequence[Cell] = ()) -> Compared:
+    """Compare what became of a page's cells on both. nudged: on MXNet with first values that differ by a millionth."""
     pairs = [pair for pair in zip(ours, theirs, strict=False) if not pair[1].error]  # a limit may end either
     both = [pair for pair in pairs if not pair[0].error]
-    verdicts = [verdict for pair in both if (verdict := agree(pair[0].said, pair[1].said)) is not None]
+    sides = zip(ours, theirs, nudged or [Cell("", 0.0, "")] * count, strict=False)
+    told = [[cell.said for cell in cells] for cells in sides if not (cells[0].error or cells[1].error)]
+    verdicts = [verdict for texts in told if (verdict := agree(*texts)) is not None]
     problem = next((a.error.splitlines()[0] for a, _ in pairs if a.error), "")
     if not problem and (failed := next((cell.error for cell in theirs if cell.error), "")):
         problem = f"MXNet: {failed.splitlines()[0]}"
@@ -316,6 +320,7 @@ def main(kind: Pages = TUTORIALS, about: str | None = __doc__) -> int:
     pages = [page for page in pages if re.search(options.only, str(page.relative_to(checkout))) and cells_of(page)]
     known = json.loads(options.known.read_text()) if options.known and options.known.exists() else {}
     rows: list[tuple[str, Compared]] = []
+    restless = 0
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder)
         kind.make_files(files)
@@ -328,7 +333,12 @@ def main(kind: Pages = TUTORIALS, about: str | None = __doc__) -> int:
             if any(not cell.error for cell in theirs):
                 command = [sys.executable, "-m", "lowering.mx", "--no-cache"]
                 ours = run(page, checkout, files, command, 3 * options.limit, kind)
-            rows.append((name, compared(ours, theirs, len(cells_of(page)))))
+            row = compared(ours, theirs, len(cells_of(page)))
+            rows.append((name, row))
+            if row.agree < row.numbers:
+                other = kind._replace(how=f"{kind.how} nudged")
+                nudged = run(page, checkout, files, [options.mxnet], options.limit, other)
+                restless += compared(ours, theirs, row.cells, nudged).agree == row.numbers and row.both == row.cells
             print("  ".join(_shown(*rows[-1])), file=sys.stderr, flush=True)
             if options.out is not None:
                 with options.out.open("a", encoding="utf-8") as file:
@@ -344,7 +354,8 @@ def main(kind: Pages = TUTORIALS, about: str | None = __doc__) -> int:
     equal = sum(row.agree == row.numbers for row in passed)
     there = sum(row.theirs == row.cells for _, row in rows)
     print(table_text(("page", "cells", "MXNet", "both", "equal", "MXNet s", "ours s", "ratio", "why"), shown))
-    print(f"pages whose every cell passes: {there} on MXNet, {len(passed)} of them here, {equal} with equal numbers")
+    print(f"pages whose every cell passes: {there} on MXNet, {len(passed)} of them here, {equal} with equal numbers,")
+    print(f"and {restless} whose numbers differ less than MXNet's own where its first values differ by a millionth")
     return int(len(whole) < len(rows))
 
 
