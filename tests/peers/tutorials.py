@@ -43,7 +43,7 @@ _TAB = re.compile(r"^\s*(?:#@|%%)tab +(.*)$", re.MULTILINE)
 _TABS = re.compile(r"interact_select\((.*?)\)")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)|\bnan\b|\binf\b")
 _CLOCKS = re.compile(
-    r"0x[0-9a-f]+|(?:speed|time|took|cost|duration)[^\d\n]*[\d.]+(?:e-?\d+)?"
+    r"0x[0-9a-f]+|id\(\w*\): \d+|performance in[^\n]*|(?:speed|time|took|cost|duration)[^\d\n]*[\d.]+(?:e-?\d+)?"
     r"|[\d.]+(?:e-?\d+)? ?(?:s\b|ms\b|sec|samples|[a-z ]+/sec)",
     re.IGNORECASE,
 )
