@@ -25,6 +25,7 @@ _WORDS = {
     "(450, 300)": "(90, 60)",
     "enumerate(feat_values)": "enumerate(sorted(feat_values))",
     "timer.cumsum(), animator.Y[0]": "[0] * len(animator.Y[0]), animator.Y[0]",
+    "timer.stop()\n```": "timer.stop(); None\n```",
     "dummy_na=True)": "dummy_na=True, dtype=int)",
     "Crop(224": "Crop(64",
     "resize=(96, 96)": "resize=(32, 32)",
