@@ -636,7 +636,7 @@ _contrib_box_non_maximum_suppression = _contrib_box_nms
 def _contrib_calibrate_entropy(hist: Symbol, hist_edges: Symbol | None = None, num_quantized_bins: int = 255, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The threshold t, of the edges of a histogram around 0, for which the histogram clipped to (-t, t) and that quantised to num_quantized_bins differ least by their Kullback-Leibler divergence; and this divergence.
 
-    - num_quantized_bins: int ≥ 1 ≤ 65535, optional, default=255. number of bins that the histogram is quantised to."""
+    - num_quantized_bins: int ≥ 2 ≤ 65535, optional, default=255. number of bins that the histogram is quantised to."""
 def _contrib_count_sketch(data: Symbol, h: Symbol | None = None, s: Symbol | None = None, *, out_dim: int, processing_batch_size: int = 32, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The count sketch of the last axis (Charikar, Chen and Farach-Colton 2002): element j is multiplied by the sign s[j] and added to place h[j] of out_dim. Places outside are clipped. MXNet has it on GPUs only.
 

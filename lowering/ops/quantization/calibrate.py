@@ -15,7 +15,7 @@ _LITTLE = 0.0001
 def _smoothed(p: Array, inside: Array) -> tuple[Array, Array]:
     """A distribution without zeros inside, what they get taken off the others, and whether there is one."""
     is_zero = inside & (p == 0)
-    zeros, others = is_zero.sum(), (inside & (p != 0)).sum()
+    zeros, others = is_zero.sum(dtype=jnp.float32), (inside & (p != 0)).sum(dtype=jnp.float32)
     taken = _LITTLE * zeros / jnp.maximum(others, 1)
     smoothed = p + jnp.where(is_zero, _LITTLE, jnp.where(inside, -taken, 0.0))
     return smoothed, (others > 0) & (taken < 1)
@@ -37,8 +37,8 @@ def _calibrate(p: CalibrateEntropyParams, hist: Array, edges: Array):
         clipped = clipped + jnp.where(places == start, below, 0.0) + jnp.where(places == stop - 1, above, 0.0)
         merged = (stop - start) // quantized
         bin_of = jnp.clip((places - start) // jnp.maximum(merged, 1), 0, quantized - 1)
-        sums = jnp.zeros(quantized).at[bin_of].add(counts)
-        filled = jnp.zeros(quantized).at[bin_of].add(counts != 0)
+        sums = jnp.zeros(quantized, jnp.float32).at[bin_of].add(counts)
+        filled = jnp.zeros(quantized, jnp.float32).at[bin_of].add((counts != 0).astype(jnp.float32))
         shares = sums / jnp.maximum(filled, 1)
         spread = jnp.where(inside & (clipped != 0), shares[bin_of], 0.0)
         first, _ = _smoothed(clipped, inside)
@@ -51,4 +51,4 @@ def _calibrate(p: CalibrateEntropyParams, hist: Array, edges: Array):
     divergences = lax.map(divergence, halves)
     best = jnp.argmin(divergences)
     threshold = edges[middle + 1 + halves[best]]
-    return threshold.reshape(1), divergences[best].reshape(1)
+    return threshold.reshape(1), divergences[best].reshape(1).astype(jnp.float32)

@@ -301,7 +301,7 @@ def _work(p: PoolingParams, data: tuple[int, ...]) -> int:
     return sum(map(min, w.kernel, w.sizes)) if w.are_long else prod(w.kernel)
 
 
-def _reached(number: int) -> WorkspaceRule:
+def reached_data(number: int) -> WorkspaceRule:
     """Data, the input of a number, as far as windows reach."""
 
     def workspace(p: PoolingParams, ins: Sizes, outs: Sizes) -> int:
@@ -326,7 +326,7 @@ register_op(
     FNumFileOutputs=_outputs_in_files,
     FScaledParts=_scaled_parts,
     flops=pooling_flops,
-    workspace=_reached(0),
+    workspace=reached_data(0),
     precision="either",
     layout=windowed,
     drawing="pooling",
@@ -344,7 +344,7 @@ linear(
     of="data",
     adjoint="_backward_Pooling_sum",
     flops=pooling_gradient_flops,
-    workspace=_reached(1),
+    workspace=reached_data(1),
     given=True,
     doc="Gradient of sum and mean pooling: every element receives the head gradients of the windows it is in.",
 )
@@ -355,7 +355,7 @@ register_op(
     infer_shape=_maxima_shapes,
     infer_type=float_type,
     flops=pooling_gradient_flops,
-    workspace=_reached(1),
+    workspace=reached_data(1),
     doc="The element of `value` where each window of data has its maximum: the transpose of `_backward_Pooling_max`.",
 )
 linear(
@@ -363,7 +363,7 @@ linear(
     of="value",
     adjoint="_backward_Pooling_max",
     flops=pooling_gradient_flops,
-    workspace=_reached(1),
+    workspace=reached_data(1),
     inputs=("ograd", "data", "output"),
     given=True,
     doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",

@@ -18,7 +18,7 @@ from symjax_nnvm.ops.nn.batch_norm import BatchNormParams, batch_norm_shapes, in
 from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, convolution_shapes
 from symjax_nnvm.ops.nn.embedding import EmbeddingParams, embedding_shapes
 from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams, fully_connected_flops, fully_connected_shapes
-from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_flops, pooling_shapes
+from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_flops, pooling_shapes, reached_data
 from symjax_nnvm.ops.nn.rnn import RNNParams, operand_shapes, rnn_flops
 from symjax_nnvm.ops.quantization.quantize import elementwise_shapes
 from symjax_nnvm.ops.quantization.ranges import LAST, OUTPUTS, RANGE, CalibratedParams, need_levels
@@ -182,6 +182,7 @@ register_op(
     params=QuantizedPoolingParams,
     infer_shape=_pooled_shapes,
     flops=pooling_flops,
+    workspace=reached_data(0),
     drawing="pooling",
     doc="The maximum or mean of every window of 8-bit integers, in their range. A mean is rounded to the nearest.",
     **_KEEPING,

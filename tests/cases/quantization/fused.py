@@ -120,11 +120,11 @@ CASES = [
     ),
     conv("int8", _convolution, 3, *(signed(2, 3, 5, 5), _WEIGHT, _BIAS, LOW, HIGH), **_CALIBRATED),
     conv("relu6", _relu6, 3, *(_IMAGES8, _WEIGHT, _BIAS, ZERO, HIGH), **_CALIBRATED, with_act=True),
-    conv("leaky", _leaky, 3, *(_IMAGES8, _WEIGHT, _BIAS, ZERO, HIGH), **_CALIBRATED, with_act=True),
+    conv("leaky_relu", _leaky, 3, *(_IMAGES8, _WEIGHT, _BIAS, ZERO, HIGH), **_CALIBRATED, with_act=True),
     conv("sums", _convolution, 3, *(_IMAGES8, _WEIGHT, _BIAS, ZERO, HIGH), quantized=True),
     *[
         conv(
-            f"sum_{summand.dtype}",
+            f"added_{summand.dtype}",
             _with_sum,
             8,
             *(_IMAGES8, _WEIGHT, _BIAS, *_STATISTICS, summand, ZERO, HIGH, LOW, HIGH),

@@ -15,7 +15,6 @@ CASES = [
     case("_contrib_quantize_v2", T(2, 3, 4, 5, low=-3, high=3), out_type="auto", min_calib_range=-1.0),
     case("_contrib_quantize_v2", signed(2, 3)),
     case("_contrib_quantize_v2", unsigned(2, 3), out_type="uint8", min_calib_range=0.0, max_calib_range=2.5),
-    case("_contrib_quantize_v2", T(3, low=0, high=1, kind="integers"), tag="zeros"),
     case("_contrib_quantize_asym", _WIDE),
     case("_contrib_quantize_asym", _WIDE, min_calib_range=-1.5, max_calib_range=2.5),
     case("_contrib_dequantize", signed(2, 3), LOW, HIGH),

@@ -140,7 +140,7 @@ def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
     return g.op("col2im", x, output_size=size, kernel=kernel, pad=pads[:rank], **how)
 
 
-_QUANTISED = "MXNet's operators here have no quantised arithmetic"
+_QUANTISED = "quantised arithmetic is written into ONNX files, and not read from them"
 no_import(
     *("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "DynamicQuantizeLinear"),
     *("DequantizeLinear",),

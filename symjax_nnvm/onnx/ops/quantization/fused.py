@@ -19,7 +19,9 @@ def _rounded_rows(g: Builder, weight: Tensor) -> Tensor:
     scale = g.op("Div", greatest, LEVELS["int8"])
     zeros = g.cast(g.op("Mul", scale, 0.0), "int8")
     levels = g.op("QuantizeLinear", weight, scale, zeros, dtype="int8", axis=0)
-    return g.op("DequantizeLinear", levels, scale, zeros, dtype="float32", axis=0)
+    rounded = g.op("DequantizeLinear", levels, scale, zeros, dtype="float32", axis=0)
+    rounded.shapes = weight.shapes
+    return rounded
 
 
 def _inlined(g: Builder, arrays: dict[str, Tensor]) -> Tensor:

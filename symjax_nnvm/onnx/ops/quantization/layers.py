@@ -91,6 +91,7 @@ def _mul(g: Builder, p: ops.QuantizedMulParams, lhs: Tensor, rhs: Tensor, *range
 def _pooling(g: Builder, p: ops.QuantizedPoolingParams, data: Tensor, low: Tensor, high: Tensor) -> list[Tensor]:
     unit = g.constant(1.0, "float32")
     numbers = g.op("DequantizeLinear", data, unit, g.constant(0, data.dtype), dtype="float32")
+    numbers.shapes = data.shapes
     if p.pool_type == "avg" and p.count_include_pad is not False and not p.global_pool:
         sums = PoolingParams(**{**vars(p), "pool_type": "sum"})
         numbers = g.op("Div", pool(g, sums, numbers), float(math.prod(p.kernel)))

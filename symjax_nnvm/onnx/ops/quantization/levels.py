@@ -49,7 +49,9 @@ def symmetric(g: Builder, real: Tensor) -> Range:
 def as_numbers(g: Builder, data: Tensor, real: Tensor) -> Tensor:
     """Levels as floats."""
     scale = g.op("Div", real, LEVELS[data.dtype])
-    return g.op("DequantizeLinear", data, scale, g.constant(0, data.dtype), dtype="float32")
+    numbers = g.op("DequantizeLinear", data, scale, g.constant(0, data.dtype), dtype="float32")
+    numbers.shapes = data.shapes
+    return numbers
 
 
 def as_levels(g: Builder, data: Tensor, real: Tensor, dtype: DType, greatest: float | None = None) -> Tensor:
