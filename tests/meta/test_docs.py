@@ -187,7 +187,7 @@ def test_mxnets_code_on_a_page_ran_in_mxnet(page: str):
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 NOT_RUN = {
-    r"python3 -m venv \S+ && .*pip install .*": "it fetches packages; .ci/run does it with README's own lines",
+    r"python3(\.\d+)? -m venv \S+ && .*pip install .*": "it fetches packages; .ci/run does it with README's own lines",
     r"pip install '?\.(\[\w+\])?'?": "it fetches packages; tests/meta/test_install.py looks at what an install leaves",
     r"bash \.ci/run": "it runs this suite",
     r"git (tag|push) .*|pip (wheel|install) .*\bdist\b.*": "they make a version: docs/internals/releasing.md",
