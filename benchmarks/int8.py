@@ -1,0 +1,111 @@
+"""Models of 8-bit integers beside the float ones they were made from: accuracy, size of the files, time of a batch.
+
+    python benchmarks/int8.py [--only digits,resnet18] [--rounds 5]
+
+digits: the CNN of examples/digits.py, trained for three epochs; its accuracy is that on digits it has not seen. resnet18:
+Gluon's, with random weights, on random images; "accuracy" is how often its first class is the float network's. Times are
+medians of rounds in which all take turns; onnxruntime runs what `to_onnx` writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "examples")]
+
+import datasets
+import digits
+import onnxruntime
+
+import lowering
+import symjax_nnvm as nn
+from lowering import mx
+
+Row = tuple[nn.Model, list[np.ndarray], np.ndarray, np.ndarray | None]
+"""(model, batches to calibrate with, images, labels)."""
+
+
+def trained_digits() -> Row:
+    """Train the CNN of the examples."""
+    (images, labels), (test_images, test_labels) = datasets.digits()
+    trainer = lowering.Trainer(digits.network(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    trainer.init(0, data=(digits.BATCH, 1, 8, 8), softmax_label=(digits.BATCH,))
+    batches = lowering.Batches({"data": images, "softmax_label": labels}, digits.BATCH, shuffle=True)
+    trainer.fit(batches, 3, callbacks=None, progress=False)
+    model = nn.Model(digits.network(), trainer.state.params, trainer.state.aux).inference()
+    return model, [images[i : i + 64] for i in range(0, 512, 64)], test_images, test_labels
+
+
+def resnet18() -> Row:
+    """Make Gluon's network."""
+    block = mx.gluon.model_zoo.vision.resnet18_v1()
+    block.initialize(mx.init.Xavier())
+    block.hybridize()
+    images = np.random.RandomState(0).standard_normal((6, 3, 224, 224)).astype(np.float32)
+    block(mx.nd.array(images[:1]))
+    with tempfile.TemporaryDirectory() as folder:
+        block.export(f"{folder}/net")
+        return nn.Model.load(f"{folder}/net"), [images[:2]], images[2:], None
+
+
+def measure(row: Row, rounds: int) -> None:
+    """Print a table of one network."""
+    model, batches, images, labels = row
+    start = time.perf_counter()
+    excluded = ("BatchNorm", "elemwise_add")  # which have no exact ONNX form on integers
+    made = nn.quantize(*model, calibration=batches, dtype="auto")
+    seconds = time.perf_counter() - start
+    naive = nn.quantize(*model, calibration=batches, dtype="auto", mode="naive")
+    exported = nn.quantize(*model, calibration=batches, dtype="auto", mode="naive", excluded_ops=excluded)
+    shape = ("batch", *images.shape[1:])
+    runs: dict[str, Callable[[np.ndarray], Any]] = {
+        "float": lambda x, predict=model.predictor(): np.asarray(predict(data=x)[0]),
+        "int8, entropy": lambda x, predict=made.predictor(): np.asarray(predict(data=x)[0]),
+        "int8, naive": lambda x, predict=naive.predictor(): np.asarray(predict(data=x)[0]),
+        "onnxruntime, float": _session(model, shape),
+        "onnxruntime, naive": _session(exported, shape),
+    }
+    first = {name: run(images).argmax(-1) for name, run in runs.items()}
+    wanted = first["float"] if labels is None else labels
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run(images)
+            times[name].append(time.perf_counter() - start)
+    print(f"{'':20}  accuracy  ms for {len(images)} images   (calibrated in {seconds:.1f} s)")
+    for name in runs:
+        print(f"{name:20}  {np.mean(first[name] == wanted):8.3f}  {1e3 * statistics.median(times[name]):8.1f}")
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = [Path(each.save(f"{folder}/{i}")[1]).stat().st_size for i, each in enumerate((model, made))]
+    print(f"parameters: {sizes[0]:,} bytes as floats, {sizes[1]:,} as int8\n")
+
+
+def _session(model: nn.Model, shape: Any) -> Callable[[np.ndarray], Any]:
+    session = onnxruntime.InferenceSession(model.to_onnx({"data": shape}).SerializeToString())
+    return lambda x: session.run(None, {"data": x})[0]
+
+
+def main() -> None:
+    """Measure each network."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="digits,resnet18")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    rows = {"digits": trained_digits, "resnet18": resnet18}
+    for name in options.only.split(","):
+        print(name)
+        measure(rows[name](), options.rounds)
+
+
+if __name__ == "__main__":
+    main()
