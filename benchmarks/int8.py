@@ -2,9 +2,10 @@
 
     python benchmarks/int8.py [--only digits,resnet18] [--rounds 5]
 
-digits: the CNN of examples/digits.py, trained for three epochs; its accuracy is that on digits it has not seen. resnet18:
-Gluon's, with random weights, on random images; "accuracy" is how often its first class is the float network's. Times are
-medians of rounds in which all take turns; onnxruntime runs what `to_onnx` writes.
+digits: the CNN of examples/digits.py, trained for three epochs; its accuracy is that on digits it has not seen.
+resnet18: Gluon's, with random weights, on random images; "accuracy" is how often its first class is the float
+network's, which says little of such weights. Times are medians of rounds in which all take turns; onnxruntime runs what
+`to_onnx` writes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "examples")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import onnxruntime
 
 import datasets
 import digits
-import onnxruntime
-
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
@@ -68,9 +70,9 @@ def measure(row: Row, rounds: int) -> None:
     exported = nn.quantize(*model, calibration=batches, dtype="auto", mode="naive", excluded_ops=excluded)
     shape = ("batch", *images.shape[1:])
     runs: dict[str, Callable[[np.ndarray], Any]] = {
-        "float": lambda x, predict=model.predictor(): np.asarray(predict(data=x)[0]),
-        "int8, entropy": lambda x, predict=made.predictor(): np.asarray(predict(data=x)[0]),
-        "int8, naive": lambda x, predict=naive.predictor(): np.asarray(predict(data=x)[0]),
+        "float": _predictions(model),
+        "int8, entropy": _predictions(made),
+        "int8, naive": _predictions(naive),
         "onnxruntime, float": _session(model, shape),
         "onnxruntime, naive": _session(exported, shape),
     }
@@ -88,6 +90,11 @@ def measure(row: Row, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         sizes = [Path(each.save(f"{folder}/{i}")[1]).stat().st_size for i, each in enumerate((model, made))]
     print(f"parameters: {sizes[0]:,} bytes as floats, {sizes[1]:,} as int8\n")
+
+
+def _predictions(model: nn.Model) -> Callable[[np.ndarray], Any]:
+    predict = model.predictor()
+    return lambda x: np.asarray(predict(data=x)[0])
 
 
 def _session(model: nn.Model, shape: Any) -> Callable[[np.ndarray], Any]:
