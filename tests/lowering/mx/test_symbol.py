@@ -278,3 +278,9 @@ def test_arrays_of_another_context_than_the_executors_are_refused():
     for args, args_grad in (({"x": there}, None), ([here], [there])):
         with pytest.raises(mx.MXNetError, match=r"Input array is in cpu\(1\) while binding with ctx=cpu\(0\)"):
             x.bind(mx.cpu(), args, args_grad)
+
+
+def test_a_number_is_mxnets_number_of_a_dtype_deviation():
+    x = mx.sym.var("x")
+    assert x.infer_type(x=5)[0] == [np.int8]  # pyright: ignore[reportOptionalSubscript]
+    assert (x + 1).simple_bind(mx.cpu(), type_dict={"x": 5}, x=(2,)).outputs[0].dtype == np.int8
