@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
+from lowering.native.blas_threads import in_this_thread
 
 
 def _accumulator(dtype: np.dtype[Any]) -> Any:
@@ -110,22 +111,25 @@ def _windows(x: Any, sizes: Any, strides: Any, dilation: Any) -> Any:
 def _reduce_window(equation: Equation) -> Arrays:
     params, dtype = equation.params, dtype_of(equation.outvars[0])
     kind = equation.primitive.name.removeprefix("reduce_window_")  # pyright: ignore
-    reduce, first = {
-        "sum": (np.add.reduce, np.zeros((), dtype)[()]),
-        "max": (np.maximum.reduce, _lowest(dtype)),
-        "min": (np.minimum.reduce, _highest(dtype)),
+    combine, first = {
+        "sum": (np.add, np.zeros((), dtype)[()]),
+        "max": (np.maximum, _lowest(dtype)),
+        "min": (np.minimum, _highest(dtype)),
     }[kind]
-    sizes, strides = params["window_dimensions"], params["window_strides"]
-    rank = len(sizes)
-    inside, outside = params["window_dilation"], params["base_dilation"]
-    wide = _accumulator(dtype)
+    rows = [*zip(params["window_dimensions"], params["window_strides"], params["window_dilation"], strict=True)]
+    wide, counts = _accumulator(dtype), tuple(equation.outvars[0].aval.shape)
 
     def reduced(x: Any) -> Any:
-        spread = _spread(x, params["padding"], outside, first)
-        windows = _windows(spread, sizes, strides, inside)
-        return reduce(windows, tuple(range(rank, 2 * rank)), dtype=wide).astype(dtype, copy=False)
+        result = _spread(x, params["padding"], params["base_dilation"], first).astype(wide, copy=False)
+        for axis, ((size, stride, step), count) in enumerate(zip(rows, counts, strict=True)):
+            span = max(0, (count - 1) * stride + 1)
+            parts = [result[(slice(None),) * axis + (slice(i * step, i * step + span, stride),)] for i in range(size)]
+            result = parts[0]
+            for i, part in enumerate(parts[1:]):
+                result = combine(result, part, out=result if i else None)
+        return np.array(result, dtype)
 
-    vars(reduced).update(elements=prod(equation.outvars[0].aval.shape) * prod(sizes))
+    vars(reduced).update(elements=prod(counts) * sum(size for size, _, _ in rows))
     return reduced
 
 
@@ -135,7 +139,9 @@ def _reduce_window(equation: Equation) -> Arrays:
 def _multiplied(left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
     """Return products of matrices, (…, m, k) with (…, k, n)."""
     wide = _accumulator(dtype)
-    return np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False)).astype(dtype, copy=False)
+    left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
+    with in_this_thread:
+        return np.matmul(left, right).astype(dtype, copy=False)
 
 
 @evaluates("dot_general")
@@ -149,7 +155,7 @@ def _dot_general(equation: Equation) -> Arrays:
     batch = [left.shape[i] for i in batch_left]
     rows, columns = prod(left.shape[i] for i in free_left), prod(right.shape[i] for i in free_right)
     result, shape = dtype_of(equation.outvars[0]), tuple(dtype.shape)
-    of_products = 0.1 if is_floating(result) else 0.7  # elements that a product of two numbers takes as long as
+    of_products = 0.1 if is_floating(result) else 3  # elements that a product of two numbers takes as long as
 
     def product(x: Any, y: Any) -> Any:
         x = np.transpose(x, (*batch_left, *free_left, *of_left)).reshape(*batch, rows, count)
@@ -171,39 +177,87 @@ def _convolution(equation: Equation) -> Arrays:
     of_batches = params["batch_group_count"]  # samples are in groups that have filters of their own
     groups = params["feature_group_count"] * of_batches
     dtype = dtype_of(equation.outvars[0])
-    wide = _accumulator(dtype)
-    inside, outside = params["rhs_dilation"], params["lhs_dilation"]
+    is_spread = any(step > 1 for step in params["lhs_dilation"])
+    multiplied = _sums_of_places if is_spread else _products_of_windows
     back = np.argsort(numbers.out_spec)
 
     def convolve(data: Any, weight: Any) -> Any:
         data, weight = np.transpose(data, numbers.lhs_spec), np.transpose(weight, numbers.rhs_spec)
-        spread = _spread(data, [(0, 0), (0, 0), *params["padding"]], (1, 1, *outside), np.zeros((), data.dtype)[()])
-        n, filters, kernel = data.shape[0] // of_batches, weight.shape[0], weight.shape[2:]
-        spread = spread.reshape(of_batches, n, groups // of_batches, weight.shape[1], *spread.shape[2:])
-        spread = spread.swapaxes(0, 1).reshape(n, groups, *spread.shape[3:])
-        taps = prod(weight.shape[1:])
-        kernels = weight.reshape(groups, filters // groups, taps).astype(wide, copy=False)
-        strides, dilation = (1, 1, 1, *params["window_strides"]), (1, 1, 1, *inside)
-        windows = _windows(spread, (1, 1, 1, *kernel), strides, dilation)
-        windows = windows.reshape(*windows.shape[: 3 + len(kernel)], *kernel)
-        places = windows.shape[3 : 3 + len(kernel)]
-        axes, last = [*range(windows.ndim)], 3 + len(kernel)
-        result = np.empty((groups, filters // groups, n, prod(places)), dtype)
-        at_once = max(1, _COLUMNS // max(1, prod(windows.shape[1:])))
-        rows_are_taps = places[-1] >= kernel[-1]
-        order = [1, 2, *axes[last:], 0, *axes[3:last]] if rows_are_taps else [1, 0, *axes[3:last], 2, *axes[last:]]
-        for first in range(0, n, at_once):
-            part = windows[first : first + at_once].transpose(order)
-            count = min(at_once, n - first) * prod(places)
-            columns = part.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
-            columns = columns.astype(wide, copy=False)
-            products = kernels @ (columns if rows_are_taps else columns.swapaxes(1, 2))
-            result[:, :, first : first + at_once] = products.reshape(result[:, :, first : first + at_once].shape)
-        result = result.reshape(filters, n, *places).swapaxes(0, 1)
+        n, per_group = data.shape[0] // of_batches, groups // of_batches
+        data = data.reshape(of_batches, n, per_group, weight.shape[1], *data.shape[2:])
+        data = data.swapaxes(0, 1).reshape(n, groups, *data.shape[3:])
+        weight = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+        with in_this_thread:
+            result = multiplied(data, weight, params, _accumulator(dtype), dtype)
+        result = result.reshape(groups * weight.shape[1], *result.shape[2:]).swapaxes(0, 1)
         return np.transpose(result, back)
 
     weight, result = equation.invars[1].aval, equation.outvars[0].aval
-    taps = prod(weight.shape) // weight.shape[numbers.rhs_spec[0]]  # that each number of the result is a sum of
-    places = prod(result.shape) // result.shape[numbers.out_spec[1]]
-    vars(convolve).update(elements=2 * groups * places * taps)
+    filters = weight.shape[numbers.rhs_spec[0]]
+    if is_spread:
+        data = equation.invars[0].aval
+        columns = (
+            prod(data.shape)
+            // max(1, data.shape[numbers.lhs_spec[1]])
+            * prod(weight.shape)
+            // max(1, weight.shape[numbers.rhs_spec[1]])
+        )
+    else:
+        columns = groups * prod(result.shape) // max(1, filters) * prod(weight.shape) // max(1, filters)
+    vars(convolve).update(elements=2 * columns)
     return convolve
+
+
+def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:
+    """Return a convolution as products of filters with the windows of the data.
+
+    data: (samples, groups, channels, …). weight: (groups, filters, channels, …). Returns (groups, filters, samples, …).
+    """
+    n, (groups, filters), kernel = data.shape[0], weight.shape[:2], weight.shape[3:]
+    nothing, ones = [(0, 0)] * 3, (1, 1, 1)
+    padded = _spread(data, [*nothing, *params["padding"]], (1,) * data.ndim, np.zeros((), data.dtype)[()])
+    taps = prod(weight.shape[2:])
+    kernels = weight.reshape(groups, filters, taps).astype(wide, copy=False)
+    steps, dilation = (*ones, *params["window_strides"]), (*ones, *params["rhs_dilation"])
+    windows = _windows(padded, (*ones, *kernel), steps, dilation)
+    windows = windows.reshape(*windows.shape[: 3 + len(kernel)], *kernel)
+    places = windows.shape[3 : 3 + len(kernel)]
+    axes, last = [*range(windows.ndim)], 3 + len(kernel)
+    result = np.empty((groups, filters, n, *places), dtype)
+    at_once = max(1, _COLUMNS // max(1, prod(windows.shape[1:])))
+    rows_are_taps = places[-1] >= kernel[-1]
+    order = [1, 2, *axes[last:], 0, *axes[3:last]] if rows_are_taps else [1, 0, *axes[3:last], 2, *axes[last:]]
+    for first in range(0, n, at_once):
+        part = windows[first : first + at_once].transpose(order)
+        count = min(at_once, n - first) * prod(places)
+        columns = part.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
+        columns = columns.astype(wide, copy=False)
+        products = kernels @ (columns if rows_are_taps else columns.swapaxes(1, 2))
+        result[:, :, first : first + at_once] = products.reshape(groups, filters, -1, *places)
+    return result
+
+
+def _sums_of_places(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:
+    """Return the same where elements of the data lie apart: each is multiplied with all taps, and the products are
+    added where they fall. Products with what lies between would be of zeros."""
+    n, (groups, filters, channels), kernel, sizes = data.shape[0], weight.shape[:3], weight.shape[3:], data.shape[3:]
+    apart, inside = params["lhs_dilation"], params["rhs_dilation"]
+    reach = [(size - 1) * step for size, step in zip(kernel, inside, strict=True)]
+    spans = [max(0, (size - 1) * step + 1) for size, step in zip(sizes, apart, strict=True)]
+    kernels = np.moveaxis(weight, 2, -1).reshape(groups, -1, channels).astype(wide, copy=False)
+    sums = np.zeros((groups, filters, n, *[span + more for span, more in zip(spans, reach, strict=True)]), wide)
+    at_once = max(1, _COLUMNS // max(1, kernels.shape[1] * groups * prod(sizes)))
+    for first in range(0, n, at_once):
+        part = data[first : first + at_once]
+        columns = np.moveaxis(part, 0, 2).reshape(groups, channels, -1).astype(wide, copy=False)
+        products = (kernels @ columns).reshape(groups, filters, *kernel, len(part), *sizes)
+        for tap in np.ndindex(*kernel):
+            places = [
+                slice(more - at * step, more - at * step + span, between)
+                for at, more, step, span, between in zip(tap, reach, inside, spans, apart, strict=True)
+            ]
+            sums[(slice(None), slice(None), slice(first, first + at_once), *places)] += products[:, :, *tap]
+    around = [(low - more, high - more) for (low, high), more in zip(params["padding"], reach, strict=True)]
+    whole = _spread(sums, [(0, 0)] * 3 + around, (1,) * sums.ndim, sums.dtype.type(0))
+    steps = tuple(slice(None, None, step) for step in params["window_strides"])
+    return whole[(..., *steps)].astype(dtype, copy=False)

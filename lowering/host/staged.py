@@ -30,9 +30,9 @@ from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 _OF_A_CALL = 20.0
 """Microseconds by which an evaluated call of nothing is slower than a compiled one: results become JAX's arrays."""
 
-_TO_COMPILE, _A_RESULT, _AN_EQUATION, _A_CONVOLUTION = 20_000.0, 8_000.0, 600.0, 130_000.0
-"""Microseconds of one core that compiling takes: of any program, for each result that nothing else is fused with, for
-each equation, and for a convolution (jaxlib 0.10.2)."""
+_TO_COMPILE, _A_RESULT, _AN_EQUATION, _A_CONVOLUTION = 30_000.0, 8_000.0, 1_500.0, 130_000.0
+"""Microseconds of processors that compiling takes: of any program, for each result that nothing else is fused with, for
+each equation, and for a convolution (jaxlib 0.10.2). Programs of 1, 8, 36 and 58 equations: 45, 50, 155 and 140 ms."""
 
 _SMALL, _SHARE_OF_SMALL, _SHARE = 50_000.0, 1 / 4, 1 / 2
 """The part of the price of compiling that is spent on evaluating before, of the first microseconds and of those beyond.

@@ -131,7 +131,7 @@ class View(Cell):
     of the part) → value of the whole. Both take arrays of JAX, and of NumPy.
     """
 
-    __slots__ = ("_put", "_seen", "_take", "_value", "base", "shape")
+    __slots__ = ("_put", "_seen", "_value", "base", "shape", "take")
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class View(Cell):
         put: Callable[[Any, Any], Any],
     ):
         self.base, self.shape = base, shape
-        self._take, self._put = take, put
+        self.take, self._put = take, put
         self._seen: Any = None
         self._value: Any = None
 
@@ -154,7 +154,7 @@ class View(Cell):
     def stored(self) -> np.ndarray | None:
         """The part of a file's array, if the whole is one."""
         whole = stored_of(self.base)
-        return None if whole is None else self._take(whole)
+        return None if whole is None else self.take(whole)
 
     def store(self, stored: np.ndarray) -> None:
         """Hold another part of a file's array."""
@@ -179,7 +179,7 @@ class View(Cell):
         """The value of the part."""
         whole = self.base.show()
         if whole is not self._seen:
-            self._seen, self._value = whole, self._take(whole)
+            self._seen, self._value = whole, self.take(whole)
         return self._value
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
@@ -215,7 +215,11 @@ def host(cell: Any) -> np.ndarray:
     if isinstance(cell, HostCell):
         return cell.array
     stored = stored_of(cell)
-    return np.asarray(cell.show()) if stored is None else stored
+    if stored is not None:
+        return stored
+    if isinstance(cell, View) and (isinstance(cell.root, HostCell) or _on_cpu(cell.root.show())):
+        return np.asarray(cell.take(host(cell.base)))
+    return np.asarray(cell.show())
 
 
 def stored_of(cell: Any) -> np.ndarray | None:

@@ -66,6 +66,14 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
         lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 1), [(1, 0), (0, 1)], (2, 1), (1, 2)),
         [SQUARE],
     ),
+    "convolution of data apart, cut off around": (
+        lambda x, w: lax.conv_general_dilated(x, w, (1, 2), [(-1, 0), (4, -2)], (2, 3), (1, 2)),
+        [SQUARE.reshape(1, 1, 4, 5), SQUARE[:2, :3].reshape(1, 1, 2, 3)],
+    ),
+    "windows with holes, and one of a size of its own": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 3), (3, 1), [(2, 1), (0, 2)], (1, 1), (2, 2)),
+        [SQUARE],
+    ),
     "grouped, spread and strided convolution": (
         lambda x, w: lax.conv_general_dilated(x, w, (2, 1), [(1, 2), (0, 1)], (1, 2), (2, 1), feature_group_count=2),
         [np.arange(120, dtype="f").reshape(2, 4, 3, 5) / 60, np.arange(48, dtype="f").reshape(6, 2, 2, 2)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -46,3 +47,15 @@ def test_arrays_give_their_memory_themselves():
     assert x.writable
     with pytest.raises(mx.MXNetError, match="no other library can write to it"):
         x.to_dlpack_for_write()
+
+
+def test_parts_are_read_from_the_wholes_memory(monkeypatch):
+    x = mx.nd.array(np.arange(24.0).reshape(2, 3, 4))
+    row, turned = x[1][2], x.reshape((4, 6))[3, 1:2]
+    monkeypatch.setattr(jax, "device_put", None)
+    np.testing.assert_array_equal(row.asnumpy(), [20, 21, 22, 23])
+    np.testing.assert_array_equal(np.stack([np.asarray(row), np.asarray(x[0][1])])[:, 0], [20, 4])
+    assert turned.asscalar() == 19
+    monkeypatch.undo()
+    x[1] = 0
+    assert not row.asnumpy().any()
