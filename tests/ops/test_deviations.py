@@ -131,16 +131,6 @@ def test_check_names_what_differs():
     assert "In training: p=1 gives zeros" in report
 
 
-@pytest.mark.parametrize("op", ["_sg_mkldnn_conv", "_sg_mkldnn_fully_connected", "_sg_onednn_conv"])
-def test_fused_operators_of_int8_models_are_refused_with_the_way_out(op: str):
-    node = f'{{"op": "{op}", "name": "conv0", "inputs": []}}'
-    text = f'{{"nodes": [{node}], "arg_nodes": [], "heads": [[0, 0, 0]], "attrs": {{"mxnet_version": ["int", 10901]}}}}'
-    with pytest.raises(nn.NNVMError) as error:
-        sym.load_json(text)
-    for words in ("8-bit models", "load the float32 model", "quantize_model", "conv0"):
-        assert words in str(error.value)
-
-
 @pytest.mark.parametrize("length", [8, 16, 17, 40])
 def test_deviation_equal_values_keep_their_order_in_lines_of_any_length(length: int):
     """MXNet's sort is not stable from 17 values on; its description says so."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.listing import subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs
-from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.params import param, schema_of
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.rules.costs import FlopsRule
@@ -329,6 +329,12 @@ def _attention_types(p: FusedAttentionParams, ins: Types, outs: Types):
     return [*arrays, *["float32"] * (len(ins) - len(arrays))], [out, *["float32"] * (len(outs) - 1)]
 
 
+_RANGED = Deviation(
+    "sums of int32 come with their range; MXNet's is that of zeros",
+    "outputs",
+    lambda p: p.quantized and not p.is_calibrated and not p.enable_float_output,
+)
+
 for _name, _arrays, _scores, _cost, _doc in (
     ("qk", ("queries_keys_values",), self_score_shapes, score_flops, "The scores"),
     ("valatt", ("queries_keys_values", "attention"), self_mixing_shapes, mixture_flops, "The mixed values"),
@@ -356,6 +362,7 @@ for _name, _arrays, _scores, _cost, _doc in (
         flops=_cost,
         drawing="dense",
         recompute="if forced",
+        deviation=_RANGED if _name == "qk" else (),
         FListOutputNames=lambda attrs: (
             OUTPUTS if attrs.parsed.quantized and not attrs.parsed.enable_float_output else OUTPUTS[:1]
         ),

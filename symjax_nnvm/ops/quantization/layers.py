@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import NodeAttrs
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.rules.costs import ARRANGES
@@ -105,6 +106,12 @@ def _product_of_elements_types(p: QuantizedMulParams, ins: Types, outs: Types):
     return ["int8", "int8", *["float32"] * 4], [out, *["float32"] * (len(outs) - 1)]
 
 
+_CLIPPED = Deviation(
+    "a product beyond the calibrated range is the greatest or least int8; MXNet's wraps around",
+    "outputs",
+    lambda p: p.is_calibrated and not p.enable_float_output,
+)
+
 for _name, _params, _types, _outputs, _doc in (
     ("add", CalibratedParams, _sum_types, lambda p: OUTPUTS, "Sum of 8-bit integers"),
     (
@@ -126,6 +133,7 @@ for _name, _params, _types, _outputs, _doc in (
         flops=3,
         drawing="elementwise",
         FListOutputNames=lambda attrs, names=_outputs: names(attrs.parsed),
+        deviation=_CLIPPED if _name == "mul" else (),
         **LAST,
         doc=f"{_doc} of one shape: 8-bit integers where the range of the result was calibrated, else int32.",
     )
