@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import onnxruntime
 
-import datasets
-import digits
+import datasets  # pyright: ignore[reportMissingImports]  # examples/datasets.py
+import digits  # pyright: ignore[reportMissingImports]
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
@@ -43,6 +43,7 @@ def trained_digits() -> Row:
     trainer.init(0, data=(digits.BATCH, 1, 8, 8), softmax_label=(digits.BATCH,))
     batches = lowering.Batches({"data": images, "softmax_label": labels}, digits.BATCH, shuffle=True)
     trainer.fit(batches, 3, callbacks=None, progress=False)
+    assert trainer.state is not None
     model = nn.Model(digits.network(), trainer.state.params, trainer.state.aux).inference()
     return model, [images[i : i + 64] for i in range(0, 512, 64)], test_images, test_labels
 

@@ -65,7 +65,9 @@ def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, Q
     nodes = list(nodes)
     forms: dict[Node, QuantizedForm] = {}
     for node in nodes:
-        if node.op in FQuantized and node.name not in wishes.excluded and node.op.name not in wishes.excluded_ops:
+        if node.op is None or node.name in wishes.excluded or node.op.name in wishes.excluded_ops:
+            continue
+        if node.op in FQuantized:
             form: QuantizedForm | None = FQuantized[node.op](node.attrs)
             if form is not None:
                 forms[node] = form

@@ -23,7 +23,7 @@ def entropy_threshold(counts: np.ndarray, edges: np.ndarray, levels: int) -> tup
     middle = counts.size // 2
     estimates, errors = _estimates(counts.astype(np.float64), middle, levels)
     close = np.flatnonzero(estimates - errors <= (estimates + errors).min()) + levels // 2
-    divergences = [_divergence(counts, middle, half, levels) for half in close]
+    divergences = [_divergence(counts, middle, int(half), levels) for half in close]
     best = int(np.argmin(divergences))
     return float(np.float32(edges[middle + close[best] + 1])), float(divergences[best])
 

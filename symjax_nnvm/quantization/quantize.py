@@ -87,7 +87,7 @@ def quantized_symbol(net: Symbol, wishes: Quantization) -> Symbol:
     """Return the network with layers of integers, whose ranges are not calibrated. Raises GraphError."""
     quantized = of_mode(net, quantize_graph(Graph(net.outputs), wishes).outputs)
     if not any(node.op in TCalibrated for node in Graph(quantized.outputs).nodes()):
-        kinds = sorted(op.name for op in FQuantized)
+        kinds = sorted(op.name for op in FQuantized if op is not None)
         raise GraphError(
             "No layer of the network can be quantised",
             expected=f"layers of {plain_list(kinds)} that are not excluded",
@@ -124,7 +124,7 @@ def quantized_arrays(quantized: Symbol, args: Mapping[str, Any]) -> dict[str, An
             reach = np.abs(values).max()
             scale = np.float32(127) / reach if reach else np.float32(0)
             arrays[name] = (np.sign(values) * np.minimum(np.abs(values) * scale + np.float32(0.5), 127)).astype(np.int8)
-            arrays[f"{name}_min"], arrays[f"{name}_max"] = np.float32([-reach]), np.float32([reach])
+            arrays[f"{name}_min"], arrays[f"{name}_max"] = np.array([-reach], np.float32), np.array([reach], np.float32)
     return arrays
 
 

@@ -59,16 +59,16 @@ def test_unknown_operators_are_grouped_with_the_reason():
     for i in range(9):
         net = sym.relu(net, name=f"q{i}")
 
-    def quantise(node: dict[str, Any]) -> None:
+    def rename(node: dict[str, Any]) -> None:
         if node["op"] == "relu":
-            node["op"] = "_contrib_quantized_act" if node["name"] != "q8" else "WarpCTC"
+            node["op"] = "_contrib_dgl_subgraph" if node["name"] != "q8" else "WarpCTC"
 
-    report = nn.check(edited(net, quantise), shapes={"data": (2, 3)})
+    report = nn.check(edited(net, rename), shapes={"data": (2, 3)})
     left_out, unknown = of_kind(report, "unknown operator")
-    assert (left_out.op, len(left_out.nodes)) == ("_contrib_quantized_act", 8)
-    assert "8-bit quantised models are not supported" in left_out.reason
+    assert (left_out.op, len(left_out.nodes)) == ("_contrib_dgl_subgraph", 8)
+    assert "samples graphs in sparse storage" in left_out.reason
     assert (unknown.op, unknown.nodes) == ("WarpCTC", ("q8",))
-    assert "_contrib_quantized_act ×8: q0, q1, q2, q3, q4, q5 and 2 more" in str(report)
+    assert "_contrib_dgl_subgraph ×8: q0, q1, q2, q3, q4, q5 and 2 more" in str(report)
     assert not report.ok
 
 
