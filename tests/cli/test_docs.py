@@ -35,7 +35,7 @@ def folder(path: Path) -> None:
     symbol, args, aux = nn.load_checkpoint(FILES / "net", 3)
     nn.save_checkpoint(path / "net", 3, symbol, args, aux)
     nn.save_checkpoint(path / "tuned", 4, symbol, {**args, "fc_bias": args["fc_bias"] + 0.25}, aux)
-    broken = (path / "net-symbol.json").read_text().replace('"Pooling"', '"_contrib_quantized_pooling"')
+    broken = (path / "net-symbol.json").read_text().replace('"Pooling"', '"_contrib_dgl_subgraph"')
     (path / "broken-symbol.json").write_text(broken)
     resnet().save(path / "resnet50-symbol.json")
     shutil.copy(FILES.parent / "records" / "images.rec", path / "train.rec")
