@@ -132,6 +132,9 @@ def test_chance_leaves_pictures_as_they_are():
     class Crop:
         _args = ((2, 3), 0.5)
 
+        def forward(self, x: str) -> str:
+            return f"a part of {x}"
+
     vision = SimpleNamespace(transforms=SimpleNamespace(RandomHue=type("Hue", (), {}), RandomResizedCrop=Crop))
     image = SimpleNamespace(center_crop=lambda x, size: (f"the middle {size} of {x}", "where"), random_crop=None)
     library = SimpleNamespace(image=image, gluon=SimpleNamespace(data=SimpleNamespace(vision=vision)))
