@@ -34,6 +34,7 @@ if _TYPE_CHECKING:  # what is loaded when it is asked for
     from lowering.executor import bind as bind
     from lowering.executor import simple_bind as simple_bind
     from lowering.serving.program_file import export_program as export_program
+    from lowering.source import to_source as to_source
     from lowering.training import Batches as Batches
     from lowering.training import Checkpoints as Checkpoints
     from lowering.training import Trainer as Trainer
@@ -48,6 +49,7 @@ _LATER = {
     "lowering.serving.program_file": ("export_program",),
     "lowering.executor": ("Executor", "bind", "simple_bind"),
     "lowering.mx": ("mx",),
+    "lowering.source": ("to_source",),
     "lowering.training": ("Batches", "Checkpoints", "TrainState", "Trainer", "training"),
     "lowering.api.tuning": ("tune",),
     "lowering.verify": ("GradientReport", "ProjectionReport", "check_gradients", "check_projection"),
@@ -85,6 +87,7 @@ __all__ = [
     "ops",
     "simple_bind",
     "to_jax",
+    "to_source",
     "training",
     "tune",
 ]

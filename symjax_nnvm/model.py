@@ -223,13 +223,29 @@ class Model:
     def predictor(self, **options: Any) -> Any:
         """Return the `lowering.Predictor` of the model, a function `predict(data=x)`.
 
-        Raises what `lowering.Predictor` raises. This is the one place where this package imports the other, which is
-        built on it: by its name, when a model is to run.
+        Raises what `lowering.Predictor` raises.
 
         Args:
             options: arguments of `lowering.Predictor`.
         """
-        return importlib.import_module("lowering").Predictor(self.net, self.args, self.aux, **options)
+        return _lowering().Predictor(self.net, self.args, self.aux, **options)
+
+    def to_jax_source(
+        self, folder: str | os.PathLike[str], shapes: Mapping[str, Sequence[int | str]], **options: Any
+    ) -> list[Path]:
+        """Write the model as plain JAX, which needs neither this library nor MXNet: a module and its weights.
+
+        Raises what `lowering.to_source` raises.
+
+        Args:
+            folder: where; it is made where there is none. The module is named after it.
+            shapes: shapes of inputs by name; a size may be a name such as `"batch"`.
+            options: further arguments of `lowering.to_source`.
+
+        Returns:
+            The paths of the module and of `weights.npz`.
+        """
+        return _lowering("source").save_source(folder, self.net, self.args, self.aux, shapes, **options)
 
     def to_onnx(self, shapes: Mapping[str, Sequence[int | str]], **options: Any) -> Any:
         """Return the network at inference as an `onnx.ModelProto`.
@@ -270,6 +286,11 @@ class Model:
             if len(files) > 1:
                 row(streams[0], with_kinds(self.args, self.aux))
         return files
+
+
+def _lowering(part: str = "") -> Any:
+    """Return the other package, or a part of it: it is built on this one, which imports it here alone, by its name."""
+    return importlib.import_module("lowering" + (f".{part}" if part else ""))
 
 
 def _files(path: str, epoch: SupportsIndex | str | None, format: str | None) -> tuple[list[Path], Callable[..., None]]:

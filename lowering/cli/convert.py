@@ -1,9 +1,10 @@
-"""Convert a model, of any MXNet or ONNX: to ONNX, StableHLO, safetensors with JSON, or MXNet 1.9.1's files.
+"""Convert a model, of any MXNet or ONNX: to ONNX, StableHLO, JAX, safetensors with JSON, or MXNet 1.9.1's files.
 
 OUT says what to: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what jax.export.deserialize
 reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a suffix is the prefix
-of MXNet's two files. The folder of OUT is made where there is none. OUT may be MODEL's own name where it stays a model:
-its files are replaced when the new ones are whole.
+of MXNet's two files; with `--to jax` OUT is a folder, for source code that needs JAX alone, and its weights. The folder
+of OUT is made where there is none. OUT may be MODEL's own name where it stays a model: its files are replaced when the
+new ones are whole.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 _PROGRAMS = (".stablehlo", ".mlir", ".onnx")
 """Suffixes of programs: they are never loaded, so they are no rows of the table of array files."""
+
+_JAX = "jax"
+"""The format of source code, in a folder."""
 
 _NOT_WRITTEN = {
     ".params": "MXNet's two files must be named by their prefix",
@@ -81,7 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     onnx.add_argument(
         "--fold-batch-norm", action="store_true", help="batch normalisation as part of the weights around it"
     )
-    parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, with its labels")
+    parser.add_argument(
+        "--train", action="store_true", help="StableHLO and JAX: the network in training, with its labels"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -90,12 +96,12 @@ def run(options: argparse.Namespace) -> int:
     if options.float:
         model = _Floats(model.symbol_path, model.params_path)
     format = options.to or _format_of(options.out)
-    if options.out.is_dir() or not options.out.name:
+    if format != _JAX and (options.out.is_dir() or not options.out.name):
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
     all_shapes(options, model.symbol())  # which refuses names that the network lacks, in every format
     named = any(isinstance(size, str) for _, shape in options.shape for size in shape)
-    if named and format != "onnx" and not options.weights:
-        where = "in ONNX files, and in StableHLO with --weights inside or beside"
+    if named and format not in ("onnx", _JAX) and not options.weights:
+        where = "in ONNX files, in JAX, and in StableHLO with --weights inside or beside"
         raise InputError(f"--shape: sizes have names {where}; else write numbers, as in data=1,3,224,224.")
     files, remarks = _writers()[format](options, model)
     if options.json:
@@ -218,6 +224,16 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
     return files, [f"{side} {info.name}  {signature_of(info)}" for side, infos in sides for info in infos]
 
 
+def _source(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
+    """Write the network as plain JAX with its parameters, in a folder; in training with its labels."""
+    whole = _loaded(model)
+    unshaped = [name for name in whole.inputs if name not in dict(options.shape)]
+    if options.train and unshaped:
+        raise InputError(f"The shape of the input {unshaped[0]!r} is unknown: give --shape {unshaped[0]}=….")
+    with working("writing"):
+        return whole.to_jax_source(options.out, dict(options.shape)), []
+
+
 def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:
     """Write the network with its parameters, as a function of its inputs."""
     if options.train or options.out.suffix == ".mlir" or options.to == "mlir":
@@ -273,4 +289,4 @@ def _writers() -> dict[str, Callable[[argparse.Namespace, ModelFiles], tuple[lis
     """Map format → the function that writes it, and returns the files and lines for the user."""
     programs = {suffix.removeprefix("."): _onnx if suffix == ".onnx" else _stablehlo for suffix in _PROGRAMS}
     files = {name: partial(_arrays, row) for name, row in FORMATS.items() if row.write is not None}
-    return programs | files | {MXNET.name: _mxnet}
+    return programs | files | {MXNET.name: _mxnet, _JAX: _source}

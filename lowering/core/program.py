@@ -23,7 +23,7 @@ from lowering.core.python_calls import PythonCall, of_python
 from lowering.core.rules import FLowering, LoweringRule, Need, writes_in_backward
 from lowering.core.schedule import Needed, Schedule
 from lowering.core.segments import Device, Segments, is_traced
-from lowering.core.steps import Environment, Recomputation, Step
+from lowering.core.steps import Environment, Recomputation, Running, Step
 from lowering.jax_casts import TooWideError, require_held
 from lowering.messages.arguments import misfit, require_key
 from lowering.native.unpromised import UndecidedSizeError
@@ -295,6 +295,10 @@ class Program:
             return
         for step in steps:
             step.run(running, env, key)
+
+    def running(self, env: Sequence[Any]) -> Running:
+        """Return one run, whose steps a caller runs by himself. env: variables, or what describes them, by slot."""
+        return _Running(self, self.inference.of_environment(env), False)
 
     def call(self, values: Sequence[Any], key: jax.Array | None) -> list[jax.Array]:
         """Run the program as a subgraph: values of all its variables, states included, in order → its outputs.

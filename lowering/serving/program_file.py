@@ -104,7 +104,7 @@ def export_program(
     names, states = network.list_arguments(), set(network.list_auxiliary_states())
     needed = {name: array for name, array in arrays.items() if name in states or name in names}
     dtypes = known_dtypes(dtypes or {})
-    inputs = _avals(shapes or {}, dtypes, ())
+    inputs = described(shapes or {}, dtypes)
     if {*needed, *inputs} != {*names, *states} or set(needed) & set(inputs):
         raise misfit(network, {*inputs, *(name for name in needed if name in names)}, states.intersection(needed))
     if this_machine:
@@ -115,7 +115,7 @@ def export_program(
     conditions: list[str] = []
     while True:  # once more with each condition that an operator has for sizes that are open
         try:
-            inputs = _avals(shapes or {}, dtypes, conditions)
+            inputs = described(shapes or {}, dtypes, conditions)
             exported, held = _exported(network, needed, inputs, weights, platforms, options)
             break
         except OpenSizeError as error:
@@ -198,10 +198,10 @@ def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms:
         )
 
 
-def _avals(
-    shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str]
+def described(
+    shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str] = ()
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Return shapes and dtypes of inputs, whose sizes are numbers, or names for which the conditions hold.
+    """Return shapes and dtypes of inputs by name, whose sizes are numbers, or names for which the conditions hold.
 
     Raises SymbolValueError for a name that is none, and for what is neither a number nor a name.
     """

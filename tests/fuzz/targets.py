@@ -5,6 +5,7 @@ What was accepted survives saving and loading, and answers every question or ref
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import random
@@ -17,6 +18,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import onnx
 from google.protobuf import json_format
@@ -255,6 +257,78 @@ def _draw_arrays(rng: random.Random) -> bytes:
     return mutate_bytes(rng, data, data) if rng.random() < 0.2 else data
 
 
+_ALPHABET = "\"'\\\n\t\0(){}[];:#%,. _aZ09\ue000\ue001\ue002\ue003é中\U0001f600\u2028"
+_WORDS = (
+    "__import__('os')",
+    'x"); import os',
+    "{0}",
+    "def",
+    "params",
+    "jax",
+    "data",
+    "f{x}",
+    "\\",
+    "p",
+    "train",
+    "\ue000s0\ue001",
+)
+_ROOTS = {"jax", "jnp", "lax", "np", "partial", "range", "print"}
+
+
+def _draw_names(rng: random.Random) -> bytes:
+    """Names of a network's nodes: words that mean something in Python, and any letters."""
+
+    def name() -> str:
+        letters = "".join(rng.choice(_ALPHABET) for _ in range(rng.randrange(8)))
+        return rng.choice(_WORDS) + letters if rng.random() < 0.6 else letters + rng.choice(_WORDS)[: rng.randrange(9)]
+
+    return json.dumps([name() for _ in range(8)]).encode()
+
+
+def _check_names(data: bytes, run: bool) -> str:
+    """Print a network whose names are hostile: the module calls JAX and itself, and the names are strings in it."""
+    try:
+        names = json.loads(data)
+    except ValueError:
+        return "refused"
+    if not (isinstance(names, list) and len(names) == 8 and all(isinstance(name, str) for name in names)):
+        return "refused"
+    names = [f"{name}{i}" for i, name in enumerate(names)]
+    try:
+        net = sym.Variable(names[0])
+        for name in names[1:3]:
+            net = sym.FullyConnected(net, sym.Variable(name + names[4]), no_bias=True, num_hidden=2, name=name)
+        if len(data) % 8 == 0:
+            net = sym.BatchNorm(net, name=names[3])
+        if len(data) % 8 == 1:
+            net = sym.SoftmaxOutput(net, sym.Variable(names[6]), name=names[7])
+        shapes = {name: shape for name, shape in ((names[0], (2, 2)), (names[6], (2,))) if name in net.list_arguments()}
+        source = lowering.to_source(net, shapes=shapes)
+    except NNVMError as error:
+        check_message(error)
+        return "refused"
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    assert source.isascii()
+    imports = [one.name for each in nodes if isinstance(each, (ast.Import, ast.ImportFrom)) for one in each.names]
+    assert set(imports) <= {"jax", "jax.numpy", "numpy", "lax", "partial"}, imports
+    defined = {each.name for each in nodes if isinstance(each, ast.FunctionDef)}
+    methods = {"reshape", "astype", "defvjp", "squeeze"}
+    for call in (each.func for each in nodes if isinstance(each, ast.Call)):
+        root = call
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        known = isinstance(root, ast.Name) and root.id in _ROOTS | defined
+        assert known or (isinstance(call, ast.Attribute) and call.attr in methods), ast.unparse(call)
+    namespace: dict[str, Any] = {"__name__": "printed"}
+    exec(compile(tree, "printed", "exec"), namespace)
+    given = dict(zip(net.list_arguments(), net.infer_shape(**shapes)[0], strict=True))
+    params = {name: np.ones(shape, "float32") for name, shape in given.items()}
+    params |= {name: np.ones(2, "float32") for name in net.list_auxiliary_states()}
+    jax.eval_shape(namespace["forward"], params, *(params[name] for name in net.list_arguments() if name in shapes))
+    return "printed"
+
+
 class Target(NamedTuple):
     """What is drawn, what is done with it, the memory that this may take, and how many the suite draws."""
 
@@ -277,6 +351,7 @@ TARGETS = {
         lambda rng: _draw_tree(rng, [corpus.predictor_folder().text]), _check_predictor_folder, READ_MEMORY, 100
     ),
     "onnx": Target(_draw_onnx, _check_onnx, READ_MEMORY + BASE, 400),
+    "source": Target(_draw_names, _check_names, RUN_MEMORY, 12),
 }
 
 

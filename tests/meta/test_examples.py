@@ -34,6 +34,11 @@ def test_digits(example, capsys):
 
 
 @pytest.mark.slow("compiles")
+def test_leave(example, capsys):
+    assert example("leave").main(steps=40) > 0.8
+    assert "def forward(params, data):" in capsys.readouterr().out
+
+
 def test_optax_loop(example, capsys):
     assert example("optax_loop").main(steps=60) > 0.9
     assert "test accuracy" in capsys.readouterr().out

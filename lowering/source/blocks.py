@@ -1,0 +1,416 @@
+"""A program as functions: what is repeated, equal up to names of parameters and literals, is one function."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lowering.source.expressions import CONST, INPUT, STRING, marker
+from lowering.source.names import Names, identifier, quoted
+
+__all__ = [
+    "CLOSED_TO_NAMES",
+    "END",
+    "FUNCTION",
+    "RESERVED",
+    "Call",
+    "Function",
+    "abstract",
+    "expression",
+    "found_functions",
+    "rendered",
+]
+
+_LONGEST = 80
+"""Calls that a block may have."""
+
+_NUMBER = "number"
+"""The kind of a literal that is a number in a parameter's name."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One step of a program. template: its expression, with markers for inputs, strings and literals. inputs, outputs:
+    slots. name: of the node."""
+
+    template: str
+    inputs: tuple[int, ...]
+    strings: tuple[str, ...]
+    consts: tuple[tuple[str, str], ...]
+    outputs: tuple[int, ...]
+    name: str
+
+
+@dataclass(eq=False)
+class Function:
+    """A function of the printed file. strings, literals: its parameters of these kinds. inputs: slots of its arrays.
+    calls: its body as steps, with the slot of its result; or `lines`, with the arrays' names."""
+
+    name: str
+    strings: list[str]
+    literals: list[str]
+    inputs: tuple[int, ...]
+    names: Names
+    calls: list[Call] | None = None
+    result: int = -1
+    lines: list[str] = field(default_factory=list)
+    arrays: list[str] = field(default_factory=list)
+    common: str = ""
+
+    def call(self, inputs: tuple[int, ...], given: Given, outputs: tuple[int, ...], name: str, other: str) -> Call:
+        """Return a call of the function; what else it needs, such as `p`, is added when it is printed."""
+        strings, consts = given
+        order = [marker(STRING, i) for i in range(len(strings))], [marker(CONST, i) for i in range(len(consts))]
+        arrays = [marker(INPUT, i) for i in range(len(inputs))]
+        template = (
+            f"{marker(FUNCTION, self.name)}({', '.join([*order[0], *arrays, *order[1]])}{marker(END, self.name)})"
+        )
+        return Call(template, inputs, tuple(strings), tuple(consts), outputs, name or other)
+
+
+FUNCTION, END = "f", "e"
+"""The kinds of the markers of a function's name, and of the end of its arguments."""
+
+RESERVED = ("p", "params", "states", "train", "key", "forward", "load", "main")
+"""Names with a meaning in every function."""
+
+Given = tuple[list[str], list[tuple[str, str]]]
+"""Arguments of a call: strings, and literals with what they are."""
+
+_OPEN, _CLOSE = "\ue002", "\ue003"
+"""Around an expression of the function that a text stands in, as part of the text."""
+
+
+CLOSED_TO_NAMES = re.compile("[\ue000-\ue003]")
+"""Characters that mark parts of templates: a name from a file cannot have them."""
+
+
+def expression(text: str) -> str:
+    """Return an expression of a function as a part of a text inside it."""
+    return f"{_OPEN}{text}{_CLOSE}"
+
+
+def string_text(text: str) -> str:
+    """Return the Python of a string, some parts of which are expressions."""
+    parts = re.split(f"({_OPEN}[^{_CLOSE}]*{_CLOSE})", text)
+    parts = [part for part in parts if part]
+    if not any(part.startswith(_OPEN) for part in parts):
+        return quoted(text)
+    if len(parts) == 1:
+        return parts[0][1:-1]
+    pieces = [
+        f"{{{part[1:-1]}}}" if part.startswith(_OPEN) else quoted(part)[1:-1].replace("{", "{{").replace("}", "}}")
+        for part in parts
+    ]
+    return f'f"{"".join(pieces)}"'
+
+
+def literal_text(text: str) -> str:
+    """Return the Python of a literal, some parts of which are expressions."""
+    return text.replace(_OPEN, "").replace(_CLOSE, "")
+
+
+def rendered(template: str, inputs: Sequence[str], strings: Sequence[str], consts: Sequence[str]) -> str:
+    """Return a template with its parts: expressions of arrays, strings and literals as they are inside."""
+    parts = {INPUT: list(inputs), STRING: list(map(string_text, strings)), CONST: list(map(literal_text, consts))}
+    found = re.compile(rf"\ue000([{INPUT}{STRING}{CONST}])(\d+)\ue001")
+    return found.sub(lambda one: parts[one[1]][int(one[2])], template)
+
+
+# -- abstraction -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Abstraction:
+    """What differs between occurrences: parameters that are strings and that are literals, the strings and literals
+    inside, the arguments of each occurrence."""
+
+    names: list[str]
+    literals: list[str]
+    strings: list[str]
+    consts: list[str]
+    given: list[Given]
+
+
+def abstract(
+    rows: Sequence[tuple[Sequence[str], Sequence[tuple[str, str]]]], names: Names, by_number: str = ""
+) -> Abstraction:
+    """Return the parameters by which occurrences, each (strings, literals), are one function.
+
+    by_number: the name of a number, by which rather than by their beginnings strings are told apart.
+    """
+    given: list[Given] = [([], []) for _ in rows]
+    parameters: list[str] = []
+    numbers = _Numbers(names, by_number)
+    strings = _strings([list(row[0]) for row in rows], names, parameters, given, numbers)
+    consts: list[str] = []
+    known: dict[tuple[str, ...], str] = {}
+    for column in zip(*(row[1] for row in rows), strict=True):
+        texts, hint = tuple(text for _, text in column), column[0][0]
+        if len(set(texts)) == 1 and _OPEN not in texts[0]:
+            consts.append(texts[0])
+        elif hint == _NUMBER and all(text.isdigit() for text in texts):
+            consts.append(numbers.text([int(text) for text in texts], "number"))
+        else:
+            if texts not in known:
+                known[texts] = names.new(hint)
+                for (_, values), text in zip(given, texts, strict=True):
+                    values.append((hint, text))
+            consts.append(expression(known[texts]))
+    for place, (_, values) in enumerate(given):
+        values[:0] = [(_NUMBER, str(vector[place])) for vector in numbers.vectors]
+    return Abstraction(parameters, [*numbers.names, *known.values()], strings, consts, given)
+
+
+class _Numbers:
+    """Numbers that differ between occurrences, each as a parameter plus a constant."""
+
+    def __init__(self, names: Names, preferred: str):
+        self._scope, self.preferred = names, preferred
+        self.names: list[str] = []
+        self.vectors: list[list[int]] = []
+
+    def text(self, vector: list[int], hint: str) -> str:
+        """Return the expression of a number in each occurrence."""
+        if len(set(vector)) == 1:
+            return str(vector[0])
+        for name, known in zip(self.names, self.vectors, strict=True):
+            if len({a - b for a, b in zip(vector, known, strict=True)}) == 1:
+                distance = vector[0] - known[0]
+                return expression(name if not distance else f"{name} {'+' if distance > 0 else '-'} {abs(distance)}")
+        self.names.append(self._scope.new(self.preferred or hint, "number"))
+        self.vectors.append(vector)
+        return expression(self.names[-1])
+
+
+def _strings(
+    rows: Sequence[list[str]], names: Names, parameters: list[str], given: list[Given], numbers: _Numbers
+) -> list[str]:
+    """Return the strings inside the function; add its parameters, and the arguments of each occurrence."""
+    if not rows[0]:
+        return []
+    split = [[_split_numbers(text) for text in row] for row in rows]
+    alike = all(_alike([row[j] for row in split]) for j in range(len(rows[0])))
+    prefixes, ends = _prefixes(rows)
+    if ends is not None and not (alike and numbers.preferred):
+        if len(set(prefixes)) == 1 and len(rows) > 1 and _OPEN not in prefixes[0]:
+            return rows[0]
+        name = names.new("name")
+        parameters.append(name)
+        for (strings, _), prefix in zip(given, prefixes, strict=True):
+            strings.append(prefix)
+        return [expression(name) + end for end in ends]
+    if alike:
+        texts: list[str] = []
+        for j, parts in enumerate(split[0]):
+            pieces: list[str] = []
+            for place, part in enumerate(parts):
+                word = identifier(re.split(r"[_./]", parts[place - 1])[-1], "number")
+                pieces.append(numbers.text([int(row[j][place]) for row in split], word) if place % 2 else part)
+            texts.append("".join(pieces))
+        return texts
+    known: dict[tuple[str, ...], str] = {}
+    for column in zip(*rows, strict=True):
+        if column not in known and (len(set(column)) > 1 or _OPEN in column[0]):
+            end = _beginning([text[::-1] for text in column])[::-1]
+            known[column] = names.new(f"name_{re.split(r'[_./]', end)[-1]}")
+            parameters.append(known[column])
+            for (strings, _), text in zip(given, column, strict=True):
+                strings.append(text)
+    return [expression(known[column]) if column in known else column[0] for column in zip(*rows, strict=True)]
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return the longest text that all of the texts begin with."""
+    first, last = min(texts), max(texts)
+    return first[: next((i for i, c in enumerate(first) if c != last[i : i + 1]), len(first))]
+
+
+def _split_numbers(text: str) -> list[str]:
+    """Return a text's parts: what is between numbers at even places, numbers at odd ones."""
+    parts = [""]
+    for number, other in re.findall(f"(\\d+)|({_OPEN}[^{_CLOSE}]*{_CLOSE}|[^\\d{_OPEN}]+)", text):
+        if number:
+            parts += [number, ""]
+        else:
+            parts[-1] += other
+    return parts
+
+
+def _alike(columns: Sequence[list[str]]) -> bool:
+    """Return whether texts, split at their numbers, are equal but for the numbers, which have no leading zeros."""
+    return (
+        len({tuple(parts[::2]) for parts in columns}) == 1
+        and not any(_OPEN in part for part in columns[0])
+        and not any(len(number) > 1 and number[0] == "0" for parts in columns for number in parts[1::2])
+        and all(number.isascii() for parts in columns for number in parts[1::2])
+    )
+
+
+def _prefixes(rows: Sequence[list[str]]) -> tuple[list[str], list[str] | None]:
+    """Return the beginning that the strings of each row have in common, and the ends; None where ends differ."""
+    prefixes: list[str] = []
+    for row in rows:
+        prefix = _beginning(row)
+        if len(set(row)) > 1:
+            cuts = [
+                i
+                for i, c in enumerate(prefix)
+                if c in "_./:" and prefix.count(_OPEN, 0, i) == prefix.count(_CLOSE, 0, i)
+            ]
+            closed = prefix.endswith(_CLOSE) and all(text[len(prefix) :][:1] in ("_", ".", "/", ":") for text in row)
+            prefix = prefix if closed or prefix in row else prefix[: cuts[-1] if cuts else 0]
+        prefixes.append(prefix)
+    ends = [[text[len(prefix) :] for text in row] for row, prefix in zip(rows, prefixes, strict=True)]
+    if any(row != ends[0] for row in ends) or (not prefixes[0] and len(rows[0]) > 1):
+        return prefixes, None
+    return prefixes, ends[0]
+
+
+# -- repeated windows --------------------------------------------------------------------------------------------------
+
+
+def found_functions(
+    main: list[Call], results: Iterable[int], new_name: Callable[[Sequence[Call], str], str], scope: Names
+) -> tuple[list[Call], list[Function]]:
+    """Return the program with its repeated blocks as functions, which stand before those that call them."""
+    functions: list[Function] = []
+    bodies: list[tuple[list[Call], set[int]]] = [(main, set(results))]
+    while True:
+        best = _best(bodies)
+        if best is None:
+            break
+        length, places = best
+        first = bodies[places[0][0]][0][places[0][1] : places[0][1] + length]
+        function, new = _as_function(bodies, places, length, new_name(first, common_start(first)), scope)
+        for (body, start), call in sorted(zip(places, new, strict=True), key=lambda pair: pair[0], reverse=True):
+            bodies[body][0][start : start + length] = [call]
+        functions.append(function)
+        assert function.calls is not None
+        bodies.append((function.calls, {function.result}))
+    return main, functions
+
+
+_Place = tuple[int, int]
+
+
+def _best(bodies: Sequence[tuple[list[Call], set[int]]]) -> tuple[int, list[_Place]] | None:
+    """Return the length and the places of the windows that save most lines."""
+    best: tuple[float, int, list[_Place]] | None = None
+    uses = [_readers(calls, results) for calls, results in bodies]
+    longest = min(_LONGEST, max(len(calls) for calls, _ in bodies))
+    seen: dict[int, dict[_Place, int]] = {}
+    ids: dict[object, int] = {}
+    current = {
+        (b, i): ids.setdefault(call.template, len(ids))
+        for b, (calls, _) in enumerate(bodies)
+        for i, call in enumerate(calls)
+    }
+    seen[1] = dict(current)
+    for length in range(2, longest + 1):
+        grouped: dict[tuple[int, int], list[_Place]] = defaultdict(list)
+        for (b, i), number in current.items():
+            nxt = seen[1].get((b, i + length - 1))
+            if nxt is not None:
+                grouped[number, nxt].append((b, i))
+        current = {
+            place: number for number, places in enumerate(p for p in grouped.values() if len(p) > 1) for place in places
+        }
+        if not current:
+            break
+        for places in grouped.values():
+            if len(places) < 2 or length < 3 or (best is not None and (len(places) - 1) * (length - 1) < best[0]):
+                continue
+            alike: dict[object, list[_Place]] = defaultdict(list)
+            b, i = places[0]
+            if _is_periodic([call.template for call in bodies[b][0][i : i + length]]):
+                continue
+            for b, i in places:
+                form = _form(bodies[b][0][i : i + length], uses[b], i)
+                if form is not None and (
+                    not alike[form] or alike[form][-1][0] != b or alike[form][-1][1] + length <= i
+                ):
+                    alike[form].append((b, i))
+            for chosen in alike.values():
+                names = [call.name for call in bodies[chosen[0][0]][0][chosen[0][1] : chosen[0][1] + length]]
+                together = len(_beginning(names)) / (1 + max(map(len, names)))
+                saved = (len(chosen) - 1) * (length - 1) - 3 + together
+                if len(chosen) > 1 and saved > 0 and (best is None or saved > best[0]):
+                    best = saved, length, chosen
+    return None if best is None else best[1:]
+
+
+def _is_periodic(window: Sequence[str]) -> bool:
+    """Return whether a window is a shorter one, again and again."""
+    return any(
+        len(window) % period == 0 and window[period:] == window[:-period] for period in range(1, len(window) // 2 + 1)
+    )
+
+
+def _readers(calls: Sequence[Call], results: set[int]) -> dict[int, int]:
+    """Return the last reader of each slot: past the end for a result."""
+    last: dict[int, int] = {}
+    for place, call in enumerate(calls):
+        last.update((slot, place) for slot in call.inputs)
+    return last | {slot: len(calls) for slot in results}
+
+
+def _form(window: Sequence[Call], last: Mapping[int, int], start: int) -> object | None:
+    """Return how a window's values flow; None where more than its last value is read outside."""
+    inside: dict[int, tuple[int, int]] = {}
+    outer: dict[int, int] = {}
+    form: list[object] = []
+    for place, call in enumerate(window):
+        form.append(tuple(inside.get(slot) or outer.setdefault(slot, len(outer)) for slot in call.inputs))
+        inside.update((slot, (place, number)) for number, slot in enumerate(call.outputs))
+    leaving = [spot for slot, spot in inside.items() if last.get(slot, -1) >= start + len(window)]
+    if leaving != [(len(window) - 1, 0)]:
+        return None
+    read = {slot for slot, _ in inside.items() if slot in last}
+    unread = [c for c in window[:-1] if not read.intersection(c.outputs) and not c.strings]
+    return None if unread else (tuple(form), len(outer))
+
+
+def _as_function(
+    bodies: Sequence[tuple[list[Call], set[int]]], places: Sequence[_Place], length: int, name: str, scope: Names
+) -> tuple[Function, list[Call]]:
+    """Return the function of the windows at places, and the call of each."""
+    windows = [bodies[b][0][i : i + length] for b, i in places]
+    names = Names(RESERVED, scope)
+    rows = [
+        ([s for call in window for s in call.strings], [c for call in window for c in call.consts])
+        for window in windows
+    ]
+    made = abstract(rows, names)
+    strings, consts = iter(made.strings), iter(made.consts)
+    calls = [
+        replace(
+            call,
+            strings=tuple(next(strings) for _ in call.strings),
+            consts=tuple((hint, next(consts)) for hint, _ in call.consts),
+        )
+        for call in windows[0]
+    ]
+    outer = [_outer(window) for window in windows]
+    function = Function(name, made.names, made.literals, outer[0], names, calls=calls, result=windows[0][-1].outputs[0])
+    function.common = common_start(windows[0])
+    return function, [
+        function.call(inputs, given, window[-1].outputs[:1], common_start(window), window[-1].name)
+        for window, inputs, given in zip(windows, outer, made.given, strict=True)
+    ]
+
+
+def _outer(window: Sequence[Call]) -> tuple[int, ...]:
+    made = {slot for call in window for slot in call.outputs}
+    return tuple(dict.fromkeys(slot for call in window for slot in call.inputs if slot not in made))
+
+
+def common_start(window: Sequence[Call]) -> str:
+    """Return what the names of most of a window's nodes begin with: the longest that ends at a border of words."""
+    starts: Counter[str] = Counter()
+    for call in window:
+        starts.update(call.name[: found.end()] for found in re.finditer(r"[_./]", call.name))
+    often = [start for start, count in starts.items() if count > 1 and 2 * count >= len(window)]
+    return max(often, key=len, default="")

@@ -1,0 +1,152 @@
+"""A jaxpr as plain equations: calls are inlined, what changes nothing is left out, constants are NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+__all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "trace"]
+
+_INLINED = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
+_INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+_SAME = ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "pvary")
+_ALIASES = {"reshape": "new_sizes", "broadcast_in_dim": "shape"}
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """An array that an equation makes, or an input. Compared by identity."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    made_by: Equation | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Constant:
+    """A number, or an array that is known when the program is printed."""
+
+    array: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Return the dtype."""
+        return self.array.dtype
+
+
+Atom = Value | Constant
+
+
+@dataclass(eq=False, slots=True)
+class Equation:
+    """A primitive of JAX, or an idiom, on atoms."""
+
+    name: str
+    inputs: list[Atom]
+    outputs: list[Value]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    bodies: tuple[Body, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Body:
+    """Equations between inputs and results. outer: identities of the atoms of the body around it that it reads."""
+
+    inputs: list[Value]
+    results: list[Atom]
+    outer: frozenset[int] = frozenset()
+
+    def equations(self) -> list[Equation]:
+        """Return the equations that results need, each after those it needs itself."""
+        order: list[Equation] = []
+        seen: set[int] = set()
+        stack: list[tuple[Equation, bool]] = [(e, False) for r in reversed(self.results) if (e := self._maker(r))]
+        while stack:
+            equation, done = stack.pop()
+            if done:
+                order.append(equation)
+            elif id(equation) not in seen:
+                seen.add(id(equation))
+                stack.append((equation, True))
+                stack += [(e, False) for atom in reversed(equation.inputs) if (e := self._maker(atom))]
+        return order
+
+    def _maker(self, atom: Atom) -> Equation | None:
+        return atom.made_by if isinstance(atom, Value) and id(atom) not in self.outer else None
+
+
+def trace(function: Callable[..., Any], *arguments: Any) -> Body:
+    """Return the equations of a function of arrays that are described."""
+    return flatten(jax.make_jaxpr(function)(*arguments))
+
+
+def flatten(closed: ClosedJaxpr, outer: Sequence[Atom] = ()) -> Body:
+    """Return the equations of a jaxpr. outer: what its first inputs are; the others become values."""
+    inputs = [Value(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars[len(outer) :]]
+    results = _inlined(closed.jaxpr, [*map(_constant, closed.consts), *outer, *inputs])
+    return Body(inputs, results, frozenset(map(id, outer)))
+
+
+def _bodies(name: str, params: Mapping[str, Any], inputs: Sequence[Atom]) -> tuple[Body, ...]:
+    """Return the bodies of a loop or the branches of a condition, over the atoms around them."""
+    if name == "scan":
+        return (flatten(params["jaxpr"], inputs[: params["num_consts"]]),)
+    if name == "while":
+        first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        return flatten(params["cond_jaxpr"], inputs[:first]), flatten(params["body_jaxpr"], inputs[first:second])
+    return tuple(flatten(branch, inputs[1:]) for branch in params["branches"]) if name == "cond" else ()
+
+
+def _constant(value: Any) -> Constant:
+    return Constant(np.asarray(value))
+
+
+def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
+    known: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
+
+    def read(atom: Any) -> Atom:
+        return _constant(np.asarray(atom.val, atom.aval.dtype)) if isinstance(atom, Literal) else known[atom]
+
+    for eqn in jaxpr.eqns:
+        inputs = [read(atom) for atom in eqn.invars]
+        known.update(zip(eqn.outvars, _results(eqn, inputs), strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
+    name, params = eqn.primitive.name, eqn.params
+    if name in _INLINED:
+        inner = next(params[key] for key in _INNER if key in params)
+        if isinstance(inner, ClosedJaxpr):
+            return _inlined(inner.jaxpr, [*map(_constant, inner.consts), *inputs])
+        return _inlined(inner, inputs)
+    if name in _SAME:
+        return inputs
+    (first, *_) = inputs or [None]
+    if name == "cond" and isinstance(first, Value) and first.made_by and first.made_by.name == "platform_index":
+        default = params["branches"][-1]  # what any platform runs
+        return _inlined(default.jaxpr, [*map(_constant, default.consts), *inputs[1:]])
+    if name == "convert_element_type" and first is not None:
+        if params["new_dtype"] == first.dtype:
+            return [first]
+        if isinstance(first, Constant) and not first.shape:
+            return [Constant(first.array.astype(params["new_dtype"]))]
+    if name == "slice" and first is not None and eqn.outvars[0].aval.shape == first.shape:
+        return [first]
+    if name in _ALIASES and first is not None and tuple(params[_ALIASES[name]]) == first.shape:
+        return [first]
+    outputs = [Value(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+    equation = Equation(name, inputs, outputs, params, _bodies(name, params, inputs))
+    for output in outputs:
+        output.made_by = equation
+    return outputs

@@ -1,0 +1,84 @@
+"""Statements as lines of no more than 100 columns, broken as ruff breaks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["COLUMNS", "laid_out"]
+
+COLUMNS = 100
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+def laid_out(statement: str, indent: str = "") -> list[str]:
+    """Return the lines of a statement of one line."""
+    whole = indent + statement
+    if len(whole) <= COLUMNS:
+        return [whole]
+    bracket = _last_bracket(statement)
+    if bracket is None:
+        return [whole]
+    first, last = bracket
+    head, body, tail = statement[: first + 1], statement[first + 1 : last], statement[last:]
+    inner = indent + "    "
+    parts = split_commas(body)
+    is_tuple = len(parts) == 1 and body.rstrip().endswith(",")
+    if len(inner + body) <= COLUMNS and not is_tuple and " for " not in body and "\n" not in body:
+        return [indent + head, inner + body, *laid_out(tail, indent)]
+    if len(parts) == 1 and not is_tuple:
+        lines = laid_out(parts[0], inner)
+    else:
+        lines = [line for part in parts for line in _with_comma(laid_out(part, inner))]
+    return [indent + head, *lines, *laid_out(tail, indent)]
+
+
+def _with_comma(lines: list[str]) -> list[str]:
+    return [*lines[:-1], lines[-1] + ","]
+
+
+def _last_bracket(text: str) -> tuple[int, int] | None:
+    """Return where the last outermost bracket with something in it opens and closes."""
+    found: tuple[int, int] | None = None
+    stack: list[int] = []
+    for place, letter in _code(text):
+        if letter in _PAIRS:
+            stack.append(place)
+        elif letter in _PAIRS.values():
+            start = stack.pop()
+            if not stack and place - start > 1:
+                found = start, place
+    return found
+
+
+def split_commas(text: str) -> list[str]:
+    """Return the parts between the outermost commas."""
+    parts, depth, start = [], 0, 0
+    for place, letter in _code(text):
+        depth += (letter in _PAIRS) - (letter in _PAIRS.values())
+        if letter == "," and not depth:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [part for part in (*parts, text[start:].strip()) if part]
+
+
+def _code(text: str) -> list[tuple[int, str]]:
+    """Return the letters that are no part of a string, with their places."""
+    letters: list[tuple[int, str]] = []
+    inside = escaped = False
+    for place, letter in enumerate(text):
+        if inside:
+            inside, escaped = not (letter == '"' and not escaped), letter == "\\" and not escaped
+        elif letter == '"':
+            inside = True
+        else:
+            letters.append((place, letter))
+    return letters
+
+
+def lines_of(statements: Sequence[str], indent: str = "") -> list[str]:
+    """Return the lines of statements, which may be indented already."""
+    lines: list[str] = []
+    for statement in statements:
+        bare = statement.lstrip(" ")
+        lines += laid_out(bare, indent + " " * (len(statement) - len(bare))) if bare else [""]
+    return lines

@@ -1,0 +1,176 @@
+"""Nodes as code: the expression of a node, or the lines of a function where one expression does not hold it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from lowering.source.blocks import CLOSED_TO_NAMES, RESERVED, Call
+from lowering.source.equations import Atom, Body, Constant, Value, flatten
+from lowering.source.expressions import CONST, INPUT, STRING, Code, marker, print_body, tuple_text
+from lowering.source.idioms import with_idioms
+from lowering.source.names import Names
+from lowering.source.trace import TracedNode, refusal
+from symjax_nnvm.errors import printable
+from symjax_nnvm.ir.attributes import FListInputNames
+
+__all__ = ["WORD", "Leaf"]
+
+WORD = "w"
+"""The kind of the marker of a word that functions hand on: p, states, train, key."""
+
+_HINTS = (
+    "shape",
+    "axis",
+    "value",
+    "strides",
+    "padding",
+    "number",
+    "window",
+    "dims",
+    "sizes",
+    "places",
+    "table",
+    "size",
+)
+
+
+class Leaf:
+    """One node as code. inputs, outputs: slots of arrays. strings: names of parameters and states. consts: literals.
+
+    params: names of the variables that are parameters, by slot. read: slots that other nodes or callers read. scope:
+    the names of the module.
+    """
+
+    def __init__(self, node: TracedNode, params: Mapping[int, str], read: set[int], scope: Names):
+        self.node, self._params, self._scope = node, params, scope
+        self.is_custom = node.backward is not None
+        self.name = node.node.name or str(node.node.op and node.node.op.name)
+        self.strings: list[str] = []
+        self.consts: list[tuple[str, str]] = []
+        self.inputs = tuple(slot for slot in node.inputs if slot not in params)
+        self.arrays = self._array_names()
+        self._stored = {place for place in node.states if self.is_custom is False}
+        kept = [p for p, slot in enumerate(node.outputs) if p not in self._stored or slot in read]
+        self.outputs, self._kept = tuple(node.outputs[p] for p in kept), kept
+        places = iter(range(len(self.inputs)))
+        self._texts = [self._param(params[s]) if s in params else marker(INPUT, next(places)) for s in node.inputs]
+        self._codes: list[Code] = []
+        for body in node.bodies():
+            before, code = len(self.consts), self._code(body)
+            if self._codes and self._text(code) == self._text(self._codes[0]):
+                del self.consts[before:]
+            else:
+                self._codes.append(code)
+        first = self._codes[0]
+        self.is_function = self.is_custom or len(self._codes) > 1 or bool(first.statements) or len(kept) != 1
+
+    def _param(self, name: str) -> str:
+        return f"{marker(WORD, 'p')}[{self._string(name)}]"
+
+    def _string(self, name: str) -> str:
+        if CLOSED_TO_NAMES.search(name):
+            raise refusal(self.node.node, f"the name {printable(name)} has one of the characters U+E000 to U+E003")
+        if name not in self.strings:
+            self.strings.append(name)
+        return marker(STRING, self.strings.index(name))
+
+    def _array_names(self) -> list[str]:
+        """Return what the arrays of the function are called: as the operator calls its inputs."""
+        op, node = self.node.node.op, self.node
+        assert op is not None
+        names = FListInputNames.get(op)
+        listed = list(names(node.node.attrs)) if names and len(node.inputs) > 1 else []
+        texts = [listed[i] if i < len(listed) else "x" for i in range(len(node.inputs))]
+        return [t for t, slot in zip(texts, node.inputs, strict=True) if self.is_custom or slot not in self._params]
+
+    # -- code --------------------------------------------------------------------------------------------------------
+
+    def _code(self, body: Body, arrays: Sequence[str] | None = None) -> Code:
+        """Return the code of a body of `key, *inputs`; states are stored by statements."""
+        texts = self._texts if arrays is None else arrays
+        if self.is_custom and arrays is None:
+            texts = [marker(INPUT, i) for i in range(len(self.node.inputs))]
+        key = "key" if self.is_custom else marker(WORD, "key")
+        names = Names((*RESERVED, *_HINTS, *self.arrays, "name"), self._scope)
+        code = print_body(with_idioms(body), [key, *texts], names, partial(refusal, self.node.node), self.consts)
+        for place, name in self.node.states.items():
+            if place in self._stored and _source(body.results[place]) not in body.inputs:
+                code.statements.append(f"{marker(WORD, 'states')}[{self._string(name)}] = {code.results[place]}")
+        code.results = [code.results[place] for place in self._kept] if arrays is None else code.results
+        return code
+
+    def _text(self, code: Code) -> str:
+        """Return the text of a code with its literals."""
+        text = "\n".join((*code.statements, *code.results))
+        return re.sub(rf"\ue000{CONST}(\d+)\ue001", lambda one: self.consts[int(one[1])][1], text)
+
+    @property
+    def key(self) -> object:
+        """Return what is equal for nodes that one function serves."""
+        op, consts = self.node.node.op, tuple(self.consts) if self.is_custom else len(self.consts)
+        return (
+            op and op.name,
+            tuple((tuple(c.statements), tuple(c.results)) for c in self._codes),
+            consts,
+            self.is_custom,
+        )
+
+    @property
+    def shown(self) -> str:
+        """Return the expression as it will be seen, about."""
+        text = self._text(self._codes[0])
+        text = re.sub(rf"\ue000{STRING}(\d+)\ue001", lambda one: f'"{self.strings[int(one[1])]}"', text)
+        return re.sub("\ue000.*?\ue001", "…" * 8, text)
+
+    def call(self) -> Call:
+        """Return the node's expression as a step."""
+        (result,) = self._codes[0].results
+        return Call(result, self.inputs, tuple(self.strings), tuple(self.consts), self.outputs, self.name)
+
+    def lines(self) -> list[str]:
+        """Return the body of the node's function."""
+        *others, last = reversed(self._codes)
+        lines: list[str] = []
+        for code in others:  # in training
+            lines.append(f"if {self._word('train')}:")
+            lines += [f"    {line}" for line in (*code.statements, *_returned(code))]
+        return [*lines, *last.statements, *_returned(last)]
+
+    def _word(self, word: str) -> str:
+        return word if self.is_custom else marker(WORD, word)
+
+    def backward(self, arrays: Sequence[str], cotangents: Sequence[str]) -> list[str]:
+        """Return the body of the function of the node's gradient, from its arrays and the cotangents of its outputs."""
+        body = flatten(self.node.backward)
+        code = self._code(body, [*arrays, *cotangents])
+        results: list[str] = ["None"] * len(self.node.inputs)
+        for place, text, result in zip(self.node.wrt, code.results, body.results, strict=True):
+            results[place] = "None" if _is_zero(result) else text
+        return [*code.statements, f"return {tuple_text(results)}"]
+
+    @property
+    def heads(self) -> int:
+        """Return how many of the outputs have a cotangent that the gradient gets."""
+        return len(self.node.backward.jaxpr.invars) - 1 - len(self.node.inputs)
+
+
+def _source(atom: Atom) -> Atom:
+    """Return the array that an atom is, perhaps without gradient."""
+    while isinstance(atom, Value) and atom.made_by and atom.made_by.name == "stop_gradient":
+        (atom,) = atom.made_by.inputs
+    return atom
+
+
+def _is_zero(atom: Atom) -> bool:
+    """Return whether an atom is zeros, which JAX writes None for."""
+    if isinstance(atom, Value) and atom.made_by and atom.made_by.name == "broadcast_in_dim":
+        (atom,) = atom.made_by.inputs
+    return isinstance(atom, Constant) and not atom.array.any()
+
+
+def _returned(code: Code) -> list[str]:
+    if not code.results:
+        return []
+    return [f"return {code.results[0] if len(code.results) == 1 else ', '.join(code.results)}"]

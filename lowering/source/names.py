@@ -1,0 +1,53 @@
+"""Every text that comes from a file or a caller becomes Python here, and here alone: as an identifier or a string."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable
+
+__all__ = ["Names", "identifier", "quoted"]
+
+_OTHERS = re.compile(r"[^0-9a-zA-Z]+")
+_TAKEN = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, "jax", "jnp", "lax", "np", "l", "O", "I"})
+
+
+def identifier(text: str, otherwise: str = "x") -> str:
+    """Return an identifier of ASCII letters, digits and underscores that reads like the text, in lower case."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", text[:200])
+    word = _OTHERS.sub("_", words).strip("_").lower()
+    if not word:
+        return otherwise
+    return f"{otherwise}_{word}" if word[0].isdigit() else word
+
+
+def quoted(text: str) -> str:
+    """Return the text as a Python string of ASCII characters, in double quotes."""
+    return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
+
+
+class Names:
+    """The names of one scope: no two are the same, none is a keyword, a builtin or taken outside.
+
+    within: the scope around it, none of whose names, earlier or later, is one of its own.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), within: Names | None = None):
+        self._taken = {*_TAKEN, *taken}
+        self._within, self._inside = within, set[str]()
+
+    def new(self, text: str, otherwise: str = "x") -> str:
+        """Return a name of its own that reads like the text."""
+        word = identifier(text, otherwise)
+        name, number = word, 2
+        while self._has(name):
+            name, number = f"{word}_{number}", number + 1
+        self._taken.add(name)
+        if self._within is not None:
+            self._within._inside.add(name)
+        return name
+
+    def _has(self, name: str) -> bool:
+        around = self._within
+        return name in self._taken or name in self._inside or (around is not None and name in around._taken)

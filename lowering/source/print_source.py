@@ -1,0 +1,136 @@
+"""`to_source`: a network as plain JAX, as text; `save_source`: with its weights, in a folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.messages.arguments import arrays_by_name, require_symbol
+from lowering.messages.migration_hints import with_migration_hints
+from lowering.serving.program_file import described
+from lowering.source.module import module_text
+from lowering.source.names import identifier, quoted
+from lowering.source.trace import traced
+from symjax_nnvm import __version__
+from symjax_nnvm.errors import SymbolValueError, plain_list
+from symjax_nnvm.inspect.roles import label_variables
+from symjax_nnvm.io.files import atomic_writes, make_folder
+from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.call_arguments import known_dtypes
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["save_source", "to_source"]
+
+_NEW = "lowering.to_source(net, args, aux, shapes={'data': ('batch', 3, 224, 224)})"
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+@with_migration_hints("to_source", _NEW)
+def to_source(
+    symbol: Symbol,
+    args: Mapping[str, Any] | None = None,
+    aux: Mapping[str, Any] | None = None,
+    shapes: Shapes | None = None,
+    *,
+    dtypes: Mapping[str, Any] | None = None,
+    wrt: Sequence[str] | None = None,
+) -> str:
+    """Return the network as a Python module that needs JAX alone: `forward(params, data, *, train=False, key=None)`.
+
+    A node that was given a name is a variable of that name, blocks that repeat are a function, and each operator is
+    what its rule does on any platform. `train=` and `key=` are there where the network asks; in training a network with
+    states returns `(outputs, states)`. `jax.grad` of it is MXNet's gradient, loss heads included. `load` reads the
+    arrays that `save_source` writes beside it.
+
+    Args:
+        symbol: the network.
+        args: arguments by name; only shapes and dtypes are read. Parameters without an array are float32, of the shape
+            that follows from the others.
+        aux: auxiliary states by name, likewise.
+        shapes: shapes of the inputs by name. A name in place of a size, `("batch", 3, 224, 224)`, leaves it open.
+            Training heads become the values that they compute where the labels are not among the inputs.
+        dtypes: dtypes of inputs by name; float32 for the others.
+        wrt: names of arguments: print the program of MXGradient, which returns the outputs and these gradients, in
+            training; a head that is no loss has its gradient as an input.
+
+    Raises:
+        LoweringError: a node cannot be printed; the message names it, the reason and the way out.
+        SymbolValueError: a name in `shapes` is no argument of the network.
+        InferenceError: shapes do not fit the network.
+    """
+    network = require_symbol(symbol, "to_source")
+    arrays = {**arrays_by_name(args or {}, "args", _NEW), **arrays_by_name(aux or {}, "aux", _NEW)}
+    labels = {node.name for node in label_variables(network)}
+    if wrt is None and not labels.issubset({*arrays, *(shapes or {})}):
+        network = inference_symbol(network)
+    names = [*network.list_arguments(), *network.list_auxiliary_states()]
+    unknown = [name for name in shapes or {} if name not in names]
+    if unknown:
+        raise SymbolValueError(
+            f"shapes= has names that the network lacks: {plain_list(unknown)}",
+            expected=f"names among {plain_list(names)}",
+        )
+    inputs = described(shapes or {}, known_dtypes(dtypes or {}))
+    held = {
+        name: jax.ShapeDtypeStruct(np.shape(array), jax.dtypes.canonicalize_dtype(array.dtype))
+        for name, array in arrays.items()
+        if name in names
+    }
+    program = traced(network, held | inputs, wrt)
+    outputs = network.list_outputs()
+    results = dict(zip([*outputs, *(f"gradient of {name}" for name in wrt or ())], program.results, strict=True))
+    data = [name for name in names if name in inputs] + program.head_grads
+    about = "the program of MXGradient" if wrt is not None else "plain JAX"
+    name = quoted(symbol.name or "network")[1:-1].replace('\\"', "'")
+    title = [f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."]
+    return module_text(program, data, results, title)
+
+
+def save_source(
+    folder: str | os.PathLike[str],
+    symbol: Symbol,
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any] | None = None,
+    shapes: Shapes | None = None,
+    **options: Any,
+) -> list[Path]:
+    """Write the module of `to_source`, and beside it `weights.npz` with its arrays; return both paths.
+
+    The module is named after the folder. Raises what `to_source` raises, and FileError and OSError.
+
+    Args:
+        folder: where; it is made where there is none.
+        symbol: the network.
+        args: as in `to_source`.
+        aux: as in `to_source`.
+        shapes: as in `to_source`.
+        options: further arguments of `to_source`.
+    """
+    source = to_source(symbol, args, aux, shapes, **options)
+    place = Path(folder)
+    files = [place / f"{identifier(place.name, 'network')}.py", place / "weights.npz"]
+    known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()} - set(shapes or ())
+    arrays = {name: array for name, array in {**args, **(aux or {})}.items() if name in known}
+    make_folder(files[0])
+    with atomic_writes(files[1], files[0]) as (weights, text):
+        weights.write(_archive(arrays))
+        text.write(source.encode())
+    return files
+
+
+def _archive(arrays: Mapping[str, Any]) -> bytes:
+    """Return a `.npz` of arrays of any names."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    return buffer.getvalue()

@@ -1,0 +1,174 @@
+"""A network's nodes, each with the equations of its rule: at inference, in training, and of its own gradient."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.core.cache import Programs
+from lowering.core.program import Program
+from lowering.core.steps import Step
+from lowering.source.equations import Body, flatten
+from symjax_nnvm.errors import LoweringError, SymbolValueError, explain, printable
+from symjax_nnvm.ir.attributes import FLossEquivalent, FNotDerivative
+from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.types import is_known
+from symjax_nnvm.pipeline import ANY, Options
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Traced", "TracedNode", "refusal", "traced"]
+
+Avals = Mapping[str, jax.ShapeDtypeStruct]
+
+
+def refusal(node: Node, reason: str) -> LoweringError:
+    """Return the error of a node that cannot be printed."""
+    fix = "Leave the node out (symjax_nnvm.cut), or run the network as it is: lowering.to_jax, lowering.export_program."
+    return LoweringError(explain(f"The node cannot be printed as source: {reason}", op=node.op, node=node, fix=fix))
+
+
+@dataclass(frozen=True, eq=False)
+class TracedNode:
+    """One node. inputs, outputs: slots; outputs are those that something reads. states: names of states that it writes,
+    by place among `outputs`. bodies: of `key, *inputs`, at inference and in training; the same where it does not ask.
+    backward: of `*inputs, *cotangents`, for a node whose gradient is not the derivative: the gradients of `wrt`."""
+
+    node: Node
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    states: Mapping[int, str]
+    jaxprs: tuple[Any, ...]
+    backward: Any = None
+    wrt: tuple[int, ...] = ()
+
+    def bodies(self) -> tuple[Body, ...]:
+        """Return the equations, new ones with each call."""
+        return tuple(map(flatten, self.jaxprs))
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A network. variables: name by slot. results: the slots of its outputs. shapes: by slot."""
+
+    variables: Mapping[int, str]
+    nodes: Sequence[TracedNode]
+    results: Sequence[int]
+    avals: Mapping[int, jax.ShapeDtypeStruct]
+    head_grads: list[str]
+    """Names of the variables that are gradients of outputs, which are no losses."""
+
+
+def traced(symbol: Symbol, variables: Avals, wrt: Sequence[str] | None = None) -> Traced:
+    """Trace a network for arrays of these shapes and dtypes, for any platform. wrt: trace outputs and gradients."""
+    programs = Programs(symbol)
+    if wrt is not None:
+        gradients = programs.gradient(Options(is_train=True, platform=ANY, wrt=tuple(wrt)))
+        modes = (gradients.program,)
+        heads = [gradients.program.name(nid) for nid in gradients.head_ids if nid is not None]
+    else:
+        modes = tuple(programs.as_given(Options(is_train=mode, platform=ANY)) for mode in (False, True))
+        heads = []
+    return _Tracer(modes, variables, own_gradients=wrt is None).run(heads)
+
+
+class _Tracer:
+    def __init__(self, modes: Sequence[Program], variables: Avals, own_gradients: bool):
+        self._modes, self._own_gradients = modes, own_gradients
+        self._first = modes[0]
+        rptr, index = self._first.index.entry_rptr, self._first.index
+        self._names = {rptr[nid]: self._first.name(nid) for nid in self._first.variables}
+        self._avals: dict[int, Any] = {s: variables[name] for s, name in self._names.items() if name in variables}
+        self._index = index
+        self._kept: dict[Any, Any] = {}
+        self._key = jax.eval_shape(lambda: jax.random.key(0))
+
+    def run(self, head_grads: list[str]) -> Traced:
+        first = self._first
+        env: list[Any] = [None] * first.num_slots
+        for slot, aval in self._avals.items():
+            env[slot] = aval
+        runs = [mode.running(env) for mode in self._modes]
+        shapes = first.inference.of_environment(env).shapes
+        for slot, name in self._names.items():
+            if slot not in self._avals and not is_known(shapes[slot]):
+                raise SymbolValueError(
+                    f"The shape of {printable(name)} is unknown", fix=f"Give it: shapes={{{name!r}: (...)}}."
+                )
+            self._avals.setdefault(slot, jax.ShapeDtypeStruct(shapes[slot], jnp.float32))
+        read = set().union(*(mode.read for mode in self._modes))
+        states = {slot: name for name, slot in first.aux_slots.items() if slot not in self._names}
+        together = zip(*(mode.steps for mode in self._modes), strict=True)
+        nodes = [self._node(steps, runs, read, states) for steps in together]
+        return Traced(self._names, nodes, first.output_slots, self._avals, head_grads)
+
+    def _node(
+        self, steps: Sequence[Step], runs: Sequence[Any], read: set[int], states: Mapping[int, str]
+    ) -> TracedNode:
+        step = steps[0]
+        node = self._index.nodes[step.nid].source
+        if step.python:
+            raise refusal(node, "it is a user's Python, which is no JAX program")
+        outputs = tuple(slot for slot in step.outputs if slot in read)
+        places = [step.outputs.index(slot) for slot in outputs]
+        inputs = [self._avals[slot] for slot in step.inputs]
+        asks = {"is_train", "key", "programs"} & set(step.rule.needs)
+        jaxprs: list[Any] = []
+        for mode, one in zip(runs, steps, strict=True):
+            if not jaxprs or asks:
+                jaxprs.append(self._traced(mode, one, inputs, places))
+        for slot, aval in zip(outputs, jaxprs[0].out_avals, strict=True):
+            self._avals[slot] = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+        written = {place: states[slot] for place, slot in enumerate(outputs) if slot in states}
+        backward = self._backward(node, step, runs[0], inputs, places) if self._own_gradients else None
+        return TracedNode(node, step.inputs, outputs, written, tuple(jaxprs), *(backward or (None, ())))
+
+    def _traced(self, running: Any, step: Step, inputs: Sequence[Any], places: Sequence[int]) -> Any:
+        def call(key: Any, *values: Any) -> list[Any]:
+            env: Any = defaultdict(lambda: None, zip(step.inputs, values, strict=True))
+            step.run(running, env, key)
+            results = [env[slot] for slot in step.outputs]
+            return [results[place] for place in places]
+
+        described = tuple((aval.shape, aval.dtype) for aval in inputs)
+        plain = not {"programs", "attrs", "key"} & set(step.rule.needs)
+        kept = (running, step.rule, str(step.params), described, tuple(places)) if plain else (running, step.nid)
+        if kept not in self._kept:
+            self._kept[kept] = jax.make_jaxpr(call)(self._key, *inputs)
+        return self._kept[kept]
+
+    def _backward(
+        self, node: Node, step: Step, running: Any, inputs: Sequence[Any], places: Sequence[int]
+    ) -> tuple[Any, tuple[int, ...]] | None:
+        """Return the gradient of a node's inputs where it is not the derivative of its outputs, and their places."""
+        why = FNotDerivative.get(node.op)
+        if node.op not in FLossEquivalent and (why is None or why(node.attrs) is None):
+            return None
+        alone, names = Node(node.attrs), [f"input{i}" for i in range(len(inputs))]
+        alone.inputs = [NodeEntry(create_variable_node(name), 0, 0) for name in names]
+        symbol = Symbol([NodeEntry(alone, i, 0) for i in range(node.num_visible_outputs())])
+        states = set(symbol.list_auxiliary_states())
+        floats = (i for i, aval in enumerate(inputs) if jnp.issubdtype(aval.dtype, jnp.floating))
+        wrt = tuple(i for i in floats if names[i] not in states)
+        if not wrt:
+            return None
+        program = Programs(symbol).gradient(Options(is_train=True, platform=ANY, wrt=tuple(names[i] for i in wrt)))
+        shown = range(len(symbol.outputs))
+        models = self._traced(running, step, inputs, shown).out_avals
+        given = [place for place in shown if place in places]
+
+        def call(key: Any, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            named = dict(zip(names, values, strict=True))
+            heads = [jnp.zeros(model.shape, model.dtype) for model in models]
+            for place, cotangent in zip(given, cotangents, strict=True):
+                heads[place] = cotangent
+            args = {n: v for n, v in named.items() if n not in states}
+            _, grads, _ = program(args, {n: v for n, v in named.items() if n in states}, key, heads)
+            return [grads[names[i]] for i in wrt]
+
+        heads = [jax.ShapeDtypeStruct(models[place].shape, models[place].dtype) for place in given]
+        return jax.make_jaxpr(call)(self._key, list(inputs), heads), wrt

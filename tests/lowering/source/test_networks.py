@@ -1,0 +1,141 @@
+"""Networks that are printed run where this library is not, and are the same functions."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+import symjax_nnvm as nn
+from symjax_nnvm import symbol as sym
+from tests.support.printed import Child
+
+
+def lenet() -> nn.symbol.Symbol:
+    x = sym.Variable("data")
+    for i, count in enumerate((4, 6), start=1):
+        x = sym.Convolution(x, kernel=(3, 3), num_filter=count, name=f"conv{i}")
+        x = sym.Activation(x, act_type="relu", name=f"relu{i}")
+        x = sym.Pooling(x, pool_type="max", kernel=(2, 2), stride=(2, 2), name=f"pool{i}")
+    x = sym.FullyConnected(sym.Flatten(x), num_hidden=5, name="fc")
+    return sym.SoftmaxOutput(x, name="softmax")
+
+
+def residual(units: int) -> nn.symbol.Symbol:
+    """Convolutions with BatchNorm in equal blocks, as in a residual network, and dropout."""
+    x = sym.Variable("data")
+    for i in range(units):
+        y = x
+        for part in ("a", "b"):
+            y = sym.Convolution(y, kernel=(3, 3), pad=(1, 1), num_filter=3, no_bias=True, name=f"unit{i}_conv_{part}")
+            y = sym.BatchNorm(y, fix_gamma=False, name=f"unit{i}_norm_{part}")
+            y = sym.Activation(y, act_type="relu", name=f"unit{i}_relu_{part}")
+        x = x + y
+    return sym.Dropout(x, p=0.3, name="drop")
+
+
+def values(net: Any, shapes: dict[str, tuple[int, ...]], dtype: str = "float32") -> tuple[dict, dict]:
+    rng = np.random.RandomState(3)
+    args, _, aux = net.infer_shape(**shapes)
+    named = zip(net.list_arguments(), args, strict=True), zip(net.list_auxiliary_states(), aux, strict=True)
+    drawn = [{name: rng.uniform(0.1, 0.9, shape).astype(dtype) - 0.4 for name, shape in each} for each in named]
+    return drawn[0], {name: array + 1 for name, array in drawn[1].items()}
+
+
+def well_formed(source: str) -> None:
+    """Assert what holds of every printed file: it parses, its lines are short, and ruff has nothing to say."""
+    ast.parse(source)
+    assert max(map(len, source.splitlines())) <= 100
+    ruff = shutil.which("ruff")
+    if ruff is not None:
+        command = [ruff, "check", "--isolated", "--quiet", "--select=E4,E5,E7,E9,F,I", "--line-length=100", "-"]
+        said = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        assert not said.stdout, said.stdout + source
+
+
+def test_lenet_in_training_has_mxnets_gradient(child: Child):
+    net = lenet()
+    shapes = {"data": (4, 1, 10, 10), "softmax_label": (4,)}
+    args, _ = values(net, shapes)
+    args["softmax_label"] = np.array([0, 3, 1, 4], "float32")
+    source = lowering.to_source(net, shapes=shapes)
+    well_formed(source)
+    params = {name: array for name, array in args.items() if name not in shapes}
+    heads = [np.ones((4, 5), "float32")]
+    outputs, _, grads = child.run(source, params, [args["data"], args["softmax_label"]], heads=heads)
+    expected, ours, _ = lowering.grad_fn(net, [*sorted(params), "data"], platform="any")(args)
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
+    for name, gradient in zip([*sorted(params), "data"], grads or (), strict=False):
+        np.testing.assert_allclose(gradient, ours[name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Child):
+    net = residual(4)
+    args, aux = values(net, {"data": (2, 3, 6, 6)})
+    source = lowering.to_source(net, aux=aux, shapes={"data": ("batch", 3, 6, 6)})
+    well_formed(source)
+    assert "for i in range(4):" in source
+    assert len(source.splitlines()) < 75
+    params = {name: array for name, array in args.items() if name != "data"} | aux
+    for is_train in (False, True):
+        outputs, states, _ = child.run(source, params, [args["data"]], train=is_train, seed=7)
+        expected, new = lowering.to_jax(net, is_train=is_train, platform="any")(args, aux, jax.random.key(7))
+        np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5, atol=1e-6)
+        assert states.keys() == (new.keys() if is_train else set())
+        for name in states:
+            np.testing.assert_allclose(states[name], new[name], rtol=1e-6, err_msg=name)
+
+
+def test_in_float64_outputs_have_the_same_bits(child: Child):
+    net = lenet()
+    args, _ = values(net, {"data": (2, 1, 10, 10)}, "float64")
+    del args["softmax_label"]
+    with jax.enable_x64(True):
+        params = {name: array for name, array in args.items() if name != "data"}
+        source = lowering.to_source(net, params, shapes={"data": (2, 1, 10, 10)}, dtypes={"data": "float64"})
+        outputs, _, _ = child.run(source, params, [args["data"]])
+        expected, _ = lowering.to_jax(nn.inference_symbol(net), platform="any")(args)
+    assert np.array_equal(outputs[0], expected[0])
+
+
+def test_a_foreach_is_a_scan(child: Child):
+    def step(x: Any, state: Any) -> tuple[Any, Any]:
+        new = sym.tanh(x + state)
+        return new * 2, new
+
+    outputs, last = sym.contrib.foreach(step, sym.Variable("data"), sym.Variable("start"))
+    net = sym.Group([outputs, last])
+    shapes = {"data": (5, 3), "start": (3,)}
+    source = lowering.to_source(net, shapes=shapes)
+    well_formed(source)
+    assert "lax.scan(" in source
+    args, _ = values(net, shapes)
+    got, _, _ = child.run(source, {}, [args[name] for name in net.list_arguments()])
+    expected, _ = lowering.to_jax(net, platform="any")(args)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_the_gradient_of_a_network_is_a_program_too(child: Child):
+    net = lenet()
+    shapes = {"data": (2, 1, 10, 10), "softmax_label": (2,)}
+    args, _ = values(net, shapes)
+    source = lowering.to_source(net, shapes=shapes, wrt=["conv1_weight", "fc_bias"])
+    well_formed(source)
+    params = {name: array for name, array in args.items() if name not in shapes}
+    got, _, _ = child.run(source, params, [args["data"], args["softmax_label"]])
+    expected, grads, _ = lowering.grad_fn(net, ["conv1_weight", "fc_bias"], platform="any")(args)
+    for one, other in zip(got, [*expected, *grads.values()], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_users_python_is_refused_with_the_way_out():
+    net = sym.FullyConnected(sym.Custom(sym.Variable("data"), op_type="nobodys", name="mine"), num_hidden=2)
+    with pytest.raises(nn.errors.NNVMError, match="mine"):
+        lowering.to_source(net, shapes={"data": (2, 3)})
