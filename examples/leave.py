@@ -39,7 +39,7 @@ def lenet() -> nn.Model:
         net = sym.Activation(net, act_type="relu", name=f"relu{i}")
         net = sym.Pooling(net, pool_type="max", kernel=(2, 2), stride=(2, 2), name=f"pool{i}")
     net = sym.FullyConnected(sym.Flatten(net, name="flat"), num_hidden=32, name="features")
-    args, aux = lowering.init_params(net, jax.random.key(0), {"data": (1, 1, 8, 8)})
+    args, aux = lowering.init_params(net, {"data": (1, 1, 8, 8)}, 0)
     return nn.Model(net, args, aux)
 
 
@@ -59,7 +59,7 @@ def train(module: Any, params: dict[str, jax.Array], steps: int) -> float:
     """Train the printed network with another head, by JAX and Optax alone; return the test accuracy."""
     (images, labels), (test_images, test_labels) = datasets.digits()
     params = params | {"head": 0.1 * jax.random.normal(jax.random.key(1), (32, 2))}
-    optimizer = optax.adam(2e-3)
+    optimizer = optax.adam(1e-2)
     state = optimizer.init(params)
 
     def scores(params: dict[str, jax.Array], images: jax.Array) -> jax.Array:

@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowering.source.expressions import CONST, INPUT, STRING, marker
+from lowering.source.expressions import CONST, INPUT, STRING
 from lowering.source.names import Names, identifier, quoted
+from lowering.source.templates import marker, replaced
 
 __all__ = [
-    "CLOSED_TO_NAMES",
     "END",
     "FUNCTION",
     "RESERVED",
@@ -64,9 +64,7 @@ class Function:
         strings, consts = given
         order = [marker(STRING, i) for i in range(len(strings))], [marker(CONST, i) for i in range(len(consts))]
         arrays = [marker(INPUT, i) for i in range(len(inputs))]
-        template = (
-            f"{marker(FUNCTION, self.name)}({', '.join([*order[0], *arrays, *order[1]])}{marker(END, self.name)})"
-        )
+        template = f"{marker(FUNCTION, self.name)}{', '.join([*order[0], *arrays, *order[1]])}{marker(END, self.name)})"
         return Call(template, inputs, tuple(strings), tuple(consts), outputs, name or other)
 
 
@@ -79,12 +77,12 @@ RESERVED = ("p", "params", "states", "train", "key", "forward", "load", "main")
 Given = tuple[list[str], list[tuple[str, str]]]
 """Arguments of a call: strings, and literals with what they are."""
 
+_EXPRESSION = re.compile("(\ue002[^\ue002\ue003]*\ue003)")
+_PARTS = re.compile("([0-9]+)|(\ue002[^\ue002\ue003]*\ue003|[^0-9\ue002]+)")
+_BORDER = re.compile(r"[_./]")
+
 _OPEN, _CLOSE = "\ue002", "\ue003"
 """Around an expression of the function that a text stands in, as part of the text."""
-
-
-CLOSED_TO_NAMES = re.compile("[\ue000-\ue003]")
-"""Characters that mark parts of templates: a name from a file cannot have them."""
 
 
 def expression(text: str) -> str:
@@ -94,7 +92,7 @@ def expression(text: str) -> str:
 
 def string_text(text: str) -> str:
     """Return the Python of a string, some parts of which are expressions."""
-    parts = re.split(f"({_OPEN}[^{_CLOSE}]*{_CLOSE})", text)
+    parts = _EXPRESSION.split(text)
     parts = [part for part in parts if part]
     if not any(part.startswith(_OPEN) for part in parts):
         return quoted(text)
@@ -114,9 +112,14 @@ def literal_text(text: str) -> str:
 
 def rendered(template: str, inputs: Sequence[str], strings: Sequence[str], consts: Sequence[str]) -> str:
     """Return a template with its parts: expressions of arrays, strings and literals as they are inside."""
-    parts = {INPUT: list(inputs), STRING: list(map(string_text, strings)), CONST: list(map(literal_text, consts))}
-    found = re.compile(rf"\ue000([{INPUT}{STRING}{CONST}])(\d+)\ue001")
-    return found.sub(lambda one: parts[one[1]][int(one[2])], template)
+    return replaced(
+        template,
+        {
+            INPUT: lambda i: inputs[int(i)],
+            STRING: lambda i: string_text(strings[int(i)]),
+            CONST: lambda i: literal_text(consts[int(i)]),
+        },
+    )
 
 
 # -- abstraction -------------------------------------------------------------------------------------------------------
@@ -207,7 +210,7 @@ def _strings(
         for j, parts in enumerate(split[0]):
             pieces: list[str] = []
             for place, part in enumerate(parts):
-                word = identifier(re.split(r"[_./]", parts[place - 1])[-1], "number")
+                word = identifier(_BORDER.split(parts[place - 1])[-1], "number")
                 pieces.append(numbers.text([int(row[j][place]) for row in split], word) if place % 2 else part)
             texts.append("".join(pieces))
         return texts
@@ -215,7 +218,7 @@ def _strings(
     for column in zip(*rows, strict=True):
         if column not in known and (len(set(column)) > 1 or _OPEN in column[0]):
             end = _beginning([text[::-1] for text in column])[::-1]
-            known[column] = names.new(f"name_{re.split(r'[_./]', end)[-1]}")
+            known[column] = names.new(f"name_{_BORDER.split(end)[-1]}")
             parameters.append(known[column])
             for (strings, _), text in zip(given, column, strict=True):
                 strings.append(text)
@@ -231,7 +234,7 @@ def _beginning(texts: Sequence[str]) -> str:
 def _split_numbers(text: str) -> list[str]:
     """Return a text's parts: what is between numbers at even places, numbers at odd ones."""
     parts = [""]
-    for number, other in re.findall(f"(\\d+)|({_OPEN}[^{_CLOSE}]*{_CLOSE}|[^\\d{_OPEN}]+)", text):
+    for number, other in _PARTS.findall(text):
         if number:
             parts += [number, ""]
         else:
@@ -411,6 +414,6 @@ def common_start(window: Sequence[Call]) -> str:
     """Return what the names of most of a window's nodes begin with: the longest that ends at a border of words."""
     starts: Counter[str] = Counter()
     for call in window:
-        starts.update(call.name[: found.end()] for found in re.finditer(r"[_./]", call.name))
+        starts.update(call.name[: found.end()] for found in _BORDER.finditer(call.name))
     often = [start for start, count in starts.items() if count > 1 and 2 * count >= len(window)]
     return max(often, key=len, default="")

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -15,13 +16,17 @@ from jax import lax
 
 from lowering.source.equations import Atom, Body, Constant, Equation, Value
 from lowering.source.names import Names
+from lowering.source.templates import marker, replaced
 from symjax_nnvm.errors import LoweringError
 
-__all__ = ["CONST", "DIM", "INPUT", "STRING", "Code", "dtype_text", "marker", "number_text", "print_body", "tuple_text"]
+__all__ = ["CONST", "DIM", "INPUT", "STRING", "Code", "dtype_text", "number_text", "print_body", "tuple_text"]
 __all__ += ["value_text"]
 
 INPUT, STRING, CONST, DIM = "i", "s", "c", "d"
 """Kinds of markers in templates: an array, a parameter's name, a literal, an open size."""
+
+_QUOTIENT = re.compile(r"(floordiv|mod)\(([A-Za-z_]\w*), ([0-9]+)\)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 _INLINE = 46
 """An expression up to this long may stand inside another."""
@@ -106,11 +111,6 @@ _HINTS = {
     "gather": "picked",
     "sort": "ordered",
 }
-
-
-def marker(kind: str, which: object) -> str:
-    """Return the place of a part that is not known yet in a template."""
-    return f"\ue000{kind}{which}\ue001"
 
 
 class Expr(NamedTuple):
@@ -253,11 +253,11 @@ class _Printer:
         if isinstance(size, (int, np.integer)):
             return str(int(size))
         text = str(size)
-        text = re.sub(r"floordiv\((\w+), (\d+)\)", r"(\1 // \2)", text)
-        text = re.sub(r"mod\((\w+), (\d+)\)", r"(\1 % \2)", text)
-        if re.search(r"\w\(|\^", text):
+        text = _QUOTIENT.sub(lambda q: f"[{q[2]} {'//' if q[1] == 'floordiv' else '%'} {q[3]}]", text)
+        if "(" in text or "^" in text:
             raise self.where(f"its arrays have the open size {text}, which has no short form in Python")
-        return re.sub(r"[A-Za-z_]\w*", lambda word: marker(DIM, word[0]), text.replace("*", " * "))
+        text = text.replace("*", " * ").replace("[", "(").replace("]", ")")
+        return _NAME.sub(lambda word: marker(DIM, word[0]), text)
 
     def sizes(self, hint: str, sizes: Sequence[Any]) -> str:
         """Return a tuple of sizes as a literal."""
@@ -373,11 +373,14 @@ class _Printer:
         function = _FUNCTIONS.get(name)
         if function is not None:
             return self.call(function, equation.inputs)
-        if name in _LINALG:
-            given = {k: v for k, v in params.items() if k in _LINALG[name] and v is not None}
-            given |= {"symmetrize_input": False} if name in ("cholesky", "eigh") else {}
-            one = "[0]" if name == "eig" and len(outputs) == 1 else ""
-            return Expr(self.call(f"lax.linalg.{name}", equation.inputs, **given).text + one)
+        if name in _PARAMETERS:
+            places, words = _PARAMETERS[name]
+            given = [self.const(key, value_text(params[key])) for key in places]
+            options = {key: params[key] for key in words if params.get(key) is not None}
+            options |= {"symmetrize_input": False} if name in ("cholesky", "eigh") else {}
+            function = f"lax.linalg.{name}" if hasattr(lax.linalg, name) else f"lax.{name}"
+            alone = "[0]" if name == "eig" and len(outputs) == 1 else ""
+            return Expr(self.call(function, equation.inputs, *given, **options).text + alone)
         if hasattr(lax, name) and all(v is None or k in _MEANINGLESS for k, v in params.items()):
             return self.call(f"lax.{name}", equation.inputs)
         raise self.where(f"its rule uses JAX's primitive {name}, which this version does not print")
@@ -387,7 +390,9 @@ class _Printer:
         if len(atoms) == 1 or all(isinstance(atom, Constant) for atom in atoms):
             texts = [self.text(atom, strong=True).text for atom in atoms]
         else:
-            texts = [self.text(atom, strong=atom.dtype.kind == "u").text for atom in atoms]
+            texts = [
+                self.text(atom, strong=isinstance(atom, Constant) and atom.dtype.kind == "u").text for atom in atoms
+            ]
         parts = [*texts, *more, *(f"{key}={self.const(key, value_text(value))}" for key, value in options.items())]
         return Expr(f"{function}({', '.join(parts)})")
 
@@ -404,9 +409,6 @@ class _Printer:
     def axes(self, axes: Sequence[int], keep: bool = False) -> str:
         """Return axes: one as a number."""
         return self.const("axis", str(axes[0]) if len(axes) == 1 and not keep else tuple_text(list(map(str, axes))))
-
-    def _integer_pow(self, e: Equation) -> str:
-        return f"lax.integer_pow({self.text(e.inputs[0], strong=True).text}, {e.params['y']})"
 
     def _reshape(self, e: Equation) -> str:
         source, sizes = self.text(e.inputs[0], strong=True).within(_ATOM), e.params["new_sizes"]
@@ -451,9 +453,6 @@ class _Printer:
             parts.pop()
         return f"{self.text(data, strong=True).within(_ATOM)}[{', '.join(parts) or '...'}]"
 
-    def _rev(self, e: Equation) -> Expr:
-        return self.call("lax.rev", e.inputs, self.axes(e.params["dimensions"], keep=True))
-
     def _pad(self, e: Equation) -> str:
         data, value = e.inputs
         config = value_text(tuple(tuple(row) for row in e.params["padding_config"]))
@@ -466,9 +465,6 @@ class _Printer:
         return f"jnp.{e.name}([{parts}], axis={self.const('axis', str(axis))})"
 
     _stack = _concatenate
-
-    def _split(self, e: Equation) -> Expr:
-        return self.call("lax.split", e.inputs, value_text(e.params["sizes"]), value_text(e.params["axis"]))
 
     def _iota(self, e: Equation) -> str:
         shape, axis, dtype = e.params["shape"], e.params["dimension"], self.dtype(e.params["dtype"])
@@ -486,11 +482,6 @@ class _Printer:
 
     _argmin = _argmax
 
-    def _cumsum(self, e: Equation) -> Expr:
-        return self.call(f"lax.{e.name}", e.inputs, axis=e.params["axis"], reverse=e.params["reverse"])
-
-    _cumprod = _cummax = _cummin = _cumlogsumexp = _cumsum
-
     def _sort(self, e: Equation) -> str:
         texts = [self.text(atom, strong=True).text for atom in e.inputs]
         several = tuple_text(texts)
@@ -500,24 +491,8 @@ class _Printer:
             f"is_stable={p['is_stable']}, num_keys={p['num_keys']})" + ("[0]" if len(texts) == 1 else "")
         )
 
-    def _top_k(self, e: Equation) -> Expr:
-        return self.call("lax.top_k", e.inputs, str(e.params["k"]), axis=e.params.get("axis", -1))
-
     def _clamp(self, e: Equation) -> str:
         return f"lax.clamp({', '.join(self.text(atom, strong=True).text for atom in e.inputs)})"
-
-    def _round(self, e: Equation) -> Expr:
-        return self.call(
-            "lax.round", e.inputs, f"lax.RoundingMethod.{lax.RoundingMethod(e.params['rounding_method']).name}"
-        )
-
-    def _reduce_precision(self, e: Equation) -> Expr:
-        return self.call(
-            "lax.reduce_precision",
-            e.inputs,
-            exponent_bits=e.params["exponent_bits"],
-            mantissa_bits=e.params["mantissa_bits"],
-        )
 
     def _dot_general(self, e: Equation) -> Expr:
         (left, right), p = e.inputs, e.params
@@ -657,10 +632,6 @@ class _Printer:
         data, update, *starts = (self.text(atom, strong=place < 2).text for place, atom in enumerate(e.inputs))
         return f"lax.dynamic_update_slice({data}, {update}, {tuple_text(starts)})"
 
-    def _fft(self, e: Equation) -> Expr:
-        kind = f"lax.FftType.{lax.FftType(e.params['fft_type']).name}"
-        return self.call("lax.fft", e.inputs, kind, self.sizes("sizes", e.params["fft_lengths"]))
-
     def _random_bits(self, e: Equation) -> Expr:
         shape, dtype = e.params["shape"], f"uint{e.params['bit_width']}"
         return self.call("jax.random.bits", e.inputs, self.sizes("shape", shape), f"jnp.{dtype}")
@@ -753,16 +724,27 @@ for _name in ("scatter-add", "scatter-mul", "scatter-min", "scatter-max", "scatt
     setattr(_Printer, f"_{_name}", _Printer._scatter)
 _Printer._scatter_max = _Printer._scatter  # pyright: ignore[reportAttributeAccessIssue]
 
-_LINALG: dict[str, tuple[str, ...]] = {
-    "cholesky": (),
-    "triangular_solve": ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"),
-    "householder_product": (),
-    "lu": (),
-    "eigh": ("lower", "sort_eigenvalues"),
-    "eig": ("compute_left_eigenvectors", "compute_right_eigenvectors"),
-    "qr": ("full_matrices", "pivoting"),
-    "svd": ("full_matrices", "compute_uv"),
+_CUMULATIVE: tuple[tuple[str, ...], tuple[str, ...]] = ((), ("axis", "reverse"))
+_PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _CUMULATIVE),
+    "integer_pow": (("y",), ()),
+    "rev": (("dimensions",), ()),
+    "split": (("sizes", "axis"), ()),
+    "top_k": (("k",), ("axis",)),
+    "round": (("rounding_method",), ()),
+    "reduce_precision": (("exponent_bits", "mantissa_bits"), ()),
+    "fft": (("fft_type", "fft_lengths"), ()),
+    "cholesky": ((), ()),
+    "triangular_solve": ((), ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")),
+    "householder_product": ((), ()),
+    "lu": ((), ()),
+    "eigh": ((), ("lower", "sort_eigenvalues")),
+    "eig": ((), ("compute_left_eigenvectors", "compute_right_eigenvectors")),
+    "qr": ((), ("full_matrices", "pivoting")),
+    "svd": ((), ("full_matrices", "compute_uv")),
 }
+"""Primitives that are functions of `lax` or `lax.linalg`: their parameters by place, and by name."""
+
 _MEANINGLESS = ("accuracy", "sharding", "out_sharding", "impl")
 
 
@@ -802,8 +784,8 @@ def value_text(value: Any) -> str:
     """Return a parameter of a primitive: numbers, words and tuples of such."""
     if isinstance(value, (tuple, list)):
         return tuple_text(list(map(value_text, value)))
-    if isinstance(value, lax.Precision):
-        return f"lax.Precision.{value.name}"
+    if isinstance(value, Enum):
+        return f"lax.{type(value).__name__}.{value.name}"
     if isinstance(value, (bool, type(None))):
         return repr(value)
     if isinstance(value, str):
@@ -826,10 +808,10 @@ def _highest(dtype: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\ue000(.).*?\ue001", lambda one: "…" * _LENGTHS.get(one[1], 5), text)
+    return replaced(text, {kind: lambda _, n=n: "…" * n for kind, n in _LENGTHS.items()})
 
 
-_LENGTHS = {STRING: 20, CONST: 8}
+_LENGTHS = {STRING: 20, CONST: 8, INPUT: 5, DIM: 5, "w": 1}
 """How long the parts of a template are, about."""
 
 

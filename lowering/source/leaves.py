@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from lowering.source.blocks import CLOSED_TO_NAMES, RESERVED, Call
+from lowering.source.blocks import RESERVED, Call
 from lowering.source.equations import Atom, Body, Constant, Value, flatten
-from lowering.source.expressions import CONST, INPUT, STRING, Code, marker, print_body, tuple_text
+from lowering.source.expressions import CONST, DIM, INPUT, STRING, Code, print_body, tuple_text
 from lowering.source.idioms import with_idioms
 from lowering.source.names import Names
+from lowering.source.templates import is_reserved, marker, replaced
 from lowering.source.trace import TracedNode, refusal
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.attributes import FListInputNames
@@ -70,7 +70,7 @@ class Leaf:
         return f"{marker(WORD, 'p')}[{self._string(name)}]"
 
     def _string(self, name: str) -> str:
-        if CLOSED_TO_NAMES.search(name):
+        if is_reserved(name):
             raise refusal(self.node.node, f"the name {printable(name)} has one of the characters U+E000 to U+E003")
         if name not in self.strings:
             self.strings.append(name)
@@ -104,7 +104,7 @@ class Leaf:
     def _text(self, code: Code) -> str:
         """Return the text of a code with its literals."""
         text = "\n".join((*code.statements, *code.results))
-        return re.sub(rf"\ue000{CONST}(\d+)\ue001", lambda one: self.consts[int(one[1])][1], text)
+        return replaced(text, {CONST: lambda i: self.consts[int(i)][1]})
 
     @property
     def key(self) -> object:
@@ -121,8 +121,8 @@ class Leaf:
     def shown(self) -> str:
         """Return the expression as it will be seen, about."""
         text = self._text(self._codes[0])
-        text = re.sub(rf"\ue000{STRING}(\d+)\ue001", lambda one: f'"{self.strings[int(one[1])]}"', text)
-        return re.sub("\ue000.*?\ue001", "…" * 8, text)
+        text = replaced(text, {STRING: lambda i: f'"{self.strings[int(i)]}"'})
+        return replaced(text, dict.fromkeys((INPUT, DIM, WORD), lambda _: "…" * 8))
 
     def call(self) -> Call:
         """Return the node's expression as a step."""

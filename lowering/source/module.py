@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +16,11 @@ from lowering.source.blocks import (
     found_functions,
     rendered,
 )
-from lowering.source.expressions import DIM, INPUT, STRING, dtype_text, marker, tuple_text
+from lowering.source.expressions import DIM, INPUT, STRING, dtype_text, tuple_text
 from lowering.source.layout import laid_out, lines_of
 from lowering.source.leaves import WORD, Leaf
 from lowering.source.names import Names, identifier
+from lowering.source.templates import found, marker, replaced, words_of
 from lowering.source.trace import Traced
 
 __all__ = ["module_text"]
@@ -60,10 +60,10 @@ class _Module:
         code = "\n\n\n".join("\n".join(part) for part in parts)
         imports = [
             *(["from functools import partial", ""] if "@partial(" in code else []),
-            *(["import jax"] if re.search(r"\bjax\.", code) else []),
+            *(["import jax"] if "jax" in words_of(code) else []),
             "import jax.numpy as jnp",
             "import numpy as np",
-            *(["from jax import lax"] if re.search(r"\blax\.", code) else []),
+            *(["from jax import lax"] if "lax" in words_of(code) else []),
         ]
         about = "\n".join(title) + ("\n" if len(title) > 1 else "")
         return "\n".join([f'"""{about}"""', "", *imports, "", "", code, ""])
@@ -111,8 +111,8 @@ class _Module:
         lines = [rendered(line, arrays, (), [text for _, text in first.consts]) for line in first.lines()]
         backward = first.backward(inner, cotangents)
         backward = [rendered(line, arrays, (), [text for _, text in first.consts]) for line in backward]
-        drawn = ["key"] if any(re.search(r"\bkey\b", line) for line in (*lines, *backward)) else []
-        modes = ["train"] if any(re.search(r"\bif train\b", line) for line in lines) else []
+        drawn = ["key"] if any("key" in words_of(line) for line in (*lines, *backward)) else []
+        modes = ["train"] if any(line.startswith("if train:") for line in lines) else []
         every, saved = ", ".join([*modes, *arrays, *drawn]), [*arrays, *drawn]
         decorator = "@partial(jax.custom_vjp, nondiff_argnums=(0,))" if modes else "@jax.custom_vjp"
         if drawn:
@@ -125,7 +125,7 @@ class _Module:
             saved_sizes = {d: _size_of(d, first, self._network) for d in dims}
             bind = [f"{self._size(d)} = {arrays[place]}.shape[{axis}]" for d, (place, axis) in saved_sizes.items()]
             lines, backward = [*bind, *lines], [*bind, *backward]
-        used = [text for text in saved if any(re.search(rf"\b{text}\b", line) for line in backward)]
+        used = [text for text in saved if any(text in words_of(line) for line in backward)]
         kept = [text if text in used else "_" for text in saved]
         self._texts[name] = [
             *(f"{decorator}", f"def {name}({every}):"),
@@ -172,15 +172,14 @@ class _Module:
 
     def _plain(self, line: str) -> str:
         """Return a line without markers."""
-        line = re.sub(rf"\ue000{DIM}(\w+)\ue001", lambda found: self._size(found[1]), line)
-        return re.sub(rf"\ue000{WORD}(\w+)\ue001", r"\1", line)
+        return replaced(line, {DIM: self._size, WORD: lambda word: word})
 
     def _in_main(self, line: str) -> str:
         return self._plain(line.replace(marker(WORD, "p"), "params"))
 
     def _block_name(self, window: Sequence[Call], common: str) -> str:
-        words = re.sub(r"\d+", "", identifier(common, "")).strip("_")
-        return self._globals.new(re.sub(r"_+", "_", words) or "block")
+        letters = "".join(letter for letter in identifier(common, "") if not letter.isdigit())
+        return self._globals.new("_".join(word for word in letters.split("_") if word) or "block")
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
@@ -209,19 +208,18 @@ class _Module:
     def _expanded(self, text: str) -> str:
         """Return the text with the whole arguments of the functions that it calls."""
 
-        def name(found: re.Match[str]) -> str:
-            if found[1] not in self._needs:
-                self._define(self._functions[found[1]])
-            first = [marker(WORD, word) for word in self._needs[found[1]] if word in _FIRST]
-            return found[1] + "(" + "".join(f"{word}, " for word in first)
+        def name(called: str) -> str:
+            if called not in self._needs:
+                self._define(self._functions[called])
+            first = [marker(WORD, word) for word in self._needs[called] if word in _FIRST]
+            return called + "(" + "".join(f"{word}, " for word in first)
 
-        def end(found: re.Match[str]) -> str:
-            needs = self._needs[found[1]]
+        def end(called: str) -> str:
+            needs = self._needs[called]
             last = [marker(WORD if w in _LAST else DIM, w) for w in needs if w not in _FIRST]
             return "".join(f", {word}" for word in last)
 
-        text = re.sub(rf"\ue000{FUNCTION}(\w+)\ue001\(", name, text)
-        text = re.sub(rf"\ue000{END}(\w+)\ue001", end, text)
+        text = replaced(text, {FUNCTION: name, END: end})
         return text.replace("(, ", "(").replace(", )", ")")
 
     def _statements(
@@ -369,11 +367,11 @@ def _value(text: str, is_string: bool) -> str:
 
 
 def _words(lines: Sequence[str]) -> set[str]:
-    return {word for line in lines for word in re.findall(rf"\ue000{WORD}(\w+)\ue001", line)}
+    return {word for line in lines for word in found(line, WORD)}
 
 
 def _dims(lines: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(d for line in lines for d in re.findall(rf"\ue000{DIM}(\w+)\ue001", line)))
+    return list(dict.fromkeys(d for line in lines for d in found(line, DIM)))
 
 
 def _size_in(dim: str, data: Mapping[int, str], network: Traced) -> tuple[int, int]:

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 
 __all__ = ["Names", "identifier", "quoted"]
 
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _OTHERS = re.compile(r"[^0-9a-zA-Z]+")
 _TAKEN = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, "jax", "jnp", "lax", "np", "l", "O", "I"})
 
 
 def identifier(text: str, otherwise: str = "x") -> str:
     """Return an identifier of ASCII letters, digits and underscores that reads like the text, in lower case."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", text[:200])
+    words = _HUMP.sub("_", text[:200])
     word = _OTHERS.sub("_", words).strip("_").lower()
     if not word:
         return otherwise

@@ -21,7 +21,7 @@ from lowering.source.trace import traced
 from symjax_nnvm import __version__
 from symjax_nnvm.errors import SymbolValueError, plain_list
 from symjax_nnvm.inspect.roles import label_variables
-from symjax_nnvm.io.files import atomic_writes, make_folder
+from symjax_nnvm.io.files import atomic_writes
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.call_arguments import known_dtypes
 from symjax_nnvm.symbol.symbol import Symbol
@@ -119,7 +119,7 @@ def save_source(
     files = [place / f"{identifier(place.name, 'network')}.py", place / "weights.npz"]
     known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()} - set(shapes or ())
     arrays = {name: array for name, array in {**args, **(aux or {})}.items() if name in known}
-    make_folder(files[0])
+    place.mkdir(parents=True, exist_ok=True)
     with atomic_writes(files[1], files[0]) as (weights, text):
         weights.write(_archive(arrays))
         text.write(source.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.export
@@ -112,3 +113,15 @@ def test_a_model_of_integers_is_converted_to_the_one_of_floats(tmp_path: Path, c
         nn.Model.load(tmp_path / "int8")
     assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "floats"), "--float"]) == 0
     np.testing.assert_array_equal(nn.Model.load(tmp_path / "floats").args["fc1_bias"], args["fc1_bias"])
+
+
+def test_source_code_and_weights_go_into_a_folder(net: Path, capsys: pytest.CaptureFixture[str]):
+    folder = net.with_name("plain")
+    assert main(["convert", str(net), str(folder), "--to", "jax", "--shape", "data=batch,1,8,8"]) == 0
+    assert "plain.py" in capsys.readouterr().err
+    with np.load(f"{net}_expected.npz") as archive:
+        expected = dict(archive)
+    module: dict[str, Any] = {"__name__": "plain"}
+    exec((folder / "plain.py").read_text(), module)
+    outputs = module["forward"](module["load"](folder / "weights.npz"), jax.numpy.asarray(expected["data"]))
+    np.testing.assert_allclose(outputs, expected["output"], rtol=1e-5)

@@ -35,7 +35,7 @@ def test_digits(example, capsys):
 
 @pytest.mark.slow("compiles")
 def test_leave(example, capsys):
-    assert example("leave").main(steps=40) > 0.8
+    assert example("leave").main(steps=60) > 0.8
     assert "def forward(params, data):" in capsys.readouterr().out
 
 

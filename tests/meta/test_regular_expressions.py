@@ -78,6 +78,15 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("symjax_nnvm/mxnet/npy_file.py", "_DIM"): ("12L",),
     ("symjax_nnvm/surgery/names.py", "_DATA"): ("data12",),
+    ("lowering/source/blocks.py", "_BORDER"): ("_",),
+    ("lowering/source/blocks.py", "_EXPRESSION"): ("\ue002name\ue003",),
+    ("lowering/source/blocks.py", "_PARTS"): ("12", "unit", "\ue002i\ue003"),
+    ("lowering/source/expressions.py", "_NAME"): ("batch",),
+    ("lowering/source/expressions.py", "_QUOTIENT"): ("floordiv(a, 2)", "mod(b1, 12)"),
+    ("lowering/source/names.py", "_HUMP"): ("aBc",),
+    ("lowering/source/names.py", "_OTHERS"): ("-.",),
+    ("lowering/source/templates.py", "_MARKER"): ("\ue000s12\ue001",),
+    ("lowering/source/templates.py", "_WORD"): ("key",),
     ("symjax_nnvm/drawing/page.py", "sub"): ("<title>a</title>",),
 }
 

@@ -13,6 +13,7 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from lowering import mx
 from symjax_nnvm import symbol as sym
 from tests.support.printed import Child
 
@@ -81,7 +82,7 @@ def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Chi
     source = lowering.to_source(net, aux=aux, shapes={"data": ("batch", 3, 6, 6)})
     well_formed(source)
     assert "for i in range(4):" in source
-    assert len(source.splitlines()) < 75
+    assert len(source.splitlines()) < 85
     params = {name: array for name, array in args.items() if name != "data"} | aux
     for is_train in (False, True):
         outputs, states, _ = child.run(source, params, [args["data"]], train=is_train, seed=7)
@@ -135,7 +136,13 @@ def test_the_gradient_of_a_network_is_a_program_too(child: Child):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@mx.operator.register("printed_doubled")
+class Doubled(mx.operator.CustomOpProp):
+    """A user's operator in Python, of one input and one output."""
+
+
 def test_a_users_python_is_refused_with_the_way_out():
-    net = sym.FullyConnected(sym.Custom(sym.Variable("data"), op_type="nobodys", name="mine"), num_hidden=2)
-    with pytest.raises(nn.errors.NNVMError, match="mine"):
-        lowering.to_source(net, shapes={"data": (2, 3)})
+    doubled = sym.Custom(sym.Variable("data"), op_type="printed_doubled", name="mine")
+    with pytest.raises(nn.errors.LoweringError, match="mine.*cannot be printed|cannot be printed.*mine") as caught:
+        lowering.to_source(doubled, shapes={"data": (2, 3)})
+    assert "lowering.to_jax" in str(caught.value)
