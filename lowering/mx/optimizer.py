@@ -29,6 +29,7 @@ from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.tape.waiting import gradients_of
+from lowering.mx.util import is_np_array
 from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
 from lowering.optim.updates import in_rows_of
@@ -126,6 +127,7 @@ class Optimizer:
         self.wd = wd
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
+        self.allow_np_array = is_np_array()
         self.begin_num_update = self.num_update = begin_num_update
         self._index_update_count: dict[Any, int] = {}
         self._all_index_update_counts: dict[int, dict[Any, int]] = {0: self._index_update_count}

@@ -157,7 +157,7 @@ def in_these_modes(function: Callable[..., _T]) -> Callable[..., _T]:
 
 
 def use_np_shape(func: Any) -> Any:
-    """Run a function, or every method and property of a class, under `np_shape`; a decorator.
+    """Run a function, or every method and property of a class, inherited ones too, under `np_shape`; a decorator.
 
     Args:
         func: the function or class.
@@ -183,8 +183,9 @@ def _run_under(mode: Callable[[], Any], func: Any, decorator: str) -> Any:
     """Return a function, or a class whose methods and properties are such, that runs in a mode. Raises
     SymbolTypeError for what is neither."""
     if inspect.isclass(func):
-        for name, member in list(vars(func).items()):
-            if isinstance(member, staticmethod | classmethod):
+        for name in dir(func):
+            member = inspect.getattr_static(func, name)
+            if isinstance(member, staticmethod | classmethod) and name in vars(func):
                 setattr(func, name, type(member)(_run_under(mode, member.__func__, decorator)))
             elif isinstance(member, property):
                 getter = member.fget and _run_under(mode, member.fget, decorator)

@@ -1833,7 +1833,7 @@ def _npi_pad(data: Symbol, pad_width: Sequence[Sequence[int] | int] | Sequence[i
 def _npi_pareto(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Pareto II distribution of shape a.
 
-    - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
+    - a: float or None > 0, optional, default=None. a number; None: an input has it.
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
 def _npi_percentile(a: Symbol, q: Symbol | None = None, axis: Sequence[int] | int | None = None, interpolation: Literal['higher', 'linear', 'lower', 'midpoint', 'nearest'] = 'linear', keepdims: bool = False, q_scalar: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1864,7 +1864,7 @@ def _npi_power_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, na
 def _npi_powerd(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the power distribution over [0, 1] of exponent a - 1.
 
-    - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
+    - a: float or None > 0, optional, default=None. a number; None: an input has it.
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters."""
 def _npi_radians(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Degrees to radians."""
@@ -2024,7 +2024,7 @@ def _npi_vstack(*data: Symbol, num_args: int | None = None, name: str | None = N
 def _npi_weibull(input1: Symbol, a: float | None = None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Weibull distribution of shape a.
 
-    - a: float or None ≥ 0, optional, default=None. a number; None: an input has it.
+    - a: float or None > 0, optional, default=None. a number; None: an input has it.
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
 def _npi_where(condition: Symbol, x: Symbol | None = None, y: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -3247,7 +3247,7 @@ _sparse_tanh = tanh
 def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or returns what is in its memory.
 
-    - reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
+    - reps: tuple of int ≥ 0, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The k largest or smallest elements along an axis, in order; of equal ones the first, at any length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.

@@ -39,6 +39,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("networks/*", "tests.goldens.networks.make"),
     ("numpy_files/*", "tests.goldens.numpy_files.make"),
     ("int8_networks/*", "tests.goldens.int8_networks.make"),
+    ("numpy_says.txt", "tests.goldens.numpy_says"),
     ("records/*", "tests.goldens.records.make"),
     ("recurrent/*", "tests.goldens.recurrent.make"),
     ("sparse/*", "tests.goldens.sparse.make"),

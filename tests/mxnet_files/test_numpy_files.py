@@ -28,6 +28,10 @@ def symbol_of(name: str) -> Symbol:
     return nn.symbol.load(FILES / f"{name}-symbol.json")
 
 
+def outputs_of(name: str) -> list[np.ndarray]:
+    return [VALUES[key] for key in VALUES if key.startswith(f"{name}|y")]
+
+
 def inputs_of(name: str) -> dict[str, np.ndarray]:
     names = [n for n in symbol_of(name).list_arguments() if n.startswith("data")]
     return {n: VALUES[f"{name}|x{i}"] for i, n in enumerate(names)}
@@ -46,7 +50,7 @@ def test_is_saved_byte_for_byte(name: str):
 def test_infers_the_shapes_that_mxnet_has(name: str):
     arguments, outputs, _ = symbol_of(name).infer_shape(**{n: x.shape for n, x in inputs_of(name).items()})
     given = dict(zip(symbol_of(name).list_arguments(), arguments, strict=True))
-    assert outputs == [VALUES[f"{name}|y"].shape]
+    assert outputs == [y.shape for y in outputs_of(name)]
     assert {n: shape for n, shape in given.items() if f"{name}|grad|{n}" in VALUES} == {
         n.split("|")[2]: VALUES[n].shape for n in VALUES if n.startswith(f"{name}|grad|")
     }
@@ -58,12 +62,13 @@ def test_runs_and_has_gradients_as_in_mxnet(name: str):
     _, arrays, aux = nn.load_checkpoint(FILES / name, 0)
     args = {n: np.asarray(a) for n, a in arrays.items()} | inputs_of(name)
     aux = {n: np.asarray(a) for n, a in aux.items()}
-    (y,), _ = evaluated(lowering.to_jax(net, is_train=False), args, aux)
-    assert_close(y, VALUES[f"{name}|y"], 1e-5, "output")
+    outputs, _ = evaluated(lowering.to_jax(net, is_train=False), args, aux)
+    for output, y in zip(outputs, outputs_of(name), strict=True):
+        assert_close(output, y, 1e-5, "output")
     parameters = [n for n in arrays if f"{name}|grad|{n}" in VALUES]
     forward = lowering.to_jax(net, is_train=True)
-    (head,), _ = evaluated(forward, args, aux)
-    _, grads, _ = evaluated(lowering.grad_fn(net, parameters), args, aux, head_grads=[head])
+    heads, _ = evaluated(forward, args, aux)
+    _, grads, _ = evaluated(lowering.grad_fn(net, parameters), args, aux, head_grads=heads)
     for parameter in parameters:
         assert_close(grads[parameter], VALUES[f"{name}|grad|{parameter}"], 1e-4, f"gradient of {parameter}")
 

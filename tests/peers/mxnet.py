@@ -20,6 +20,7 @@ FILES = (
     *("contrib_optimizer", "contrib_operator", "contrib_autograd"),
     *("contrib_text", "random", "operator", "higher_order_grad", "loss", "image", "profiler"),
     *("sparse_operator", "sparse_ndarray"),
+    *("numpy_op", "numpy_ndarray", "numpy_gluon", "numpy_interoperability"),
     *("gluon_data", "gluon_data_vision", "gluon_rnn", "gluon_contrib", "gluon_model_zoo"),
     *("gluon", "gluon_save", "gluon_trainer", "gluon_utils", "gluon_estimator", "gluon_event_handler"),
 )

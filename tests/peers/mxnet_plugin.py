@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import sys
 import types
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import lowering.mx
-from tests.peers.script_start import restore
 
 
 def _raises(*exceptions: type[BaseException]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -69,11 +71,44 @@ def _nose() -> None:
     sys.modules.update({"nose": nose, "nose.tools": tools})
 
 
-def _imported_alone() -> None:
-    """What files import at their top for a few tests that are listed: the NumPy dialect, and codes of storage types."""
-    for name in ("numpy", "numpy_extension"):
-        lowering.mx.__dict__[name] = sys.modules[f"mxnet.{name}"] = types.ModuleType(f"mxnet.{name}")
+def _lists_of(path: Path) -> dict[str, list[str]]:
+    """The lists of words that a module of MXNet's writes down, by their names."""
+    statements = ast.parse(path.read_text(encoding="utf-8")).body
+    lists = (each for each in statements if isinstance(each, ast.Assign) and isinstance(each.value, ast.List))
+    return {ast.unparse(each.targets[0]): ast.literal_eval(each.value) for each in lists}
+
+
+def _with_interpolation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's that takes the name again that its argument had."""
+
+    @functools.wraps(function)
+    def call(*args: Any, interpolation: str = "linear", **kwargs: Any) -> Any:
+        return function(*args, method=interpolation, **kwargs)
+
+    return call
+
+
+def _function_of(operator: str) -> Any:
+    """The function of `mx.np` that is an operator `_np_…`."""
+    return getattr(lowering.mx.np, operator.removeprefix("_np_"))
+
+
+def _imported_alone(source: Path) -> None:
+    """What files import of the insides of MXNet: codes of storage types, which functions of NumPy take arrays of mx.np,
+    and which operators are functions of it."""
     lowering.mx.nd.__dict__["_STORAGE_TYPE_STR_TO_ID"] = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+    as_it_is = dict.fromkeys(("with_array_function_protocol", "with_array_ufunc_protocol"), lambda test: test)
+    names = {
+        "numpy_dispatch_protocol": as_it_is | _lists_of(source / "python" / "mxnet" / "numpy_dispatch_protocol.py"),
+        "numpy_op_signature": {"_get_builtin_op": _function_of},
+    }
+    for name in ("percentile", "quantile", "nanpercentile", "nanquantile"):
+        setattr(np, name, _with_interpolation(getattr(np, name)))
+    documented = SourceFileLoader("mxnet._numpy_op_doc", str(source / "python" / "mxnet" / "_numpy_op_doc.py"))
+    lowering.mx.__dict__["_numpy_op_doc"] = documented.load_module()
+    for name, contents in names.items():
+        module = sys.modules[f"mxnet.{name}"] = types.ModuleType(f"mxnet.{name}")
+        module.__dict__.update(contents)
 
 
 def _pictures(url: str, dirname: str) -> list[str]:
@@ -105,11 +140,10 @@ def _compiled_once() -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Have `import mxnet` be ours before any test file is read, and arrays of 64 bits, which the tests ask for."""
     _nose()
-    restore(["numpy"])
     jax.config.update("jax_enable_x64", True)
     _compiled_once()
-    lowering.mx.install()
-    _imported_alone()
+    lowering.mx.install(numpy1=True)
+    _imported_alone(config.rootpath.parents[2])

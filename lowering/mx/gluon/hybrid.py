@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from lowering.mx.gluon.gluon_errors import (
     NotInitializedError,
 )
 from lowering.mx.gluon.parameter_dict import ParameterDict
-from lowering.mx.gluon.structure import _flatten, _regroup, converted, fits, kinds_in
+from lowering.mx.gluon.structure import _flatten, _regroup, converted, dialects_of, fits, kinds_in
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
@@ -29,7 +30,7 @@ from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray
 from lowering.mx.symbol.runnable import as_symbol
 from lowering.mx.tape.blocks import CachedProgram, OpHook
 from lowering.mx.util import is_np_array, np_array
-from symjax_nnvm.errors import NNVMError, close_names, plain_list
+from symjax_nnvm.errors import NNVMError, SymbolTypeError, close_names, plain_list
 from symjax_nnvm.io.files import path_text
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -361,6 +362,9 @@ class HybridBlock(Block):
                 outputs = self.hybrid_forward(F, *inputs, **params)
             except TypeError as error:
                 refuse_unbound(error, self._door(), inputs, {})
+        if numpy and not own and len({*dialects_of(outputs)}) > 1:
+            problem = "Cannot mix arrays of mx.nd with arrays of mx.np in the outputs of a block"
+            raise SymbolTypeError(problem, fix="x.as_np_ndarray() shows one of mx.nd in the dialect.")
         return converted(outputs, NUMPY) if numpy else outputs
 
     takes_both_dialects = False
@@ -368,7 +372,7 @@ class HybridBlock(Block):
 
     def _door(self) -> Door:
         """Return how messages have a call of the block: `hybrid_forward` has its inputs."""
-        if type(self).forward is not HybridBlock.forward:
+        if inspect.unwrap(type(self).forward) is not HybridBlock.forward:  # which `use_np` wraps
             return super()._door()
         return door_of(type(self).__name__, self.hybrid_forward, ("F", *self._reg_params))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lowering.mx.gluon.gluon_errors import BlockValueError
-from lowering.mx.ndarray.array import NDArray, in_dialect
+from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray, in_dialect
 from lowering.mx.symbol.runnable import OF_DIALECT
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -78,6 +78,17 @@ def kinds_in(args: Any) -> tuple[bool, bool, list[Any]]:
         elif isinstance(each, list | tuple):
             pending[:0] = each
     return symbols, arrays, list(contexts)
+
+
+def dialects_of(given: Any) -> Iterator[str]:
+    """The dialects of arrays and symbols, nested as they may be."""
+    if isinstance(given, NDArray):
+        yield given.dialect
+    elif isinstance(given, Symbol):
+        yield NUMPY if isinstance(given, OF_DIALECT[NUMPY]) else CLASSIC
+    elif isinstance(given, list | tuple):
+        for each in given:
+            yield from dialects_of(each)
 
 
 def converted(given: Any, dialect: str) -> Any:

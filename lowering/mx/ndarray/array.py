@@ -158,8 +158,11 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def grad(self) -> NDArray | None:
-        """The array that `mx.autograd` writes this array's gradient into; None without `attach_grad`."""
-        return None if self.gradient is None else in_dialect(self.gradient, self.dialect)
+        """The array that `mx.autograd` writes this array's gradient into; None without `attach_grad`, and with
+        grad_req="null"."""
+        if self.gradient is None or (isinstance(self.entry, recording.Leaf) and self.entry.grad_req == "null"):
+            return None
+        return in_dialect(self.gradient, self.dialect)
 
     @property
     def _fresh_grad(self) -> bool:
@@ -434,9 +437,9 @@ class NDArray(Arithmetic, Fluent):
             part = invoke(function_named("take"), invoke(function_named("reshape"), self, shape=(-1,)), indices)
         if part.shape == shape:
             return part
-        if shape:
+        if shape and 0 not in shape:  # which is a code there
             return invoke(function_named("reshape"), part, shape=shape)
-        return invoke(function_named("reshape_like"), part, like_jax(jnp.zeros((), part.value.dtype), self.context))
+        return invoke(function_named("reshape_like"), part, like_jax(jnp.zeros(shape, part.value.dtype), self.context))
 
     def slice_assign(self, rhs: NDArray, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any]) -> NDArray:
         """Write the part of these bounds, one for each axis, and return the array itself."""
@@ -918,6 +921,8 @@ def _prepare(
             and _lacks_shape(built.outputs[0].node, shape)
         ):
             built = function(*symbols, **{**named, "shape": (1,) if shape is None else shape})
+        if not arrays and isinstance(built, Symbol):
+            built = _with_known_shape(built)
     parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     expression = shared_expression(symbol, len(arrays), *_surroundings(context))
@@ -928,6 +933,15 @@ def _prepare(
     is_dense = all(array.stype == "default" for array in arrays)  # of others the number decides how results are stored
     numbered = of_any_number(expression) if is_dense else None
     return Prepared(expression, numbered, is_list, None if set(storage) == {"default"} else storage, dialect, rows)
+
+
+def _with_known_shape(built: Symbol) -> Symbol:
+    """Return zeros for a shape without elements: in a graph a size of 0 stands for one that others decide."""
+    params = built.outputs[0].node.attrs.parsed
+    shape = getattr(params, "shape", None) or ()
+    if not isinstance(shape, tuple) or 0 not in shape:
+        return built
+    return function_named("_npi_zeros")(shape=shape, dtype=params.dtype or "float32")
 
 
 def _dialect_of(function: Callable[..., Any]) -> str:

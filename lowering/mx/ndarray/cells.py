@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable
@@ -188,6 +189,13 @@ class View(Cell):
             part = ArrayCell("", self.show(), self.place, shown=True)
             part.assign(value, cast=cast)
             self.base.assign(self._put(self.base.show(), part.value))
+
+
+def elements_of(cell: Any) -> np.ndarray:
+    """The numbers of the elements of its root that a cell shows, in the cell's shape."""
+    if isinstance(cell, View):
+        return cell._take(elements_of(cell.base))
+    return np.arange(math.prod(cell.shape)).reshape(cell.shape)
 
 
 class SharedCell(ArrayCell):

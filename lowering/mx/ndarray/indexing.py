@@ -91,6 +91,29 @@ def without_masks(key: Any, shape: tuple[int, ...]) -> Key:
     return tuple(entries)
 
 
+def has_bool(key: Any) -> bool:
+    """Whether a key of the NumPy dialect has a bool, or an array of one, which covers no axis."""
+    return any(map(_is_bool, key)) if isinstance(key, tuple) else _is_bool(key)
+
+
+def _is_bool(entry: Any) -> bool:
+    if isinstance(entry, bool | np.bool_):
+        return True
+    return not _is_basic(entry) and getattr(entry, "shape", None) == () and entry.dtype == np.bool_
+
+
+def with_an_axis(key: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Key]:
+    """The shape with an axis of one element where a key has its first bool, and the key that takes that element where
+    all of its bools are true, else none."""
+    entries = key if isinstance(key, tuple) else (key,)
+    first = next(i for i, entry in enumerate(entries) if _is_bool(entry))
+    before, after = ([each for each in part if not _is_bool(each)] for part in (entries[:first], entries[first:]))
+    dots = any(entry is Ellipsis for entry in before)
+    axis = len(shape) - sum(map(_axes_of, after)) if dots else sum(map(_axes_of, before))
+    taken = np.zeros(int(all(map(bool, filter(_is_bool, entries)))), np.int64)
+    return (*shape[:axis], 1, *shape[axis:]), (*before, taken, *after)
+
+
 def _mask(entry: Any) -> np.ndarray | None:
     """Return an entry that is an array or a list of bools, as NumPy's array; else None."""
     if isinstance(entry, list):

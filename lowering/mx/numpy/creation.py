@@ -8,7 +8,8 @@ import numpy as np
 
 from lowering.jax_casts import is_narrowed
 from lowering.mx.ndarray import creation
-from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect
+from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect, require_arrays
+from lowering.mx.ndarray.cells import elements_of
 from lowering.mx.numpy.operators import DialectValueError, UnsupportedError, from_host, is_number, require_order
 from symjax_nnvm.errors import NNVMError, SymbolTypeError
 
@@ -37,8 +38,12 @@ def array(object: Any, dtype: Any = None, ctx: Any = None) -> Any:
         if dtype is None:
             dtype = object.dtype if hasattr(object, "dtype") else np.float32
         try:
-            values = np.array(_numbers_of(object), dtype)
-        except (ValueError, TypeError, OverflowError) as error:
+            numbers = _numbers_of(object)
+            try:
+                values = np.array(numbers, dtype)
+            except OverflowError:  # numbers out of the dtype's range wrap, as those of mx.nd.array do
+                values = np.array(numbers).astype(dtype)
+        except (ValueError, TypeError) as error:
             raise SymbolTypeError(str(error)) from None
     return from_host(np.asarray(values, _dtype(dtype)), ctx)
 
@@ -152,6 +157,8 @@ def _require_numbers(start: Any, stop: Any, axis: int) -> None:
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = np.float32, **kwargs: Any) -> Any:
     """Ones on diagonal k of a matrix (N, M)."""
     require_order(kwargs.pop("order", "C"))
+    if N < 0 or (M or 0) < 0:
+        raise DialectValueError("negative dimensions are not allowed", got=f"N={N}, M={M}")
     return from_host(np.eye(N, M, k, _dtype(dtype)), kwargs.pop("ctx", None))
 
 
@@ -216,12 +223,15 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     require_order(order)
     if is_number(indices):
         return np.unravel_index(int(indices), shape)
-    return tuple(from_host(each, indices.ctx) for each in np.unravel_index(host(indices.cell), shape))
+    return tuple(
+        from_host(each.astype(indices.dtype), indices.ctx) for each in np.unravel_index(host(indices.cell), shape)
+    )
 
 
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether two arrays are views of one memory."""
-    return a.cell.root is b.cell.root
+    """Whether two arrays are views of one memory that have an element in common. Raises NotAnArrayError."""
+    require_arrays([a, b], "An argument of shares_memory")
+    return a.cell.root is b.cell.root and bool(np.isin(elements_of(a.cell), elements_of(b.cell)).any())
 
 
 may_share_memory = shares_memory

@@ -19,6 +19,8 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
         raise SymbolTypeError("'axis' must be None, an integer or a tuple of integers.", got=repr(axis))
     if isinstance(axis, int):
         axis = (axis,)
+    if axis is None and ord is not None and not op.symbolic and x.ndim == 2:
+        axis = (0, 1)
     ord = {np.inf: "inf", -np.inf: "-inf"}.get(ord, ord) if not isinstance(ord, str) else ord
     if axis is None and ord is None:
         return op("_npi_norm", x, ord=2, axis=None, keepdims=keepdims, flag=-2)

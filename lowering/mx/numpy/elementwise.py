@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy.operators import (
     DialectValueError,
     Operators,
@@ -155,6 +156,7 @@ def _binary(name: str) -> Callable[..., Any]:
     return function
 
 
+_CASTINGS = "no", "equiv", "safe", "same_kind", "unsafe"
 _UFUNC_DEFAULTS = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 """Arguments of NumPy's functions of elements, with the one value of each that MXNet's take."""
 
@@ -164,6 +166,10 @@ def _check_ufunc(name: str, given: dict[str, Any]) -> None:
     for key, value in given.items():
         if key not in _UFUNC_DEFAULTS:
             raise SymbolTypeError(f"{name}() got an unexpected keyword argument {key!r}")
+        if key == "dtype" and value is not None:
+            native_dtype(value)  # raises a TypeError for what is none
+        if key == "casting" and value not in _CASTINGS:
+            raise SymbolTypeError(f"casting={value} not understood for operator {name}", expected=", ".join(_CASTINGS))
         if value is not _UFUNC_DEFAULTS[key] and value != _UFUNC_DEFAULTS[key]:
             raise UnsupportedError(f"{name}: {key}={value!r} is not supported", expected=repr(_UFUNC_DEFAULTS[key]))
 
@@ -181,6 +187,8 @@ def clip(op: Operators, a: Any, a_min: float | None, a_max: float | None, out: A
     """Each element, or the nearest bound. Raises DialectValueError without bounds."""
     if a_min is None and a_max is None:
         raise DialectValueError("array_clip: must set either max or min")
+    if is_number(a):
+        return np.clip(a, a_min, a_max)
     low, high = float("-inf") if a_min is None else a_min, float("inf") if a_max is None else a_max
     if isinstance(a, op.kind):
         _warn_of_cut(op, "clip", a, *(bound for bound in (a_min, a_max) if bound is not None))

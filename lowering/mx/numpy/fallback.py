@@ -56,6 +56,8 @@ def by_numpy(function: Callable[..., Any], name: str, args: Any, kwargs: Any) ->
     if recording.is_recording() and any(array.entry is not None for array in found):
         problem = f"Falling back to NumPy operator {name} with autograd active is not supported"
         raise NoGradientError(problem, fix="Call it outside of the record section, or on x.detach().")
+    if "interpolation" in own_kwargs:  # NumPy's name of it today
+        own_kwargs["method"] = own_kwargs.pop("interpolation")
     result = function(*own_args, **own_kwargs)
     return _back(result, found[0].ctx) if found else result
 

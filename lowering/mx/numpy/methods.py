@@ -76,7 +76,7 @@ class Methods:
     def transpose(self, *axes: Any) -> Self:
         """The array with its axes in another order, by default in reverse."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return self._op("_np_transpose", self, axes=None if order is None else tuple(order))
+        return shapes.transpose(self._op, self, None if order is None else tuple(order))
 
     def broadcast_to(self, shape: Any) -> Self:
         """The array in a shape that it broadcasts to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, ClassVar, NoReturn
 
@@ -95,11 +96,11 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
     def __repr__(self) -> str:
         values = host(self.cell)
         text, at = repr(values), "" if self.ctx.device_type == "cpu" else f", ctx={self.ctx}"
-        if ", dtype=" in text:
-            text = text[: text.rindex(", dtype=")] + ")"
+        text = re.sub(r",\s+dtype=\w+\)$", ")", text)
         if values.size and ", shape=" in text:  # which NumPy says from 2.2 on
             text = text[: text.rindex(", shape=")] + ")"
-        dtype = "" if values.dtype in (np.float32, np.bool_) else f", dtype={values.dtype}"
+        shows_itself = values.dtype == np.float32 or (values.dtype == np.bool_ and values.size)
+        dtype = "" if shows_itself else f", dtype={values.dtype}"
         return f"{text[:-1]}{dtype}{at})"
 
     def __str__(self) -> str:
@@ -175,6 +176,10 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """The same memory in another shape, which may hold the codes of `mx.nd`'s reshape."""
         return in_dialect(self.as_nd_ndarray().reshape(*shape, **kwargs), NUMPY)
 
+    def _in_shape(self, shape: tuple[int, ...]) -> ndarray:
+        """Return the array in another shape: the same memory, if it has any."""
+        return self.reshape(shape) if 0 in shape else self.reshape_view(shape)
+
     # -- copies ------------------------------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> ndarray:
@@ -221,9 +226,9 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """The elements of an index of NumPy's kinds. A basic index that takes one run of the memory gives a view."""
         if isinstance(key, tuple) and not key:
             return self
-        if isinstance(key, bool | np.bool_):
-            whole = self[None] if self.ndim else self.reshape((1,))
-            return whole if key else whole[:0]
+        if indexing.has_bool(key):
+            shape, key = indexing.with_an_axis(key, self.shape)
+            return self._in_shape(shape)[key]
         full = self._key(key)
         return self.part_at(full, full)  # pyright: ignore[reportReturnType]
 
@@ -234,10 +239,10 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """Write elements: a number, or an array that broadcasts to the part, as NumPy has it."""
         if isinstance(value, NDArray) and value.dialect != NUMPY:
             raise SymbolTypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray", fix="value.as_np_ndarray()")
-        if isinstance(key, bool | np.bool_):
-            if not key:
-                return
-            key = ... if self.ndim else ()
+        if indexing.has_bool(key):
+            shape, key = indexing.with_an_axis(key, self.shape)
+            self._in_shape(shape)[key] = value
+            return
         super().__setitem__(key, value)
 
     def _updated(self, operation: Callable[[Any, Any], Any], other: Any) -> ndarray:

@@ -121,8 +121,11 @@ def percentile(
     overwrite_input: bool | None = None,
     interpolation: str = "linear",
     keepdims: bool = False,
+    method: str | None = None,
 ) -> Any:
-    """The q-th percentiles over axes. q: a number from 0 to 100, or an array of them."""
+    """The q-th percentiles over axes. q: a number from 0 to 100, or an array of them. method: NumPy's name of
+    interpolation today."""
+    interpolation = method or interpolation
     if overwrite_input is not None:
         raise UnsupportedError("overwrite_input is not supported yet")
     params = {"axis": axis, "interpolation": interpolation, "keepdims": keepdims, "out": out}
@@ -140,9 +143,10 @@ def quantile(
     overwrite_input: bool | None = None,
     interpolation: str = "linear",
     keepdims: bool = False,
+    method: str | None = None,
 ) -> Any:
-    """The q-th quantiles over axes. q: a number from 0 to 1, or an array of them."""
-    return percentile(op, a, q * 100, axis, out, overwrite_input, interpolation, keepdims)
+    """The q-th quantiles over axes. q: a number from 0 to 1, or an array of them. method: as of percentile."""
+    return percentile(op, a, q * 100, axis, out, overwrite_input, interpolation, keepdims, method)
 
 
 def histogram(
@@ -176,7 +180,7 @@ def bincount(op: Operators, x: Any, weights: Any = None, minlength: int = 0) -> 
     if not op.symbolic:  # the shape depends on the values
         values = None if weights is None else np.asarray(weights)
         counts = np.bincount(np.asarray(x), values, minlength)
-        return from_host(counts if values is None else counts.astype(values.dtype), x.ctx)
+        return from_host(counts.astype(x.dtype if values is None else values.dtype), x.ctx)
     given = (x,) if weights is None else (x, weights)
     return op("_npi_bincount", *given, minlength=minlength, has_weights=weights is not None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,15 +39,11 @@ def ravel(op: Operators, x: Any, order: str = "C") -> Any:
 def resize(op: Operators, a: Any, new_shape: Any) -> Any:
     """The elements, repeated as often as a shape needs them."""
     shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
-    flat, size = ravel(op, a), int(np.prod(shape))
-    if flat.size == 0 or size == 0:
-        return op("_npi_full_like", a, fill_value=0)[:0].reshape((0,)) if size == 0 else _zeros(op, a, shape)
-    times = -(-size // flat.size)
-    return concatenate(op, [flat] * times)[:size].reshape(shape)
-
-
-def _zeros(op: Operators, like: Any, shape: tuple[int, ...]) -> Any:
-    return op("_npi_zeros", shape=shape, dtype=like.dtype, ctx=like.ctx)
+    if not op.symbolic and a.size == 0:
+        return op("_npi_zeros", shape=shape, dtype=a.dtype, ctx=a.ctx)
+    places = op("_npi_arange", start=0, stop=math.prod(shape), dtype="int32")
+    taken = op("_npi_take", ravel(op, a), places, axis=0, mode="wrap")
+    return op("_np_reshape", taken, newshape=shape)
 
 
 def squeeze(op: Operators, a: Any, axis: Any = None, out: Any = None) -> Any:
@@ -60,7 +57,10 @@ def expand_dims(op: Operators, a: Any, axis: int) -> Any:
 
 
 def transpose(op: Operators, a: Any, axes: Any = None) -> Any:
-    """The array with its axes in another order, by default in reverse."""
+    """The array with its axes in another order, by default in reverse. Raises DialectValueError, a ValueError, for an
+    axis that is named twice."""
+    if axes is not None and len(set(axes)) < len(axes):
+        raise DialectValueError("Repeated axis in transpose", got=tuple(axes))
     return op("_np_transpose", a, axes=axes)
 
 
@@ -77,7 +77,7 @@ def moveaxis(op: Operators, a: Any, source: Any, destination: Any) -> Any:
 def broadcast_to(op: Operators, array: Any, shape: Any) -> Any:
     """The array in a shape that it broadcasts to."""
     if is_number(array):
-        return op("_npi_full", shape=shape, value=array)
+        array = op("_npi_full", shape=(1,), value=array)
     return op("_npi_broadcast_to", array, shape=shape)
 
 
@@ -372,8 +372,9 @@ def trace(op: Operators, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
 
 
 def diag_indices_from(op: Operators, arr: Any) -> Any:
-    """The indices of the main diagonal, an array for each axis."""
-    return tuple(op("_npi_diag_indices_from", arr))
+    """The indices of the main diagonal, an array for each axis; of a symbol the rows of one."""
+    indices = op("_npi_diag_indices_from", arr)
+    return indices if op.symbolic else tuple(indices)
 
 
 def copy(op: Operators, a: Any, out: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as _numpy
@@ -57,6 +58,9 @@ class _Symbol(Methods, Symbol):
     def __len__(self) -> int:
         return len(self.outputs)
 
+    def __iter__(self) -> Iterator[Any]:  # of one output `self[0]` is a part
+        return (_Symbol([output]) for output in self.outputs)
+
     def astype(self, dtype: Any, **kwargs: Any) -> Any:
         """Return the values in another dtype."""
         return _built("_npi_cast", self, dtype=_numpy.dtype(dtype).name)
@@ -94,16 +98,18 @@ def ones(shape: Any, dtype: Any = "float32", order: str = "C", ctx: Any = None) 
     return _built("_npi_ones", shape=shape, dtype=_dtype(dtype), ctx=ctx)
 
 
-def full(shape: Any, fill_value: float, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
-    """One number everywhere."""
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+    """One number everywhere, or a symbol's values broadcast."""
     require_order(order)
+    if isinstance(fill_value, _Symbol):
+        return fill_value.broadcast_to(shape) if dtype is None else fill_value.broadcast_to(shape).astype(dtype)
     return _built("_npi_full", shape=shape, value=fill_value, dtype=_dtype(dtype), ctx=ctx)
 
 
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None, ctx: Any = None) -> Any:
+def arange(start: float, stop: float | None = None, step: float | None = 1, dtype: Any = None, ctx: Any = None) -> Any:
     """Numbers from start, or from 0 where stop is left out, to below stop."""
     start, stop = (0, start) if stop is None else (start, stop)
-    return _built("_npi_arange", start=start, stop=stop, step=step, dtype=_dtype(dtype), ctx=ctx)
+    return _built("_npi_arange", start=start, stop=stop, step=1 if step is None else step, dtype=_dtype(dtype), ctx=ctx)
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = "float32", ctx: Any = None) -> Any:

@@ -117,6 +117,8 @@ def _choice(p: ops.ChoiceParams, *arrays: Array, key: Array) -> Array:
 def _multinomial(p: ops.NumpyMultinomialParams, *arrays: Array, key: Array) -> Array:
     given = jnp.asarray(p.pvals, np.float32) if p.pvals is not None else lax.stop_gradient(arrays[0])
     (count,), size = given.shape, p.size or ()
+    if not count:
+        return jnp.zeros((*size, 0), jax.dtypes.canonicalize_dtype(np.int64))
     rows = math.prod(size)
     # What the probabilities before the last leave is the last one's, as in NumPy.
     probabilities = given.at[-1].set(jnp.maximum(1 - jnp.sum(given[:-1]), 0))

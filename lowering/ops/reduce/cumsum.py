@@ -13,8 +13,8 @@ from symjax_nnvm.ops.reduce import cumsum as ops
 @lowers("_np_cumsum")
 def _cumsum(p: ops.CumsumParams, a: Array) -> Array:
     dtype = p.dtype or ("int64" if a.dtype == np.bool_ else a.dtype)
-    a = cast(a, dtype)
-    return lax.cumsum(a.reshape(-1) if p.axis is None else a, (p.axis or 0) % a.ndim)
+    a = cast(a.reshape(-1) if p.axis is None else a, dtype)
+    return lax.cumsum(a, (p.axis or 0) % a.ndim)
 
 
 @lowers("_backward_np_cumsum")

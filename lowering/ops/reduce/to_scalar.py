@@ -43,10 +43,15 @@ lowers("_np_prod")(_of_numbers("prod"))
 @lowers("_npi_mean")
 def _mean(p: ops.MeanParams, a: Array) -> Array:
     axes = reduced_axes(p, a.ndim)
+    count = max(1, math.prod(a.shape[axis] for axis in axes))
     is_float = jnp.issubdtype(a.dtype, jnp.floating)
     out = p.dtype or (a.dtype.name if is_float else "float32")
-    x = wide(_between(a, out if is_float or jnp.issubdtype(out, jnp.floating) else "float32"))
-    count = max(1, math.prod(a.shape[axis] for axis in axes))
+    if not is_float and not jnp.issubdtype(out, jnp.floating):
+        x = _between(a, out)
+        total = jnp.sum(x, axes, x.dtype, keepdims=p.keepdims)  # which wraps, as MXNet's
+        total = cast(total, jnp.promote_types(total.dtype, "int32"))
+        return cast(lax.div(total, jnp.full_like(total, count)), out)
+    x = wide(_between(a, out))
     return cast(jnp.sum(x, axes, keepdims=p.keepdims) / count, out)
 
 

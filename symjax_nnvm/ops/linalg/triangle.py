@@ -48,7 +48,7 @@ def _shortened(n: int | None, offset: int) -> int | None:
     """Length of a diagonal of an n × n matrix. Raises ParamError when the matrix has no such diagonal."""
     if n is None:
         return None
-    if not is_at_most(abs(offset) + 1, n):
+    if offset and not is_at_most(abs(offset) + 1, n):
         raise ParamError("The matrix has no such diagonal", param="offset", expected=f"|offset| < {n}", got=offset)
     return n - abs(offset)
 

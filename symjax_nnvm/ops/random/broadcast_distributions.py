@@ -44,10 +44,10 @@ class SizeTypeParams(SizeParams):
     dtype: FloatType = param("float32", doc="the dtype of the draws")
 
 
-def number_or_array(default: Any = ..., ge: float | None = None) -> Any:
+def number_or_array(default: Any = ..., ge: float | None = None, gt: float | None = None) -> Any:
     """A parameter that is a number, or None where an input has it."""
     doc = "a number; None: an input has it"
-    return param(doc=doc, ge=ge) if default is ... else param(default, doc=doc, ge=ge)
+    return param(doc=doc, ge=ge, gt=gt) if default is ... else param(default, doc=doc, ge=ge, gt=gt)
 
 
 class LocationScale(Params):
@@ -70,13 +70,13 @@ class Scale(Params):
 
 
 class Exponent(Params):
-    a: float | None = number_or_array(None, ge=0)
+    a: float | None = number_or_array(None, gt=0)
 
 
 class ExponentSizeParams(Params):
     """Parameters of `_npi_powerd`, which does not name a device."""
 
-    a: float | None = number_or_array(None, ge=0)
+    a: float | None = number_or_array(None, gt=0)
     size: Tuple | None = param(None, ge=0, doc=_SIZE)
 
 
@@ -322,8 +322,6 @@ class NumpyMultinomialParams(Params):
     size: Tuple | None = param(None, ge=0, doc="how many counts; None: one")
 
     def check(self) -> str | None:
-        if self.pvals == ():
-            return "pvals is empty: there is no class to draw"
         return "sum(pvals[:-1]) > 1.0" if sum((self.pvals or ())[:-1]) > 1 + 1e-12 else None
 
 

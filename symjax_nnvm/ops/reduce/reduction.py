@@ -33,7 +33,9 @@ def reduced_axes(p: _Reduces, ndim: int) -> tuple[int, ...]:
     """The axes that are reduced, ascending."""
     if p.axis is None or (not p.axis and not is_numpy(p)):
         return tuple(range(ndim))
-    axes = normal_axes(p.axis, ndim)
+    axes = normal_axes(p.axis, ndim or int(is_numpy(p)))  # a number has an axis 0, as in NumPy
+    if not ndim:
+        return ()
     if getattr(p, "exclude", False):
         return tuple(i for i in range(ndim) if i not in axes)
     return tuple(sorted(axes))

@@ -121,8 +121,8 @@ def _search_shapes(p: SearchParams, ins: Shapes, outs: Shapes):
     data = ins[0]
     if data is None:
         return ins, [() if p.axis is None and not p.keepdims else outs[0]]
-    axes = tuple(range(len(data))) if p.axis is None or not data else (normal_axis(p.axis, len(data)),)
-    _refuse_empty(data, axes)
+    axes = tuple(range(len(data))) if p.axis is None else (normal_axis(p.axis, len(data) or 1),)
+    _refuse_empty(data or (None,), axes)
     if p.axis is None or not data:
         return ins, [(1,) * len(data) if p.keepdims else ()]
     return ins, [replaced(data, axes[0], 1) if p.keepdims else replaced(data, axes[0])]

@@ -342,6 +342,8 @@ class SplitV2Params(Params):
 
 def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
     """The lengths of the parts of an axis. Raises ParamError when it cannot be split like this."""
+    if isinstance(p, SplitV2Params) and not is_open(length) and not length:
+        return [0] * p.num_outputs
     if isinstance(p, SplitV2Params) and not p.sections:
         bounds = [*p.indices, length]
         parts = [after - before for before, after in pairwise(bounds)]

@@ -11,7 +11,7 @@ from symjax_nnvm.ir.rules.costs import ARRANGES
 
 
 class TileParams(Params):
-    reps: Tuple = param(ge=1, doc="how often along each axis, aligned at the last axis")
+    reps: Tuple = param(ge=0, doc="how often along each axis, aligned at the last axis")
 
 
 def _tile_shapes(p: TileParams, ins: Shapes, outs: Shapes):
@@ -23,7 +23,7 @@ def _tile_shapes(p: TileParams, ins: Shapes, outs: Shapes):
     reps = (1,) * (ndim - len(p.reps)) + p.reps
     dims = (1,) * (ndim - len(data)) + tuple(data)
     if out is not None and len(out) == ndim:
-        dims = [known(dim, o if o is None else o // r) for dim, r, o in zip(dims, reps, out, strict=True)]
+        dims = [known(dim, o // r if o is not None and r else None) for dim, r, o in zip(dims, reps, out, strict=True)]
         data = tuple(dims[ndim - len(data) :])
     return [data], [tuple(size_of((dim, r)) for dim, r in zip(dims, reps, strict=True))]
 
@@ -31,6 +31,8 @@ def _tile_shapes(p: TileParams, ins: Shapes, outs: Shapes):
 def _tile_gradient(node: Node, ograds: Entries):
     """dX = dY with every axis split in (repetition, place), summed over repetitions."""
     reps = node.attrs.parsed.reps
+    if 0 in reps:
+        return [apply("zeros_like", node.inputs[0])]
     split = [code for r in reps for code in (r, -1, -4)]
     pieces = apply("Reshape", ograds[0], shape=(-2, *split), reverse=True)
     total = apply("sum", pieces, axis=tuple(-2 * (i + 1) for i in range(len(reps)))) if reps else ograds[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.import_registry import ImportForm, import_table, onnx_import
+from symjax_nnvm.onnx.imports.import_registry import ImportForm, import_table, onnx_import, same
 from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, expand_dims
 from symjax_nnvm.onnx.imports.values import Value
 
@@ -44,6 +44,11 @@ _modulo = binary("broadcast_mod", "_mod_scalar", "_rmod_scalar")
 
 def _compare(name: str, mirrored: str) -> ImportForm:
     return binary(f"broadcast_{name}", f"_{name}_scalar", f"_{mirrored}_scalar", gives="bool")
+
+
+def _bits(name: str) -> ImportForm:
+    number = f"_npi_bitwise_{name}_scalar"
+    return binary(f"_npi_bitwise_{name}", number, number)
 
 
 def _logical(name: str) -> ImportForm:
@@ -133,5 +138,7 @@ import_table(
         "And": _logical("and"),
         "Or": _logical("or"),
         "Xor": _logical("xor"),
+        **{f"Bitwise{name}": _bits(name.lower()) for name in ("And", "Or", "Xor")},
+        "BitwiseNot": same("_npi_bitwise_not"),
     }
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 import numpy as np
 
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.import_registry import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.arithmetic import add
+from symjax_nnvm.onnx.imports.import_registry import onnx_import
+from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
 from symjax_nnvm.onnx.imports.ops.pieces import broadcast, need_float, reshape, scaled, transpose
 from symjax_nnvm.onnx.imports.values import Value
 
@@ -73,8 +75,16 @@ def _vectors(g: Composer, a: Value, b: Value) -> Value:
     return reshape(g, product, shapes)
 
 
-no_import(
-    "Einsum",
-    reason="MXNet 1.9.1's symbols have no einsum",
-    fix="Write the product with MatMul and Transpose before the model is exported.",
-)
+@onnx_import("Einsum")
+def _einsum(g: Composer, *operands: Value) -> Value:
+    """Numbers without axes, which are (1,) in the network, are factors of the rest."""
+    inputs, arrow, output = "".join(str(g.attr("equation", "")).split()).partition("->")
+    arrays = [(term, x) for term, x in zip(inputs.split(","), operands, strict=False) if x.ndim]
+    numbers = [x for x in operands if not x.ndim]
+    if not arrays:
+        return reduce(partial(mul, g), numbers)
+    subscripts = ",".join(term for term, _ in arrays) + arrow + output
+    product = g.op("_npi_einsum", *(x for _, x in arrays), num_args=len(arrays), subscripts=subscripts)
+    if not product.ndim:
+        product = reshape(g, g.op("_np_reshape", product, newshape=(1,)), [() for _ in product.shapes])
+    return reduce(partial(mul, g), numbers, product)

@@ -4,24 +4,123 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
 
 import jax
 import numpy as onp
 import pytest
 
 from lowering import mx
+from lowering.mx.numpy import creation
+from lowering.mx.numpy_extension import functions as extensions
 from symjax_nnvm import CutNumberWarning
+from tests.goldens.numpy_says import SAID, names_of, text_of
 
-np, npx, autograd = mx.np, mx.npx, mx.autograd
+np, npx = mx.np, mx.npx
 
-_SAYS = [
-    line.split("  =>  ")
-    for line in (Path(__file__).parent / "mxnet_says.txt").read_text(encoding="utf-8").splitlines()[1:]
-]
+_SAYS = [line.split("  =>  ") for line in SAID.read_text(encoding="utf-8").splitlines()]
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w])")
+
+OURS: dict[str, str] = {
+    **dict.fromkeys(
+        ("grad(np.arccosh,F32)",),
+        "the derivative outside of the domain is NaN",
+    ),
+    **dict.fromkeys(
+        (
+            "kind(np.random.gamma(0))",
+            "np.diag_indices_from(F32)",
+            "np.diag_indices_from(f1)",
+            "np.pad(f1, ((1, 1),), mode='zz')",
+            "np.shape(2)",
+            "np.shape([1, 2])",
+            "npx.cast(f1, 'zz')",
+        ),
+        "an error of another class, or none",
+    ),
+    **dict.fromkeys(
+        ("kind(np.random.multivariate_normal(f1[:2], sym, check_valid='warn'))",),
+        "an argument that MXNet drops is refused",
+    ),
+    **dict.fromkeys(
+        (
+            "np.argpartition(F32, 1, axis=None)",
+            "np.histogram2d(f1, f1, 2)",
+            "np.histogram2d(f1, pos)",
+            "np.histogram2d(f1, pos, (2, 3))",
+            "np.histogram2d(pos, pos, 1)",
+            "np.histogramdd(F32)",
+            "np.histogramdd(F32, (1, 2, 3))",
+            "np.histogramdd(F32, 2)",
+            "np.histogramdd(sq, 1)",
+            "np.histogramdd(sq, 2)",
+            "np.lexsort([i64, f1])",
+            "np.min_scalar_type(F32)",
+            "np.min_scalar_type(f1)",
+            "np.min_scalar_type(f64)",
+            "np.min_scalar_type(pos)",
+            "np.min_scalar_type(sq)",
+            "np.nanpercentile(F32, 25, axis=0)",
+            "np.nanquantile(F32, 0.25, axis=0)",
+            "np.partition(F32, 1, axis=None)",
+        ),
+        "NumPy's own result, today's of another dtype, form or order",
+    ),
+    **dict.fromkeys(
+        (
+            "np.around(f16)",
+            "np.bincount(f1)",
+            "np.diagflat(f0)",
+            "np.fliplr(m2)",
+            "np.insert(F32, 1, 9, axis=1)",
+            "np.insert(f1, idx, pos[:2])",
+            "np.insert(f1, slice(0, 2), 7)",
+            "np.linalg.norm(f1, np.inf)",
+            "np.pad(f1, ((1, 1),), mode='edge')",
+            "np.pad(f1, ((1, 1),), mode='minimum')",
+            "np.pad(f1, ((1, 2),))",
+            "np.pad(f1, ((2, 1),), mode='reflect')",
+            "np.pad(f1, ((2, 1),), mode='symmetric')",
+            "np.round(f16)",
+            "np.round_(f16)",
+            "np.unique(b)",
+            "npx.reshape_like(f0, f1[:1])",
+            "npx.topk(F32, axis=0, ret_typ='both')",
+        ),
+        "refused by MXNet, as NumPy has it here",
+    ),
+    **dict.fromkeys(
+        (
+            "np.blackman(3)",
+            "np.blackman(5)",
+            "npx.layer_norm(F32, f1[:2], f1[:2], axis=0)",
+            "npx.log_softmax(f16)",
+            "npx.softmax(f16)",
+        ),
+        "rounding",
+    ),
+    **dict.fromkeys(
+        ("np.hsplit(F32, 2)",),
+        "refused, as NumPy does: no equal parts",
+    ),
+    **dict.fromkeys(
+        (
+            "np.prod(E, axis=0)",
+            "np.product(E, axis=0)",
+        ),
+        "the product of nothing is 1",
+    ),
+    **dict.fromkeys(
+        (
+            "np.roots(f1)",
+            "np.roots(f64)",
+            "np.roots(pos)",
+        ),
+        "complex numbers are NumPy's arrays",
+    ),
+}
+"""Expression → why our answer is another one."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,55 +133,6 @@ def numpy_dialect() -> Iterator[None]:
     npx.reset_np()
 
 
-def _grad(f: Callable[..., Any], *xs: Any) -> list[Any]:
-    xs = tuple(x.copy() for x in xs)
-    for x in xs:
-        x.attach_grad()
-    with autograd.record():
-        y = f(*xs)
-    y.backward()
-    return [x.grad for x in xs]
-
-
-def _setit(x: Any, key: Any, value: Any) -> Any:
-    x = x.copy()
-    x[key] = value
-    return x
-
-
-def _upd(f: Callable[[Any], Any], x: Any) -> Any:
-    x = x.copy()
-    f(x)
-    return x
-
-
-def _arrays() -> dict[str, Any]:
-    return {
-        "F32": np.array([[1.5, -2.0, 3.0], [0.25, 5.0, -6.0]]),
-        "f1": np.array([1.0, 2.0, 3.0]),
-        "f0": np.array(2.5),
-        "i32": np.array([[1, 2, 3], [4, 5, 6]], dtype="int32"),
-        "i64": np.array([3, 1, 2], dtype="int64"),
-        "u8": np.array([1, 2, 250], dtype="uint8"),
-        "b": np.array([True, False, True], dtype="bool"),
-        "f16": np.array([1.0, 2.0, 3.0], dtype="float16"),
-        "f64": np.array([1.0, 2.0, 3.0], dtype="float64"),
-        "E": np.zeros((0, 3)),
-        "idx": np.array([0, 1], dtype="int32"),
-        "m2": np.array([[True, False, True], [False, True, False]], dtype="bool"),
-        "sq": np.array([[4.0, 1.0], [2.0, 3.0]]),
-        "pos": np.array([0.1, 0.5, 0.9]),
-    }
-
-
-def _text(result: Any) -> str:
-    if isinstance(result, list | tuple):
-        return f"({', '.join(map(_text, result))})"
-    if isinstance(result, onp.generic | float | int) and not isinstance(result, bool):
-        return repr(float(result))
-    return repr(result).replace("\n", "").replace("       ", " ")
-
-
 def _differs(said: str, given: str) -> bool:
     """Whether two texts differ in more than the last digits of numbers."""
     if _NUMBER.sub("#", said).replace(" ", "") != _NUMBER.sub("#", given).replace(" ", ""):
@@ -92,17 +142,16 @@ def _differs(said: str, given: str) -> bool:
 
 
 @pytest.mark.slow("evaluates some hundred operators")
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(8))
 def test_expressions_give_what_mxnet_gives(part: int):
-    names = {**_arrays(), "np": np, "npx": npx, "onp": onp, "grad": _grad, "setit": _setit, "upd": _upd}
     wrong = []
-    for expression, said in _SAYS[part::4]:
+    for expression, said in _SAYS[part::8]:
         try:
-            given = _text(eval(expression, names))
+            given = text_of(eval(expression, names_of(mx)))
         except (mx.MXNetError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
             classes = {"MXNetError" if cls is mx.MXNetError else cls.__name__ for cls in type(error).__mro__}
             given = said if said[1:] in classes else f"!{type(error).__name__}: {error}"
-        if _differs(said, given):
+        if _differs(said, given) != (expression in OURS):
             wrong.append((expression, said, given))
     assert wrong == []
 
@@ -129,3 +178,17 @@ def test_a_number_that_loses_its_fraction_is_told_once_a_place():
         "np.add: an array of bool takes 1.5 as 1.0",
     ]
     assert {warning.filename for warning in told} == {__file__}
+
+
+def test_every_function_is_asked_five_times():
+    functions = {
+        "np": [*np.FUNCTIONS, *creation.FUNCTIONS, *np.fallback.NAMES],
+        "np.linalg": np.linalg.__all__,
+        "np.random": np.random.__all__,
+        "npx": [*extensions.NAMES, *extensions.OWN],
+    }
+    asked = Counter(
+        name for expression, _ in _SAYS for name in set(re.findall(r"(?<![\w.])np[.\w]+|npx[.\w]+", expression))
+    )
+    few = {name for owner, names in functions.items() for own in names if asked[name := f"{owner}.{own}"] < 5}
+    assert few == {"np.rad2deg", "np.deg2rad", "np.set_printoptions", "np.genfromtxt"}  # MXNet lacks two; files; None

@@ -157,3 +157,40 @@ def test_files_and_both_dialects_share_arrays(tmp_path: Path):
         y = (x * x).sum()
     assert autograd.grad(y, x)[0].tolist() == [[10.0, 10.0]]
     assert not hasattr(x, "exp")
+
+
+def test_a_class_under_use_np_inherits_methods_that_are_under_it():
+    @npx.use_np
+    class Product(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.w = self.params.get("w", shape=(3, 2), allow_deferred_init=True)
+
+        def hybrid_forward(self, F: Any, x: Any, w: Any) -> Any:
+            return F.np.dot(x, w)
+
+    npx.reset_np()
+    net = Product()
+    net.initialize()
+    for active in (False, True):
+        net.hybridize(active)
+        assert type(net(mx.nd.ones((2, 3)).as_np_ndarray())) is np.ndarray
+
+
+def test_a_block_does_not_return_arrays_of_both_dialects():
+    class Both(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return x.as_nd_ndarray(), F.np.exp(x)
+
+    for active in (False, True):
+        net = Both()
+        net.hybridize(active)
+        with pytest.raises(TypeError, match="both|mix"):
+            net(np.ones((2,)))
+
+
+def test_symbols_are_parts_of_their_outputs():
+    x = mx.sym.var("x").as_np_ndarray()
+    assert [part.infer_shape(x=(2, 3))[1] for part in mx.sym.np.split(x, 1)] == [[(2, 3)]]
+    assert mx.sym.np.resize(x, (3, 3)).infer_shape(x=(2, 2))[1] == [(3, 3)]
+    assert mx.sym.np.full((2, 3), x).infer_shape(x=(3,))[1] == [(2, 3)]

@@ -1,0 +1,120 @@
+"""What MXNet 1.9.1 says to calls of every function of the NumPy dialect: `numpy_says.txt`, an expression on each line.
+
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.numpy_says
+
+A line is the expression and MXNet's repr of its value, or ! and the class of its error. What is asked stands in
+`tests/lowering/mx/numpy`: in `calls.txt` functions (or expressions, with @ for the arguments) and after a colon the
+arguments of several calls, in `expressions.txt` all else.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as onp
+
+HERE = Path(__file__).parent
+SAID = HERE / "numpy_says.txt"
+ASKED = HERE.parent / "lowering" / "mx" / "numpy"
+
+
+def names_of(mx: Any) -> dict[str, Any]:
+    """What expressions may use, of a module that is MXNet or ours."""
+    np, npx = mx.np, mx.npx
+
+    def grad(f: Callable[..., Any], *xs: Any) -> list[Any]:
+        xs = tuple(x.copy() for x in xs)
+        for x in xs:
+            x.attach_grad()
+        with mx.autograd.record():
+            y = f(*xs)
+        y.backward()
+        return [x.grad for x in xs]
+
+    def setit(x: Any, key: Any, value: Any) -> Any:
+        x = x.copy()
+        x[key] = value
+        return x
+
+    def upd(f: Callable[[Any], Any], x: Any) -> Any:
+        x = x.copy()
+        f(x)
+        return x
+
+    def kind(x: Any) -> tuple[Any, ...]:
+        return (str(x.asnumpy().dtype), x.shape)  # which waits for errors
+
+    return {
+        "np": np,
+        "npx": npx,
+        "onp": onp,
+        "grad": grad,
+        "setit": setit,
+        "upd": upd,
+        "kind": kind,
+        "F32": np.array([[1.5, -2.0, 3.0], [0.25, 5.0, -6.0]]),
+        "f1": np.array([1.0, 2.0, 3.0]),
+        "f0": np.array(2.5),
+        "i32": np.array([[1, 2, 3], [4, 5, 6]], dtype="int32"),
+        "i64": np.array([3, 1, 2], dtype="int64"),
+        "u8": np.array([1, 2, 250], dtype="uint8"),
+        "b": np.array([True, False, True], dtype="bool"),
+        "f16": np.array([1.0, 2.0, 3.0], dtype="float16"),
+        "f64": np.array([1.0, 2.0, 3.0], dtype="float64"),
+        "E": np.zeros((0, 3)),
+        "idx": np.array([0, 1], dtype="int32"),
+        "m2": np.array([[True, False, True], [False, True, False]], dtype="bool"),
+        "sq": np.array([[4.0, 1.0], [2.0, 3.0]]),
+        "sym": np.array([[4.0, 1.0], [1.0, 3.0]]),
+        "pos": np.array([0.1, 0.5, 0.9]),
+        "image": np.arange(12).reshape(2, 2, 3),
+        "batch": np.arange(16).reshape(1, 1, 4, 4) / 8,
+    }
+
+
+def text_of(result: Any) -> str:
+    """A value as text: of NumPy's and Python's numbers the value alone."""
+    if isinstance(result, list | tuple):
+        return f"({', '.join(map(text_of, result))})"
+    if isinstance(result, bool | onp.bool_):
+        return str(bool(result))
+    if isinstance(result, onp.generic | float | int):
+        return repr(float(result))
+    return repr(result).replace("\n", "").replace("       ", " ")
+
+
+def expressions() -> list[str]:
+    """All that is asked, each once."""
+    lines = (ASKED / "expressions.txt").read_text(encoding="utf-8").splitlines()
+    for row in (ASKED / "calls.txt").read_text(encoding="utf-8").splitlines():
+        heads, _, calls = row.partition(": ")
+        for head in heads.split(" "):
+            form = head if "@" in head else f"{head}(@)"
+            lines += [form.replace("@", call.strip()) for call in calls.split("|")]
+    return list(dict.fromkeys(lines))
+
+
+def main() -> None:
+    """Ask MXNet."""
+    import mxnet as mx  # type: ignore[import-not-found]  # the test imports this module without MXNet
+
+    mx.npx.set_np()
+    said = []
+    warnings.simplefilter("ignore")
+    for expression in expressions():
+        try:
+            answer = text_of(eval(expression, names_of(mx)))  # anew: some functions write their inputs
+        except Exception as error:  # whatever MXNet raises is its answer
+            answer = f"!{type(error).__name__}"
+        said.append(f"{expression}  =>  {answer}")
+    SAID.write_text("\n".join(said) + "\n", encoding="utf-8")
+    print(f"{len(said)} expressions")
+
+
+if __name__ == "__main__":
+    main()
