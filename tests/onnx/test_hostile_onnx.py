@@ -237,7 +237,7 @@ def test_a_branch_that_fails_leaves_what_is_around_it_as_it_was():
     bad = onnx.numpy_helper.from_array(np.asarray([1, 2], np.complex64), "o")
     body = helper.make_graph([], "b", [], [info], [bad])
     choice = node("If", "c", "z", name="n", then_branch=body, else_branch=body)
-    nodes = [choice, node("Relu", "x", "r"), node("Attention", "r r r", "y", name="product")]
+    nodes = [choice, node("Relu", "x", "r"), node("BitShift", "r r", "y", name="product", direction="LEFT")]
     with pytest.raises(OnnxError, match="2 of its nodes") as caught:
         nn.from_onnx(model_of(nodes, {"x": (2,), "c": ("BOOL", ())}))
     assert "complex64" in str(caught.value)
