@@ -194,7 +194,7 @@ class View(Cell):
 def elements_of(cell: Any) -> np.ndarray:
     """The numbers of the elements of its root that a cell shows, in the cell's shape."""
     if isinstance(cell, View):
-        return cell._take(elements_of(cell.base))
+        return cell.take(elements_of(cell.base))
     return np.arange(math.prod(cell.shape)).reshape(cell.shape)
 
 
