@@ -387,7 +387,7 @@ def full_like(
 ) -> Any:
     """One number in the shape and dtype of an array."""
     require_order(order)
-    return op("_npi_full_like", a, fill_value=fill_value, dtype=dtype, out=out)
+    return op("_npi_full_like", a, fill_value=float(fill_value), dtype=dtype, out=out)
 
 
 def zeros_like(op: Operators, a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
