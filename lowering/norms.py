@@ -48,11 +48,19 @@ def _branching(*arrays: Array, axes: Sequence[int] | None, plus: float) -> Array
 
 
 def _selecting(*arrays: Array, axes: Sequence[int] | None, plus: float) -> Array:
-    """Add up three times, in one pass over memory where XLA fuses sums: an accelerator would wait for a branch."""
+    """Add up three times, in one pass over memory where XLA fuses sums: an accelerator would wait for a branch.
+
+    The root of a sum that is not chosen is that of 1, whose derivative is a number (in `lowering.source`'s modules JAX
+    differentiates this).
+    """
     total = _total(arrays, axes, plus)
-    down, up = _factors(total)
-    small, large = (lax.sqrt(_total([x * s for x in arrays], axes, plus, s)) / s for s in (down, up))
-    return jnp.where(total == math.inf, small, jnp.where(total < _lost(total), large, lax.sqrt(total)))
+    (down, up), overflows, vanishes = _factors(total), total == math.inf, total < _lost(total)
+    scaled = [(overflows, down), (vanishes, up), (~(overflows | vanishes), 1.0)]
+    small, large, usual = (
+        lax.sqrt(jnp.where(chosen, _total([x * s for x in arrays] if s != 1 else arrays, axes, plus, s), 1.0)) / s
+        for chosen, s in scaled
+    )
+    return jnp.where(overflows, small, jnp.where(vanishes, large, usual))
 
 
 def _total(arrays: Sequence[Array], axes: Sequence[int] | None, plus: float, factor: Array | float = 1.0) -> Array:

@@ -56,7 +56,6 @@ _FUNCTIONS = {
     "is_finite": "jnp.isfinite",
     "logistic": "jax.nn.sigmoid",
     "regularized_incomplete_beta": "lax.betainc",
-    "random_fold_in": "jax.random.fold_in",
     "random_seed": "jax.random.key",
     "random_unwrap": "jax.random.key_data",
     "random_wrap": "jax.random.wrap_key_data",
@@ -219,7 +218,8 @@ class _Printer:
             return
         expr = self.expression(equation)
         if len(equation.outputs) > 1:
-            self.assign(equation.outputs, expr.text, equation.name)
+            order = _ORDER.get(equation.name, range(len(equation.outputs)))
+            self.assign([equation.outputs[place] for place in order], expr.text, equation.name)
             return
         (out,) = equation.outputs
         uses = self.uses[id(out)]
@@ -234,8 +234,7 @@ class _Printer:
         """Write `names = text`."""
         names = [self.names.new(hint) if self.uses[id(value)] else "_" for value in values]
         self.known.update((id(value), Expr(name)) for value, name in zip(values, names, strict=True))
-        target = ", ".join(names) + ("," if len(names) == 1 and text.startswith("lax.sort") else "")
-        self.write(f"{target} = {text}")
+        self.write(f"{', '.join(names)} = {text}")
 
     def write(self, line: str) -> None:
         """Write a statement."""
@@ -329,8 +328,7 @@ class _Printer:
             if isinstance(one, _Broadcast) and not _covers(seen, shape):
                 seen[place], known[place] = one.shape, None
         texts: list[Expr] = []
-        is_array = any(len(a.shape) or isinstance(a, Value) for a in atoms[-2:])
-        is_array = is_array and any(isinstance(a, Value) and _is_array(k) for a, k in zip(atoms, known, strict=True))
+        is_array = any(isinstance(a, Value) and _is_array(k) for a, k in zip(atoms[:2], known[:2], strict=True))
         for atom, one in zip(atoms, known, strict=True):
             if isinstance(one, _Broadcast):
                 source, index = self.text(one.source, strong=not is_array), one.index()
@@ -491,6 +489,21 @@ class _Printer:
             f"is_stable={p['is_stable']}, num_keys={p['num_keys']})" + ("[0]" if len(texts) == 1 else "")
         )
 
+    def _total_order(self, e: Equation) -> Expr:
+        """Return a comparison in which NaN is the largest number; JAX makes all zeros and all NaN one before it."""
+        left, right = (self.text(atom, strong=True).within(_COMPARED + 1) for atom in e.inputs)
+        plain, is_nan = f"{left} {_COMPARISONS[e.name.removesuffix('_to')]} {right}", f"jnp.isnan({right})"
+        if not jnp.issubdtype(e.inputs[0].dtype, jnp.inexact):
+            return Expr(plain, _COMPARED)
+        alike = {
+            "le_to": is_nan,
+            "lt_to": f"(~jnp.isnan({left}) & {is_nan})",
+            "eq_to": f"(jnp.isnan({left}) & {is_nan})",
+        }
+        return Expr(f"({plain}) | {alike[e.name]}", _OR)
+
+    _le_to = _lt_to = _eq_to = _total_order
+
     def _clamp(self, e: Equation) -> str:
         return f"lax.clamp({', '.join(self.text(atom, strong=True).text for atom in e.inputs)})"
 
@@ -632,12 +645,25 @@ class _Printer:
         data, update, *starts = (self.text(atom, strong=place < 2).text for place, atom in enumerate(e.inputs))
         return f"lax.dynamic_update_slice({data}, {update}, {tuple_text(starts)})"
 
-    def _random_bits(self, e: Equation) -> Expr:
-        shape, dtype = e.params["shape"], f"uint{e.params['bit_width']}"
-        return self.call("jax.random.bits", e.inputs, self.sizes("shape", shape), f"jnp.{dtype}")
+    def drawn(self, e: Equation, function: str, *more: str) -> str:
+        """Return the call of a function of a key: for an array of keys, for each of them."""
+        axes = len(e.inputs[0].shape)
+        if axes:
+            key = self.names.new("each_key")
+            function = "jax.vmap(" * axes + f"lambda {key}: {function}({', '.join([key, *more])})" + ")" * axes
+        return self.call(function, e.inputs, *() if axes else more).text
 
-    def _random_split(self, e: Equation) -> Expr:
-        return self.call("jax.random.split", e.inputs, self.sizes("count", e.params["shape"]))
+    def _random_bits(self, e: Equation) -> str:
+        return self.drawn(
+            e, "jax.random.bits", self.sizes("shape", e.params["shape"]), f"jnp.uint{e.params['bit_width']}"
+        )
+
+    def _random_split(self, e: Equation) -> str:
+        return self.drawn(e, "jax.random.split", self.sizes("count", e.params["shape"]))
+
+    def _random_fold_in(self, e: Equation) -> Expr:
+        axes = len(e.inputs[0].shape)
+        return self.call("jax.vmap(" * axes + "jax.random.fold_in" + ")" * axes, e.inputs)
 
     def _random_gamma(self, e: Equation) -> Expr:
         key, alpha = e.inputs
@@ -678,8 +704,20 @@ class _Printer:
             carry = self.names.new("carry")
             test, body = e.bodies
             tested = self.function(test, "goes_on", carry, test.inputs, lambda r: r[0])
-            step = self.function(body, "step", carry, body.inputs, tuple_text)
             initial = tuple_text([self.text(atom, strong=True).text for atom in e.inputs[first:]])
+            axes = len(test.results[0].shape)
+
+            def chosen(results: Sequence[str]) -> str:
+                """Return the new values of the samples that go on, of the others the old ones."""
+                if not axes:
+                    return tuple_text(results)
+                more = [len(value.shape) - axes for value in body.inputs]
+                index = [f"[{', '.join([':'] * axes + ['None'] * count)}]" if count else "" for count in more]
+                values = zip(index, results, (self.text(value).text for value in body.inputs), strict=True)
+                return tuple_text([f"jnp.where({tested}({carry}){i}, {new}, {old})" for i, new, old in values])
+
+            step = self.function(body, "step", carry, body.inputs, chosen)
+            tested = f"lambda {carry}: jnp.any({tested}({carry}))" if axes else tested
             return f"lax.while_loop({tested}, {step}, {initial}){self.unpacked(e)}"
         (body,) = e.bodies
         consts, carried = p["num_consts"], p["num_carry"]
@@ -729,6 +767,7 @@ _PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _CUMULATIVE),
     "integer_pow": (("y",), ()),
     "rev": (("dimensions",), ()),
+    "tile": (("reps",), ()),
     "split": (("sizes", "axis"), ()),
     "top_k": (("k",), ("axis",)),
     "round": (("rounding_method",), ()),
@@ -744,6 +783,9 @@ _PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "svd": ((), ("full_matrices", "compute_uv")),
 }
 """Primitives that are functions of `lax` or `lax.linalg`: their parameters by place, and by name."""
+
+_ORDER = {"svd": (1, 0, 2)}
+"""Places of the primitive's outputs in the order in which the function returns them."""
 
 _MEANINGLESS = ("accuracy", "sharding", "out_sharding", "impl")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 __all__ = ["COLUMNS", "laid_out"]
 
 COLUMNS = 100
+_HEAD = re.compile(r"return |[\w, \[\]\".]* = ")
+_OPERATOR = re.compile(r" [-+*/|&^@<>=!]{1,2} ")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -15,10 +18,10 @@ def laid_out(statement: str, indent: str = "") -> list[str]:
     whole = indent + statement
     if len(whole) <= COLUMNS:
         return [whole]
-    bracket = _last_bracket(statement)
-    if bracket is None:
-        return [whole]
-    first, last = bracket
+    brackets = [pair for pair in _brackets(statement) if len(indent) + pair[0] < COLUMNS]
+    if not brackets:
+        return _split_operators(statement, indent)
+    first, last = brackets[-1]
     head, body, tail = statement[: first + 1], statement[first + 1 : last], statement[last:]
     inner = indent + "    "
     parts = split_commas(body)
@@ -36,9 +39,25 @@ def _with_comma(lines: list[str]) -> list[str]:
     return [*lines[:-1], lines[-1] + ","]
 
 
-def _last_bracket(text: str) -> tuple[int, int] | None:
-    """Return where the last outermost bracket with something in it opens and closes."""
-    found: tuple[int, int] | None = None
+def _split_operators(statement: str, indent: str) -> list[str]:
+    """Return the lines of a statement that is broken before the operators of its expression, as far as it has some."""
+    head = _HEAD.match(statement)
+    if head is None:
+        return [indent + statement]
+    inner = indent + "    "
+    depth, start, parts = 0, head.end(), []
+    for place, letter in _code(statement):
+        depth += (letter in _PAIRS) - (letter in _PAIRS.values())
+        if not depth and place > start and _OPERATOR.match(statement, place):
+            parts.append(statement[start:place])
+            start = place + 1
+    lines = [line for part in (*parts, statement[start:]) for line in laid_out(part, inner)]
+    return [f"{indent}{head[0]}(", *lines, f"{indent})"]
+
+
+def _brackets(text: str) -> list[tuple[int, int]]:
+    """Return where each of the outermost brackets with something in it opens and closes."""
+    found: list[tuple[int, int]] = []
     stack: list[int] = []
     for place, letter in _code(text):
         if letter in _PAIRS:
@@ -46,7 +65,7 @@ def _last_bracket(text: str) -> tuple[int, int] | None:
         elif letter in _PAIRS.values():
             start = stack.pop()
             if not stack and place - start > 1:
-                found = start, place
+                found.append((start, place))
     return found
 
 

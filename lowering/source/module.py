@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
 
 from lowering.source.blocks import (
     END,
@@ -17,7 +20,7 @@ from lowering.source.blocks import (
     rendered,
 )
 from lowering.source.expressions import DIM, INPUT, STRING, dtype_text, tuple_text
-from lowering.source.layout import laid_out, lines_of
+from lowering.source.layout import COLUMNS, laid_out, lines_of
 from lowering.source.leaves import WORD, Leaf
 from lowering.source.names import Names, identifier
 from lowering.source.templates import found, marker, replaced, words_of
@@ -307,14 +310,15 @@ class _Module:
         returned = f"return ({result}, states) if train else {result}" if has_states else f"return {result}"
         shapes = ", ".join(f"{slots[s]} {self._shape(s)}" for s in self._data)
         outs = ", ".join(self._shape(slot) for slot in self._results.values())
-        about = [f'"""Return the outputs {outs}' + (", and in training the states" if has_states else "") + '."""']
+        about = f"{shapes} -> {outs}" if shapes else f"Return the outputs {outs}"
+        about = f'"""{about}{", and in training the states" if has_states else ""}."""'
+        if len(about) > COLUMNS - 4:
+            about = "\n    ".join([*textwrap.wrap(about.removesuffix('"""'), COLUMNS - 4), '"""'])
         lines = [*sizes, *(["states = {}"] if has_states else []), *made, returned]
         head = f"def forward({', '.join(['params', *order, *(['*', more] if more else [])])}):"
-        if shapes:
-            about = [about[0].replace("Return", f"{shapes} →", 1).replace("→ the outputs", "->")]
         return [
             *laid_out(head),
-            *(f"    {line}" for line in about),
+            f"    {about}",
             *lines_of(map(self._in_main, lines), "    "),
         ]
 
@@ -322,11 +326,15 @@ class _Module:
         return tuple_text(self._network.avals[slot].shape)
 
     def _load(self) -> list[str]:
+        narrow = any(self._network.avals[slot].dtype == jnp.bfloat16 for slot in self._params)
+        array = 'arrays[name].view(jnp.bfloat16) if arrays[name].dtype == "V2" else arrays[name]'
         return [
             'def load(path="weights.npz"):',
             '    """Return the parameters and states, by their names in MXNet."""',
             "    with np.load(path) as arrays:",
-            "        return {name: jnp.asarray(arrays[name]) for name in arrays}",
+            *laid_out(
+                f"return {{name: jnp.asarray({array if narrow else 'arrays[name]'}) for name in arrays}}", " " * 8
+            ),
         ]
 
     def _run(self) -> list[str]:

@@ -15,7 +15,7 @@ from lowering.core.program import Program
 from lowering.core.steps import Step
 from lowering.source.equations import Body, flatten
 from symjax_nnvm.errors import LoweringError, SymbolValueError, explain, printable
-from symjax_nnvm.ir.attributes import FLossEquivalent, FNotDerivative
+from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.pipeline import ANY, Options
@@ -76,6 +76,17 @@ def traced(symbol: Symbol, variables: Avals, wrt: Sequence[str] | None = None) -
     return _Tracer(modes, variables, own_gradients=wrt is None).run(heads)
 
 
+def _is_no_derivative(node: Node) -> bool:
+    """Return whether the gradient of a node is not the derivative of its outputs."""
+    why = FNotDerivative.get(node.op)
+    return node.op in FLossEquivalent or (why is not None and why(node.attrs) is not None)
+
+
+def _loops(body: Body) -> bool:
+    """Return whether a body has a loop of which only a run tells the length, which JAX does not differentiate."""
+    return any(e.name == "while" or any(map(_loops, e.bodies)) for e in body.equations())
+
+
 class _Tracer:
     def __init__(self, modes: Sequence[Program], variables: Avals, own_gradients: bool):
         self._modes, self._own_gradients = modes, own_gradients
@@ -124,7 +135,9 @@ class _Tracer:
         for slot, aval in zip(outputs, jaxprs[0].out_avals, strict=True):
             self._avals[slot] = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         written = {place: states[slot] for place, slot in enumerate(outputs) if slot in states}
-        backward = self._backward(node, step, runs[0], inputs, places) if self._own_gradients else None
+        backward = None
+        if self._own_gradients and (_is_no_derivative(node) or (node.op in FGradient and _loops(flatten(jaxprs[-1])))):
+            backward = self._backward(node, step, runs[0], inputs, places)
         return TracedNode(node, step.inputs, outputs, written, tuple(jaxprs), *(backward or (None, ())))
 
     def _traced(self, running: Any, step: Step, inputs: Sequence[Any], places: Sequence[int]) -> Any:
@@ -144,10 +157,7 @@ class _Tracer:
     def _backward(
         self, node: Node, step: Step, running: Any, inputs: Sequence[Any], places: Sequence[int]
     ) -> tuple[Any, tuple[int, ...]] | None:
-        """Return the gradient of a node's inputs where it is not the derivative of its outputs, and their places."""
-        why = FNotDerivative.get(node.op)
-        if node.op not in FLossEquivalent and (why is None or why(node.attrs) is None):
-            return None
+        """Return the gradient of a node's float inputs by its own rule, and their places; None where it has none."""
         alone, names = Node(node.attrs), [f"input{i}" for i in range(len(inputs))]
         alone.inputs = [NodeEntry(create_variable_node(name), 0, 0) for name in names]
         symbol = Symbol([NodeEntry(alone, i, 0) for i in range(node.num_visible_outputs())])

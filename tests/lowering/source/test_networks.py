@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -121,6 +123,18 @@ def test_a_foreach_is_a_scan(child: Child):
     expected, _ = lowering.to_jax(net, platform="any")(args)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_bfloat16_weights_come_back_from_their_file(tmp_path: Path):
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
+    args = {"fc_weight": np.full((2, 3), 0.3, jnp.bfloat16), "fc_bias": np.ones(2, "float32")}
+    code, weights = nn.Model(net, args).to_jax_source(tmp_path / "net", {"data": (1, 3)}, dtypes={"data": "bfloat16"})
+    well_formed(code.read_text())
+    namespace: dict[str, Any] = {"__name__": "net"}
+    exec(code.read_text(), namespace)
+    loaded = namespace["load"](weights)
+    assert {name: array.dtype.name for name, array in loaded.items()} == {"fc_weight": "bfloat16", "fc_bias": "float32"}
+    assert np.array_equal(loaded["fc_weight"], args["fc_weight"])
 
 
 def test_the_gradient_of_a_network_is_a_program_too(child: Child):
