@@ -262,10 +262,6 @@ class _Printer:
         """Return a tuple of sizes as a literal."""
         return self.const(hint, tuple_text(list(map(self.size, sizes))))
 
-    def dtype(self, dtype: Any) -> str:
-        """Return the name of a dtype."""
-        return dtype_text(dtype)
-
     def text(self, atom: Atom, *, strong: bool = False) -> Expr:
         """Return an atom. strong: a number has its dtype, as nothing beside it says it."""
         if isinstance(atom, Constant):
@@ -286,8 +282,8 @@ class _Printer:
         if isinstance(source, Constant) and not source.shape:
             fill = {0: "jnp.zeros", 1: "jnp.ones"}.get(_number(source.array))
             if fill is not None:
-                return f"{fill}({self.sizes('shape', shape)}, {self.dtype(dtype)})"
-            return f"jnp.full({self.sizes('shape', shape)}, {self.text(source).text}, {self.dtype(dtype)})"
+                return f"{fill}({self.sizes('shape', shape)}, {dtype_text(dtype)})"
+            return f"jnp.full({self.sizes('shape', shape)}, {self.text(source).text}, {dtype_text(dtype)})"
         inner = self.text(source, strong=True)
         if known.dims and sorted(map(str, source.shape)) == sorted(map(str, (s for s in shape if s != 1))):
             parts = [":" if axis in known.dims else "None" for axis in range(len(shape))]
@@ -303,21 +299,21 @@ class _Printer:
         if not array.shape:
             text = number_text(array)
             if strong or (array.dtype.kind == "u" and int(array) > 2**31 - 1):
-                return Expr(f"{self.dtype(array.dtype)}({self.const('value', text)})")
+                return Expr(f"{dtype_text(array.dtype)}({self.const('value', text)})")
             return Expr(self.const("value", text), _SIGNED if text.startswith("-") else _ATOM)
         if array.size and (array == array.flat[0]).all():
             return Expr(
-                f"jnp.full({self.sizes('shape', array.shape)}, {number_text(array.flat[0])}, {self.dtype(array.dtype)})"
+                f"jnp.full({self.sizes('shape', array.shape)}, {number_text(array.flat[0])}, {dtype_text(array.dtype)})"
             )
         if array.size > _LARGEST_TABLE:
             raise self.where(f"its rule has a table of {array.size} numbers, too large for a source file")
         flat = array.reshape(-1)
         if array.ndim == 1 and array.dtype.kind in "iu" and np.array_equal(flat, np.arange(array.size) + flat[0]):
             span = f"{flat[0]}, {flat[0] + array.size}" if flat[0] else str(array.size)
-            return Expr(f"jnp.arange({self.const('places', span)}, dtype={self.dtype(array.dtype)})")
+            return Expr(f"jnp.arange({self.const('places', span)}, dtype={dtype_text(array.dtype)})")
         numbers = f"[{', '.join(map(number_text, flat))}]"
         shaped = f".reshape({self.sizes('shape', array.shape)})" if array.ndim > 1 else ""
-        return Expr(f"jnp.array({self.const('table', numbers)}, {self.dtype(array.dtype)}){shaped}")
+        return Expr(f"jnp.array({self.const('table', numbers)}, {dtype_text(array.dtype)}){shaped}")
 
     def operands(self, equation: Equation, shape: tuple[Any, ...]) -> list[Expr]:
         """Return the operands of an elementwise operation that broadcasts as NumPy does."""
@@ -358,7 +354,7 @@ class _Printer:
                 otherwise, chosen, which = texts
                 texts = [which, chosen, otherwise]
             return Expr(f"{_BROADCASTING[name]}({', '.join(texts)})")
-        special = getattr(self, f"_{name}", None)
+        special = self._scatter if name.startswith("scatter") else getattr(self, f"_{name}", None)
         if special is not None:
             result = special(equation)
             return result if isinstance(result, Expr) else Expr(result)
@@ -373,12 +369,13 @@ class _Printer:
             return self.call(function, equation.inputs)
         if name in _PARAMETERS:
             places, words = _PARAMETERS[name]
-            given = [self.const(key, value_text(params[key])) for key in places]
+            texts = [self.text(atom, strong=True).text for atom in equation.inputs]
+            given = [*texts, *(self.const(key.split("_")[0], value_text(params[key])) for key in places)]
             options = {key: params[key] for key in words if params.get(key) is not None}
             options |= {"symmetrize_input": False} if name in ("cholesky", "eigh") else {}
             function = f"lax.linalg.{name}" if hasattr(lax.linalg, name) else f"lax.{name}"
             alone = "[0]" if name == "eig" and len(outputs) == 1 else ""
-            return Expr(self.call(function, equation.inputs, *given, **options).text + alone)
+            return Expr(self.call(function, (), *given, **options).text + alone)
         if hasattr(lax, name) and all(v is None or k in _MEANINGLESS for k, v in params.items()):
             return self.call(f"lax.{name}", equation.inputs)
         raise self.where(f"its rule uses JAX's primitive {name}, which this version does not print")
@@ -427,15 +424,10 @@ class _Printer:
         return f"{source}.squeeze({self.axes(e.params['dimensions'])})"
 
     def _convert_element_type(self, e: Equation) -> str:
-        source, dtype = self.text(e.inputs[0], strong=True), self.dtype(e.params["new_dtype"])
+        source, dtype = self.text(e.inputs[0], strong=True), dtype_text(e.params["new_dtype"])
         if jnp.issubdtype(e.inputs[0].dtype, jnp.complexfloating):
             return f"lax.convert_element_type({source.text}, {dtype})"
         return f"{source.within(_ATOM)}.astype({dtype})"
-
-    def _bitcast_convert_type(self, e: Equation) -> str:
-        return (
-            f"lax.bitcast_convert_type({self.text(e.inputs[0], strong=True).text}, {self.dtype(e.params['new_dtype'])})"
-        )
 
     def _slice(self, e: Equation) -> str:
         p, data = e.params, e.inputs[0]
@@ -451,12 +443,6 @@ class _Printer:
             parts.pop()
         return f"{self.text(data, strong=True).within(_ATOM)}[{', '.join(parts) or '...'}]"
 
-    def _pad(self, e: Equation) -> str:
-        data, value = e.inputs
-        config = value_text(tuple(tuple(row) for row in e.params["padding_config"]))
-        fill = self.text(value, strong=True).text
-        return f"lax.pad({self.text(data, strong=True).text}, {fill}, {self.const('padding', config)})"
-
     def _concatenate(self, e: Equation) -> str:
         parts = ", ".join(self.text(atom, strong=True).text for atom in e.inputs)
         axis = e.params["axis" if e.name == "stack" else "dimension"]
@@ -465,17 +451,17 @@ class _Printer:
     _stack = _concatenate
 
     def _iota(self, e: Equation) -> str:
-        shape, axis, dtype = e.params["shape"], e.params["dimension"], self.dtype(e.params["dtype"])
+        shape, axis, dtype = e.params["shape"], e.params["dimension"], dtype_text(e.params["dtype"])
         if len(shape) == 1:
             return f"jnp.arange({self.const('size', self.size(shape[0]))}, dtype={dtype})"
         return f"lax.broadcasted_iota({dtype}, {self.sizes('shape', shape)}, {self.const('axis', str(axis))})"
 
     def _dim_as_value(self, e: Equation) -> str:
-        return f"{self.dtype(e.outputs[0].dtype)}({self.const('size', self.size(e.params['dim']))})"
+        return f"{dtype_text(e.outputs[0].dtype)}({self.const('size', self.size(e.params['dim']))})"
 
     def _argmax(self, e: Equation) -> str:
         axis = self.const("axis", str(e.params["axes"][0]))
-        dtype = self.dtype(e.params["index_dtype"])
+        dtype = dtype_text(e.params["index_dtype"])
         return f"lax.{e.name}({self.text(e.inputs[0], strong=True).text}, {axis}, {dtype})"
 
     _argmin = _argmax
@@ -503,9 +489,6 @@ class _Printer:
         return Expr(f"({plain}) | {alike[e.name]}", _OR)
 
     _le_to = _lt_to = _eq_to = _total_order
-
-    def _clamp(self, e: Equation) -> str:
-        return f"lax.clamp({', '.join(self.text(atom, strong=True).text for atom in e.inputs)})"
 
     def _dot_general(self, e: Equation) -> Expr:
         (left, right), p = e.inputs, e.params
@@ -598,22 +581,24 @@ class _Printer:
 
     def _gather(self, e: Equation) -> Expr:
         p, n = e.params, e.params["dimension_numbers"]
-        numbers = {"offset_dims": n.offset_dims, "collapsed_slice_dims": n.collapsed_slice_dims}
-        numbers |= {"start_index_map": n.start_index_map}
-        if n.operand_batching_dims:
-            numbers["operand_batching_dims"] = n.operand_batching_dims
-            numbers["start_indices_batching_dims"] = n.start_indices_batching_dims
-        given = ", ".join(f"{key}={value_text(tuple(value))}" for key, value in numbers.items())
+        names = ("offset_dims", "collapsed_slice_dims", "start_index_map")
+        batching = ("operand_batching_dims", "start_indices_batching_dims")
         options = self.indexing(p)
         if p["fill_value"] is not None:
             options["fill_value"] = p["fill_value"]
         return self.call(
             "lax.gather",
             e.inputs,
-            f"lax.GatherDimensionNumbers({given})",
+            self.numbers(n, names, batching),
             self.sizes("sizes", p["slice_sizes"]),
             **options,
         )
+
+    def numbers(self, numbers: Any, names: Sequence[str], batching: Sequence[str]) -> str:
+        """Return the dimension numbers of a gather or scatter."""
+        names = (*names, *(batching if numbers.operand_batching_dims else ()))
+        texts = [f"{name}={value_text(tuple(getattr(numbers, name)))}" for name in names]
+        return f"lax.{type(numbers).__name__}({', '.join(texts)})"
 
     def indexing(self, p: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that gather and scatter share."""
@@ -624,17 +609,10 @@ class _Printer:
 
     def _scatter(self, e: Equation) -> Expr:
         p, n = e.params, e.params["dimension_numbers"]
-        numbers = {
-            "update_window_dims": n.update_window_dims,
-            "inserted_window_dims": n.inserted_window_dims,
-            "scatter_dims_to_operand_dims": n.scatter_dims_to_operand_dims,
-        }
-        if n.operand_batching_dims:
-            numbers["operand_batching_dims"] = n.operand_batching_dims
-            numbers["scatter_indices_batching_dims"] = n.scatter_indices_batching_dims
-        given = ", ".join(f"{key}={value_text(tuple(value))}" for key, value in numbers.items())
+        names = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims")
+        numbers = self.numbers(n, names, ("operand_batching_dims", "scatter_indices_batching_dims"))
         function = f"lax.{e.name.replace('-', '_')}"
-        return self.call(function, e.inputs, f"lax.ScatterDimensionNumbers({given})", **self.indexing(p))
+        return self.call(function, e.inputs, numbers, **self.indexing(p))
 
     def _dynamic_slice(self, e: Equation) -> Expr:
         data, *starts = e.inputs
@@ -669,21 +647,22 @@ class _Printer:
         key, alpha = e.inputs
         name = "loggamma" if e.params["log_space"] else "gamma"
         alphas = self.text(alpha, strong=True).text
-        return self.call(f"jax.random.{name}", [key], alphas, f"dtype={self.dtype(alpha.dtype)}")
+        return self.call(f"jax.random.{name}", [key], alphas, f"dtype={dtype_text(alpha.dtype)}")
 
     # -- control flow ------------------------------------------------------------------------------------------------
 
     def function(
-        self, body: Body, hint: str, arguments: str, unpacked: Sequence[Value], result: Callable[..., str]
+        self, body: Body, hint: str, unpacked: Mapping[str, Sequence[Value]], result: Callable[[list[str]], str]
     ) -> str:
-        """Write a function inside this one; return its name. arguments: the text of its parameters."""
+        """Write a function inside this one; return its name. unpacked: values by arguments."""
         name = self.names.new(hint)
-        self.define(f"def {name}({arguments}):")
+        self.define(f"def {name}({', '.join(unpacked)}):")
         indent = self.indent + "    "
-        inner = [self.names.new("part") for _ in unpacked]
-        self.known.update((id(value), Expr(text)) for value, text in zip(unpacked, inner, strict=True))
-        if inner:
-            self.code.statements.append(f"{indent}{', '.join(inner)}{',' if len(inner) == 1 else ''} = {arguments}")
+        for argument, values in unpacked.items():
+            parts = [self.names.new("part") for _ in values]
+            self.known.update((id(value), Expr(text)) for value, text in zip(values, parts, strict=True))
+            if parts:
+                self.code.statements.append(f"{indent}{', '.join(parts)}{',' if len(parts) == 1 else ''} = {argument}")
         results = self.run(body, indent)
         self.code.statements += [f"{indent}return {result(results)}", ""]
         return name
@@ -691,7 +670,7 @@ class _Printer:
     def control(self, e: Equation) -> str:
         """Write the bodies of a loop or a condition as functions; return the call."""
         if e.name == "cond":
-            branches = [self.function(b, "branch", "", (), tuple_text) for b in e.bodies]
+            branches = [self.function(b, "branch", {}, tuple_text) for b in e.bodies]
             index = e.inputs[0]
             which = self.text(index, strong=True).text
             several = self.unpacked(e)
@@ -703,7 +682,7 @@ class _Printer:
             first = p["cond_nconsts"] + p["body_nconsts"]
             carry = self.names.new("carry")
             test, body = e.bodies
-            tested = self.function(test, "goes_on", carry, test.inputs, lambda r: r[0])
+            tested = self.function(test, "goes_on", {carry: test.inputs}, lambda r: r[0])
             initial = tuple_text([self.text(atom, strong=True).text for atom in e.inputs[first:]])
             axes = len(test.results[0].shape)
 
@@ -716,24 +695,15 @@ class _Printer:
                 values = zip(index, results, (self.text(value).text for value in body.inputs), strict=True)
                 return tuple_text([f"jnp.where({tested}({carry}){i}, {new}, {old})" for i, new, old in values])
 
-            step = self.function(body, "step", carry, body.inputs, chosen)
+            step = self.function(body, "step", {carry: body.inputs}, chosen)
             tested = f"lambda {carry}: jnp.any({tested}({carry}))" if axes else tested
             return f"lax.while_loop({tested}, {step}, {initial}){self.unpacked(e)}"
         (body,) = e.bodies
         consts, carried = p["num_consts"], p["num_carry"]
         given = [self.text(atom, strong=True).text for atom in e.inputs[consts:]]
         carry, item = self.names.new("carry"), self.names.new("item")
-        names = [self.names.new("part") for _ in body.inputs]
-        self.known.update((id(value), Expr(text)) for value, text in zip(body.inputs, names, strict=True))
-        name = self.names.new("step")
-        self.define(f"def {name}({carry}, {item}):")
-        indent = self.indent + "    "
-        for target, source in ((names[:carried], carry), (names[carried:], item)):
-            if target:
-                self.code.statements.append(f"{indent}{', '.join(target)}{',' if len(target) == 1 else ''} = {source}")
-        results = self.run(body, indent)
-        returned = f"{tuple_text(results[:carried])}, {tuple_text(results[carried:])}"
-        self.code.statements += [f"{indent}return {returned}", ""]
+        unpacked = {carry: body.inputs[:carried], item: body.inputs[carried:]}
+        name = self.function(body, "step", unpacked, lambda r: f"{tuple_text(r[:carried])}, {tuple_text(r[carried:])}")
         options = [] if given[carried:] else [f"length={self.const('length', self.size(p['length']))}"]
         options += ["reverse=True"] if p["reverse"] else []
         sequences = tuple_text(given[carried:]) if given[carried:] else "None"
@@ -758,14 +728,13 @@ class _Printer:
         return "[0]" if len(e.outputs) == 1 else ""
 
 
-for _name in ("scatter-add", "scatter-mul", "scatter-min", "scatter-max", "scatter_add", "scatter_mul", "scatter_min"):
-    setattr(_Printer, f"_{_name}", _Printer._scatter)
-_Printer._scatter_max = _Printer._scatter  # pyright: ignore[reportAttributeAccessIssue]
-
 _CUMULATIVE: tuple[tuple[str, ...], tuple[str, ...]] = ((), ("axis", "reverse"))
 _PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _CUMULATIVE),
     "integer_pow": (("y",), ()),
+    "bitcast_convert_type": (("new_dtype",), ()),
+    "clamp": ((), ()),
+    "pad": (("padding_config",), ()),
     "rev": (("dimensions",), ()),
     "tile": (("reps",), ()),
     "split": (("sizes", "axis"), ()),

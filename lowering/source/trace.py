@@ -149,7 +149,8 @@ class _Tracer:
 
         described = tuple((aval.shape, aval.dtype) for aval in inputs)
         plain = not {"programs", "attrs", "key"} & set(step.rule.needs)
-        kept = (running, step.rule, str(step.params), described, tuple(places)) if plain else (running, step.nid)
+        which = (step.rule, str(step.params), described) if plain else (step.nid,)
+        kept = (running, *which, tuple(places))
         if kept not in self._kept:
             self._kept[kept] = jax.make_jaxpr(call)(self._key, *inputs)
         return self._kept[kept]
