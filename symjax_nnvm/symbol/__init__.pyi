@@ -1226,9 +1226,9 @@ def _multi_mp_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float
     - num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
     - data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
 def _norm_direction(data: Symbol, ord: float = 2.0, axis: Sequence[int] | int | None = None, keepdims: bool = False, flag: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The gradient of a norm whose kind the number of axes decides: of matrices U V of singular vectors that count.
+    """The gradient of a norm whose kind the number of axes decides: of matrices U V of singular vectors that count, or signs of the elements that count.
 
-    - ord: float, optional, default=2.0. p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value.
+    - ord: float, optional, default=2.0. p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value, 1 and -1: sum of a column, inf and -inf: sum of a row.
     - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. one axis of vectors or two of matrices; None: all.
     - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
     - flag: int ≥ -2 ≤ 2, optional, default=-1. -2: of all elements; -1: as ord says; 0: of singular values; 1: root of the sum of squares; 2: their sum."""
@@ -1593,8 +1593,8 @@ def _npi_full_like(a: Symbol, fill_value: float, ctx: str = '', dtype: _DType | 
 def _npi_gamma(input1: Symbol, input2: Symbol | None = None, *, shape: float | None, scale: float | None, size: Sequence[int] | int | None = None, ctx: str = 'cpu', dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of a shape and a scale.
 
-    - shape: float or None ≥ 0, required. a number; None: an input has it.
-    - scale: float or None ≥ 0, required. a number; None: an input has it.
+    - shape: float or None > 0, required. a number; None: an input has it.
+    - scale: float or None > 0, required. a number; None: an input has it.
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'float16', 'float32', 'float64', optional, default='float32'. the dtype of the draws."""
@@ -1790,7 +1790,7 @@ def _npi_negative(x: Symbol, name: str | None = None, attr: _Attr = None, **attr
 def _npi_norm(data: Symbol, ord: float = 2.0, axis: Sequence[int] | int | None = None, keepdims: bool = False, flag: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The norm of vectors, (Σ |x|ᵖ)^(1/p), or of matrices, by their singular values. Those of matrices have no second gradient; the first one is right, unlike MXNet's of one singular value.
 
-    - ord: float, optional, default=2.0. p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value.
+    - ord: float, optional, default=2.0. p of a vector's norm; of matrices 2 and -2: the largest and smallest singular value, 1 and -1: sum of a column, inf and -inf: sum of a row.
     - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. one axis of vectors or two of matrices; None: all.
     - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
     - flag: int ≥ -2 ≤ 2, optional, default=-1. -2: of all elements; -1: as ord says; 0: of singular values; 1: root of the sum of squares; 2: their sum."""

@@ -353,10 +353,10 @@ class HybridBlock(Block):
         one, a block of a caller's in his."""
         numpy = is_np_array()
         own = numpy and not self.takes_both_dialects and self.hybrid_forward.__module__.startswith(_LIBRARY)
+        dialect = NUMPY if numpy and not own else CLASSIC
+        params = {name: converted(param, dialect) for name, param in params.items()}
         if numpy:
-            dialect = CLASSIC if own else NUMPY
             inputs = converted(tuple(inputs), dialect)
-            params = {name: converted(param, dialect) for name, param in params.items()}
         with np_array(numpy and not own):  # blocks inside of one that computes in the classic dialect do so, too
             try:
                 outputs = self.hybrid_forward(F, *inputs, **params)

@@ -22,7 +22,7 @@ from lowering.mx.gluon.gluon_errors import (
 )
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
-from lowering.mx.ndarray.array import NDArray, in_current_dialect, stored_as, zero_gradient
+from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray, current_dialect, in_dialect, stored_as, zero_gradient
 from lowering.mx.ndarray.cells import StoredCell, stored_of
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
@@ -75,6 +75,7 @@ class Parameter:
                 raise MismatchError(f"{what} of Parameter '{name}'", expected=f"one of {_STORAGE}", got=repr(storage))
         self._var: Any = None
         self._data: list[NDArray] | None = None
+        self._dialect = CLASSIC
         self._grad: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
         self._ctx_map: dict[tuple[int, int], int] = {}
@@ -214,11 +215,12 @@ class Parameter:
             if data is None:
                 data = zeros(self.shape, cpu(), self.dtype)
                 described = initializers.InitDesc(self.name, {"__init__": init})
-                initializers.create(default_init)(described, in_current_dialect(data))
+                initializers.create(default_init)(described, in_dialect(data, current_dialect()))
             self._init_impl(data, contexts)
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
         """Hold copies of an array on contexts."""
+        self._dialect = current_dialect()
         self._ctx_list = list(contexts)
         self._ctx_map = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
         if self.dtype and is_narrowed(np.dtype(self.dtype)):  # as files have it, until it is computed with
@@ -361,11 +363,11 @@ class Parameter:
             DeferredInitializationError: the first forward pass, which decides sizes, has not run.
             NotInitializedError: `initialize` was not called.
         """
-        return in_current_dialect(self._check_and_get(self._data, ctx))
+        return self._shown(self._check_and_get(self._data, ctx))
 
     def list_data(self) -> list[NDArray]:
         """Return the arrays on all contexts."""
-        return [in_current_dialect(each) for each in self._check_and_get(self._data, list)]
+        return [self._shown(each) for each in self._check_and_get(self._data, list)]
 
     def grad(self, ctx: Any = None) -> NDArray:
         """Return the gradient on a context.
@@ -376,11 +378,15 @@ class Parameter:
         Raises:
             NotInitializedError: there is no gradient, because `grad_req` is "null" or `initialize` was not called.
         """
-        return in_current_dialect(self._check_and_get(self._gradients(), ctx))
+        return self._shown(self._check_and_get(self._gradients(), ctx))
 
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all contexts."""
-        return [in_current_dialect(each) for each in self._check_and_get(self._gradients(), list)]
+        return [self._shown(each) for each in self._check_and_get(self._gradients(), list)]
+
+    def _shown(self, array: NDArray) -> Any:
+        """Return an array in the NumPy dialect where that is set, or was when it was made."""
+        return in_dialect(array, NUMPY if self._dialect == NUMPY else current_dialect())
 
     def _gradients(self) -> list[NDArray] | None:
         if self._data is not None and self._grad is None:

@@ -45,9 +45,10 @@ def _in_file(array: NDArray) -> Any:
 
 
 def _write(fname: str, arrays: dict[str, Any] | list[Any]) -> None:
-    if is_np_shape() and format_of_name(fname) in (None, MXNET):
+    row = format_of_name(fname) or MXNET
+    if row is MXNET or row.write is None:  # MXNet writes its format under every name
         with atomic_write(fname) as file:
-            write_list(file, arrays, numpy_shapes=True)
+            write_list(file, arrays, numpy_shapes=is_np_shape())
     else:
         save_arrays(fname, arrays)
 

@@ -19,6 +19,7 @@ from lowering.mx.numpy.multiarray import leave_out as _leave_out
 from lowering.mx.numpy.multiarray import ndarray as ndarray
 from lowering.mx.numpy.operators import EAGER as _EAGER
 from lowering.mx.numpy.operators import bound as _bound
+from lowering.mx.numpy.operators import internal as _internal_of
 
 FUNCTIONS = {**_elementwise.FUNCTIONS, **_reductions.FUNCTIONS, **_shapes.FUNCTIONS}
 """The functions that call operators, which `mx.sym.np` has, too."""
@@ -33,6 +34,7 @@ globals().update(_own)
 _DISPATCHED.update(_own)
 _DISPATCHED.update({f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__})
 _leave_out(_own)
+_internal = _internal_of("mx.np", _EAGER)
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 PZERO, NZERO, PINF, NINF, NAN, NaN = 0.0, -0.0, _math.inf, -_math.inf, _math.nan, _math.nan

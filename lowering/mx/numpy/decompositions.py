@@ -26,7 +26,7 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
         return op("_npi_norm", x, ord=2, axis=None, keepdims=keepdims, flag=-2)
     if axis is not None and len(axis) == 2 and ord in ("inf", "-inf", 1, -1):
         return _largest_sum(op, x, ord, axis, keepdims)
-    if ord in ("inf", "-inf"):
+    if ord in ("inf", "-inf") and not (op.symbolic and axis is None):
         extreme = reductions.max if ord == "inf" else reductions.min
         return extreme(op, apply_unary(op, "abs", x), axis=axis, keepdims=keepdims)
     matrix = axis is not None and len(axis) == 2
@@ -37,7 +37,7 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     elif matrix and ord in (2, -2):
         order, flag = ord, 0
     else:
-        order, flag = ord, -1
+        order, flag = float(ord), -1
     return op("_npi_norm", x, ord=order, axis=axis, keepdims=keepdims, flag=flag)
 
 

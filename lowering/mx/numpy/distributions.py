@@ -9,13 +9,30 @@ import numpy as np
 
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.params import ParamField
 
 
-def _drawn(op: Operators, name: str, numbers: dict[str, Any], size: Any, **params: Any) -> Any:
-    """Return draws. numbers: what the distribution has, each a number or an array; arrays are the operator's inputs."""
-    arrays = [value for value in numbers.values() if isinstance(value, op.kind)]
+def drawn(op: Operators, name: str, numbers: dict[str, Any], size: Any, **params: Any) -> Any:
+    """Return draws. numbers: what the distribution has, each a number or an array; arrays are the operator's inputs.
+    Raises DialectValueError, a ValueError, for arrays with numbers that no distribution has (a graph does not)."""
+    arrays = {key: value for key, value in numbers.items() if isinstance(value, op.kind)}
+    if not op.symbolic:
+        schema = Op.get(f"_npi_{name}").params
+        assert schema is not None
+        for key, value in arrays.items():
+            _refuse_outside(schema.fields[key], np.asarray(value))
     plain = {key: None if isinstance(value, op.kind) else value for key, value in numbers.items()}
-    return op(f"_npi_{name}", *arrays, **plain, size=None if size == () else size, **params)
+    return op(f"_npi_{name}", *arrays.values(), **{**params, **plain}, size=None if size == () else size)
+
+
+def _refuse_outside(field: ParamField, values: np.ndarray) -> None:
+    """Raise DialectValueError for numbers outside of a parameter's bounds; NaN stays NaN."""
+    numbers = values[~np.isnan(values)]
+    if numbers.size and not field.admits((numbers.min(), numbers.max())):
+        problem = f"Value for Parameter {field.name} is out of range"
+        expected = f"elements{field.expected.removeprefix(field.type)}"
+        raise DialectValueError(problem, expected=expected, got=f"{numbers.min():g} to {numbers.max():g}")
 
 
 def uniform(
@@ -28,7 +45,7 @@ def uniform(
     out: Any = None,
 ) -> Any:
     """Numbers from low to below high. size: a shape; without one that of low and high."""
-    return _drawn(op, "uniform", {"low": low, "high": high}, size, dtype=dtype or "float32", ctx=ctx, out=out)
+    return drawn(op, "uniform", {"low": low, "high": high}, size, dtype=dtype or "float32", ctx=ctx, out=out)
 
 
 def normal(
@@ -41,7 +58,7 @@ def normal(
     out: Any = None,
 ) -> Any:
     """Numbers of a normal distribution with this mean and standard deviation."""
-    return _drawn(op, "normal", {"loc": loc, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
+    return drawn(op, "normal", {"loc": loc, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
 
 
 def lognormal(
@@ -61,37 +78,37 @@ def logistic(
     op: Operators, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
 ) -> Any:
     """Numbers of a logistic distribution."""
-    return _drawn(op, "logistic", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
+    return drawn(op, "logistic", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
 
 
 def gumbel(op: Operators, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Numbers of a Gumbel distribution."""
-    return _drawn(op, "gumbel", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
+    return drawn(op, "gumbel", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
 
 
 def rayleigh(op: Operators, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Numbers of a Rayleigh distribution."""
-    return _drawn(op, "rayleigh", {"scale": scale}, size, ctx=ctx, out=out)
+    return drawn(op, "rayleigh", {"scale": scale}, size, ctx=ctx, out=out)
 
 
 def exponential(op: Operators, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Numbers of an exponential distribution with this mean."""
-    return _drawn(op, "exponential", {"scale": scale}, size, ctx=ctx, out=out)
+    return drawn(op, "exponential", {"scale": scale}, size, ctx=ctx, out=out)
 
 
 def weibull(op: Operators, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Numbers of a Weibull distribution of shape a."""
-    return _drawn(op, "weibull", {"a": a}, size, ctx=ctx, out=out)
+    return drawn(op, "weibull", {"a": a}, size, ctx=ctx, out=out)
 
 
 def pareto(op: Operators, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Numbers of a Pareto distribution of shape a."""
-    return _drawn(op, "pareto", {"a": a}, size, ctx=ctx, out=out)
+    return drawn(op, "pareto", {"a": a}, size, ctx=ctx, out=out)
 
 
 def power(op: Operators, a: Any, size: Any = None) -> Any:
     """Numbers from 0 to 1 whose density is a power."""
-    return _drawn(op, "powerd", {"a": a}, size)
+    return drawn(op, "powerd", {"a": a}, size)
 
 
 def gamma(
@@ -99,7 +116,7 @@ def gamma(
 ) -> Any:
     """Numbers of a gamma distribution."""
     size = size if out is None else out.shape
-    return _drawn(op, "gamma", {"shape": shape, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
+    return drawn(op, "gamma", {"shape": shape, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
 
 
 def beta(op: Operators, a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from lowering.mx.compatibility.array_functions import after_own, like
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke, require_arrays
 from lowering.mx.ndarray.creation import stored_array
-from symjax_nnvm.errors import NNVMError, SymbolTypeError
+from symjax_nnvm.errors import NNVMError, SymbolTypeError, UnknownAttributeError
+from symjax_nnvm.ir.op import list_all_names
 from symjax_nnvm.symbol import function_named
 
 
@@ -53,16 +55,17 @@ EAGER = Operators(NDArray, _invoked, False)
 
 
 def bound(function: Callable[..., Any], operators: Operators, name: str = "") -> Callable[..., Any]:
-    """A function of the dialect that calls these operators, with the signature that a caller sees."""
+    """A function of the dialect that calls these operators, with the signature that MXNet's has."""
     own = functools.partial(function, operators)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         return own(*args, **kwargs)
 
-    signature = inspect.signature(function)
-    shown = signature.replace(parameters=[*signature.parameters.values()][1:])
-    call.__signature__ = shown  # pyright: ignore[reportAttributeAccessIssue]
+    shown = [
+        each.replace(annotation=inspect.Parameter.empty) for each in inspect.signature(function).parameters.values()
+    ]
+    call.__signature__ = inspect.Signature(shown[1:])  # pyright: ignore[reportAttributeAccessIssue]
     call.__name__ = call.__qualname__ = name or function.__name__.rstrip("_")
     return call
 
@@ -94,3 +97,42 @@ def require_order(order: str | None) -> None:
     """Raise UnsupportedError for another order of memory than C's."""
     if order != "C":
         raise UnsupportedError(f"order {order!r} is not supported", expected="'C'")
+
+
+def _of_operator(op: Operators, operator: str, name: str) -> Callable[..., Any]:
+    function = function_named(operator)
+
+    @after_own(function, out=(NDArray, list, tuple), name=str)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return op(operator, *args, **kwargs)
+
+    named = like(function, call)
+    named.__name__ = named.__qualname__ = name
+    return named
+
+
+class Group:
+    """Functions of operators as attributes, made when they are first asked for, and others.
+
+    name: of the group, for errors. prefix: of the operators' names. further: other attributes.
+    """
+
+    def __init__(self, name: str, op: Operators, names: tuple[str, ...], prefix: str, **further: Any):
+        self.__name__, self._op, self._names, self._prefix = name, op, names, prefix
+        self.__dict__.update(further)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in self._names:
+            raise UnknownAttributeError(f"{self.__name__} has no function {name!r}", name=name)
+        function = _of_operator(self._op, f"{self._prefix}{name}", name)
+        setattr(self, name, function)
+        return function
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self._names, *(name for name in self.__dict__ if name[:1] != "_")})
+
+
+def internal(owner: str, op: Operators) -> Group:
+    """The operators `_npi_…` of arrays, or of symbols, by the rest of their names. owner: what has the group."""
+    names = tuple(name.removeprefix("_npi_") for name in list_all_names() if name.startswith("_npi_"))
+    return Group(f"{owner}._internal", op, names, "_npi_")

@@ -31,10 +31,9 @@ def prod(
     dtype: Any = None,
     out: Any = None,
     keepdims: bool = False,
-    initial: float | None = None,
 ) -> Any:
     """The product over axes."""
-    return op("_np_prod", a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, out=out)
+    return op("_np_prod", a, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
 
 def max(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:

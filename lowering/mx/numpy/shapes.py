@@ -372,7 +372,11 @@ def trace(op: Operators, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
 
 
 def diag_indices_from(op: Operators, arr: Any) -> Any:
-    """The indices of the main diagonal, an array for each axis; of a symbol the rows of one."""
+    """The indices of the main diagonal, an array for each axis; of a symbol the rows of one. Raises DialectValueError,
+    a ValueError, where axes differ."""
+    if not op.symbolic and (arr.ndim < 2 or len({*arr.shape}) > 1):
+        problem = "All dimensions of input must be of equal length"
+        raise DialectValueError(problem, expected="two axes or more", got=arr.shape)
     indices = op("_npi_diag_indices_from", arr)
     return indices if op.symbolic else tuple(indices)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lowering.mx.compatibility.array_functions import after_own, like
-from lowering.mx.ndarray.array import NDArray
-from lowering.mx.numpy.operators import DialectValueError, Operators, bound, from_host, require_array
-from symjax_nnvm.errors import UnknownAttributeError
-from symjax_nnvm.symbol import function_named
+from lowering.mx.numpy.distributions import drawn
+from lowering.mx.numpy.operators import DialectValueError, Group, Operators, bound, from_host, require_array
 
 NAMES = (
     "activation", "arange_like", "batch_dot", "batch_flatten", "batch_norm", "cast", "convolution",
@@ -63,77 +59,28 @@ def bernoulli(
     """0 or 1. prob: the probability of 1; or logit: its logit; each a number or an array."""
     if (prob is None) == (logit is None):
         raise DialectValueError("Either `prob` or `logit` must be specified, but not both.")
-    given = logit if prob is None else prob
-    arrays = (given,) if isinstance(given, op.kind) else ()
-    numbers = {"prob": None if arrays else prob, "logit": None if arrays else logit, "is_logit": prob is None}
-    size = None if size == () else size
-    return op("_npi_bernoulli", *arrays, **numbers, size=size, dtype=dtype or "float32", ctx=ctx, out=out)
-
-
-def _in_batches(operator: str, first: str, second: str) -> Callable[..., Any]:
-
-    def function(
-        op: Operators, loc: Any, scale: Any, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
-    ) -> Any:
-        numbers = {first: loc, second: scale}
-        arrays = [value for value in numbers.values() if isinstance(value, op.kind)]
-        plain = {key: None if isinstance(value, op.kind) else value for key, value in numbers.items()}
-        size = None if batch_shape == () else batch_shape
-        return op(operator, *arrays, **plain, size=size, dtype=dtype or "float32", ctx=ctx)
-
-    return function
+    numbers = {"prob": prob} if logit is None else {"logit": logit}
+    params = {"prob": None, "logit": None, "is_logit": prob is None, "dtype": dtype or "float32"}
+    return drawn(op, "bernoulli", numbers, size, **params, ctx=ctx, out=out)
 
 
 def normal_n(
     op: Operators, loc: Any = 0.0, scale: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
 ) -> Any:
     """Normal numbers in the shape batch_shape + that of loc and scale."""
-    return _in_batches("_npi_normal_n", "loc", "scale")(op, loc, scale, batch_shape, dtype, ctx)
+    return drawn(op, "normal_n", {"loc": loc, "scale": scale}, batch_shape, dtype=dtype or "float32", ctx=ctx)
 
 
 def uniform_n(
     op: Operators, low: Any = 0.0, high: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
 ) -> Any:
     """Uniform numbers in the shape batch_shape + that of low and high."""
-    return _in_batches("_npi_uniform_n", "low", "high")(op, low, high, batch_shape, dtype, ctx)
-
-
-def _of_operator(op: Operators, operator: str, name: str) -> Callable[..., Any]:
-    function = function_named(operator)
-
-    @after_own(function, out=(NDArray, list, tuple), name=str)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return op(operator, *args, **kwargs)
-
-    named = like(function, call)
-    named.__name__ = named.__qualname__ = name
-    return named
+    return drawn(op, "uniform_n", {"low": low, "high": high}, batch_shape, dtype=dtype or "float32", ctx=ctx)
 
 
 OWN = {each.__name__: each for each in (reshape, nonzero, constraint_check)}
 RANDOM = {each.__name__: each for each in (bernoulli, normal_n, uniform_n)}
 """Those of `mx.npx.random`."""
-
-
-class Group:
-    """Functions of operators as attributes, made when they are first asked for, and others.
-
-    name: of the group, for errors. prefix: of the operators' names. further: other attributes.
-    """
-
-    def __init__(self, name: str, op: Operators, names: tuple[str, ...], prefix: str, **further: Any):
-        self.__name__, self._op, self._names, self._prefix = name, op, names, prefix
-        self.__dict__.update(further)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in self._names:
-            raise UnknownAttributeError(f"{self.__name__} has no function {name!r}", name=name)
-        function = _of_operator(self._op, f"{self._prefix}{name}", name)
-        setattr(self, name, function)
-        return function
-
-    def __dir__(self) -> list[str]:
-        return sorted({*self._names, *(name for name in self.__dict__ if name[:1] != "_")})
 
 
 def extension(owner: str, op: Operators) -> Group:

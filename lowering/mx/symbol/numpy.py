@@ -11,6 +11,7 @@ from lowering.mx import numpy as _arrays
 from lowering.mx.numpy.decompositions import FUNCTIONS as _LINALG
 from lowering.mx.numpy.distributions import FUNCTIONS as _RANDOM
 from lowering.mx.numpy.operators import bound as _bound
+from lowering.mx.numpy.operators import internal as _internal_of
 from lowering.mx.numpy_extension.functions import extension as _extension
 from lowering.mx.symbol.dialect import FUNCTIONS as _WITHOUT_INPUTS
 from lowering.mx.symbol.dialect import SYMBOLIC as _SYMBOLIC
@@ -22,6 +23,7 @@ def _of_symbols(functions: _Mapping[str, _Callable[..., _Any]]) -> dict[str, _Ca
 
 
 linalg = _SimpleNamespace(**_of_symbols(_LINALG))
+_internal = _internal_of("mx.sym.np", _SYMBOLIC)
 random = _SimpleNamespace(**_of_symbols(_RANDOM))
 npx = _extension("mx.sym.npx", _SYMBOLIC)
 """`mx.sym.npx`."""

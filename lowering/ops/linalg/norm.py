@@ -13,10 +13,18 @@ from symjax_nnvm.ops.linalg import norm as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes, reduced_shape
 
 
+def _sums(p: ops.NormParams, data: Array) -> Array | None:
+    """Return the sums of absolute values of which the norm is the largest or smallest. None: it is another norm."""
+    summed = ops.summed_axes(p, data.ndim)
+    return None if summed is None else jnp.sum(jnp.abs(data), summed, keepdims=True)
+
+
 @lowers("_npi_norm")
 def _norm(p: ops.NormParams, data: Array) -> Array:
     axes = reduced_axes(p, data.ndim)
-    if ops.of_singular_values(p, data.ndim):
+    if (sums := _sums(p, data)) is not None:
+        total = sums.max(axes) if p.ord > 0 else sums.min(axes)
+    elif ops.is_of_matrices(p, data.ndim):
         values = jnp.linalg.svd(jnp.moveaxis(data, axes, (-2, -1)), compute_uv=False)
         total = (
             jnp.sum(values, -1) if p.flag == ops.NUCLEAR else jnp.max(values, -1) if p.ord > 0 else jnp.min(values, -1)
@@ -34,7 +42,10 @@ def _norm(p: ops.NormParams, data: Array) -> Array:
 @lowers("_norm_direction")
 def _norm_direction(p: ops.NormParams, data: Array) -> Array:
     axes = reduced_axes(p, data.ndim)
-    if not ops.of_singular_values(p, data.ndim):
+    if (sums := _sums(p, data)) is not None:
+        extreme = sums.max(axes, keepdims=True) if p.ord > 0 else sums.min(axes, keepdims=True)
+        return jnp.sign(data) * (sums == extreme)
+    if not ops.is_of_matrices(p, data.ndim):
         ratio = jnp.abs(data) / jnp.expand_dims(_norm(replace(p, keepdims=False), data), axes)
         return jnp.sign(data) * (ratio ** (p.ord - 1) if p.ord else jnp.zeros_like(data))
     u, values, v = lax.linalg.svd(jnp.moveaxis(data, axes, (-2, -1)), full_matrices=False)

@@ -61,8 +61,8 @@ class Interval(Params):
 
 
 class ShapeScale(Params):
-    shape: float | None = number_or_array(ge=0)
-    scale: float | None = number_or_array(ge=0)
+    shape: float | None = number_or_array(gt=0)
+    scale: float | None = number_or_array(gt=0)
 
 
 class Scale(Params):
@@ -227,7 +227,7 @@ for _row in DISTRIBUTIONS:
         not_derivative=None if _row.has_noise else NO_GRADIENT,
         flops=A_DRAW,
         draws="always",
-        deviation="parameters in arrays that no distribution has give NaN; MXNet refuses them",
+        deviation="in a graph parameters in arrays that no distribution has give NaN; MXNet refuses them",
         doc=f"Draws from {_row.doc}.",
     )
 
@@ -263,7 +263,7 @@ register_op(
     not_derivative=NO_GRADIENT,
     flops=A_DRAW,
     draws="always",
-    deviation="probabilities in arrays outside of [0, 1] count as the next bound; MXNet refuses them",
+    deviation="in a graph probabilities in arrays outside of [0, 1] count as the next bound; MXNet refuses them",
     doc="1 with a probability, else 0.",
 )
 

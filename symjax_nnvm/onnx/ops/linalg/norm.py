@@ -11,9 +11,13 @@ from symjax_nnvm.ops.reduce.reduction import reduced_axes
 
 @onnx_form("_npi_norm")
 def _norm(g: Builder, p: ops.NormParams, data: Tensor) -> Tensor:
-    if ops.of_singular_values(p, data.ndim):
+    summed, axes = ops.summed_axes(p, data.ndim), reduced_axes(p, data.ndim)
+    if summed is not None:
+        sums = g.op("Abs", data) if not summed else g.reduce("ReduceL1", data, summed, keepdims=True)
+        return g.reduce("ReduceMax" if p.ord > 0 else "ReduceMin", sums, axes, keepdims=p.keepdims)
+    if ops.is_of_matrices(p, data.ndim):
         g.refuse("ONNX has no factorisation of matrices", "compute it outside of the network")
-    axes, by_ord = reduced_axes(p, data.ndim), p.flag == ops.BY_ORD and p.ord != 2
+    by_ord = p.flag == ops.BY_ORD and p.ord != 2
     if not by_ord or p.ord == 1:
         return g.reduce("ReduceL1" if by_ord else "ReduceL2", data, axes, keepdims=p.keepdims)
     if p.ord == 0:
