@@ -37,7 +37,7 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     elif matrix and ord in (2, -2):
         order, flag = ord, 0
     else:
-        order, flag = float(ord), -1
+        order, flag = ord, -1
     return op("_npi_norm", x, ord=order, axis=axis, keepdims=keepdims, flag=flag)
 
 
