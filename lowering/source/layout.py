@@ -40,19 +40,19 @@ def _with_comma(lines: list[str]) -> list[str]:
 
 
 def _split_operators(statement: str, indent: str) -> list[str]:
-    """Return the lines of a statement that is broken before the operators of its expression, as far as it has some."""
+    """Return the lines of a statement, or of an expression in brackets, that is broken before its operators."""
     head = _HEAD.match(statement)
-    if head is None:
-        return [indent + statement]
-    inner = indent + "    "
-    depth, start, parts = 0, head.end(), []
+    inner, begin = (indent + "    ", head.end()) if head else (indent, 0)
+    depth, start, parts = 0, begin, []
     for place, letter in _code(statement):
         depth += (letter in _PAIRS) - (letter in _PAIRS.values())
         if not depth and place > start and _OPERATOR.match(statement, place):
             parts.append(statement[start:place])
             start = place + 1
+    if not parts or statement[0] in _PAIRS.values():
+        return [indent + statement]
     lines = [line for part in (*parts, statement[start:]) for line in laid_out(part, inner)]
-    return [f"{indent}{head[0]}(", *lines, f"{indent})"]
+    return [f"{indent}{head[0]}(", *lines, f"{indent})"] if head else lines
 
 
 def _brackets(text: str) -> list[tuple[int, int]]:
@@ -62,7 +62,7 @@ def _brackets(text: str) -> list[tuple[int, int]]:
     for place, letter in _code(text):
         if letter in _PAIRS:
             stack.append(place)
-        elif letter in _PAIRS.values():
+        elif letter in _PAIRS.values() and stack:  # the rest of a statement begins with one that closes
             start = stack.pop()
             if not stack and place - start > 1:
                 found.append((start, place))

@@ -1,0 +1,34 @@
+"""Long statements are broken into lines."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from lowering.source.layout import COLUMNS, laid_out
+
+NAMES = ", ".join(f"name_{i}" for i in range(12))
+SUM = " + ".join(f"number_{i}" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"x = jnp.array([{NAMES}]).reshape((3, 4))",
+        f"x = {SUM}",
+        f"x = first({NAMES}) + second({NAMES}) + third({NAMES})",
+        f"return {SUM}, f({NAMES})[0]",
+        f"a, b = {NAMES.replace(', ', ' * ')}",
+        f"x = ({SUM}).astype(jnp.float32) * ({SUM}).reshape(({NAMES}))",
+    ],
+)
+def test_the_lines_are_short_and_the_same_statement(statement: str):
+    lines = laid_out(statement)
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= COLUMNS
+    assert _tree(text) == _tree(statement)
+
+
+def _tree(text: str) -> str:
+    return ast.dump(ast.parse(f"def f():\n    {text.replace(chr(10), chr(10) + '    ')}"))
