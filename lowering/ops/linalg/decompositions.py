@@ -111,4 +111,4 @@ def _backward_tensor_matrix(p: ops.TensorMatrixParams, ograd: Array, data: Array
 def _tensorsolve(p: ops.TensorsolveParams, a: Array, b: Array) -> Array:
     order = ops.moved_last(p, a.ndim)
     matrix = a.transpose(order).reshape(b.size, b.size)
-    return _solved(matrix, b.reshape(-1, 1)).reshape([a.shape[i] for i in order[b.ndim :]])
+    return _solved(matrix, b.reshape(-1, 1)).reshape([a.shape[i] for i in order[b.ndim - a.ndim :]])
