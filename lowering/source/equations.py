@@ -115,7 +115,10 @@ def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
     known: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
 
     def read(atom: Any) -> Atom:
-        return _constant(np.asarray(atom.val, atom.aval.dtype)) if isinstance(atom, Literal) else known[atom]
+        if not isinstance(atom, Literal):
+            return known[atom]
+        aval: Any = atom.aval
+        return _constant(np.asarray(atom.val, aval.dtype))
 
     for eqn in jaxpr.eqns:
         inputs = [read(atom) for atom in eqn.invars]

@@ -139,7 +139,7 @@ class _Broadcast(NamedTuple):
     dims: tuple[int, ...]
     shape: tuple[Any, ...]
 
-    def index(self) -> str:
+    def subscript(self) -> str:
         """Return the subscript that lets NumPy's rules repeat the source."""
         if not self.dims:
             return ""
@@ -290,7 +290,7 @@ class _Printer:
             while parts[-1] == ":":
                 parts.pop()
             return f"{inner.within(_ATOM)}[{', '.join(parts)}]"
-        return f"jnp.broadcast_to({inner.within(_ATOM) + known.index() if known.index() else inner.text}, " + (
+        return f"jnp.broadcast_to({inner.within(_ATOM) + known.subscript() if known.subscript() else inner.text}, " + (
             f"{self.sizes('shape', shape)})"
         )
 
@@ -327,7 +327,7 @@ class _Printer:
         is_array = any(isinstance(a, Value) and _is_array(k) for a, k in zip(atoms[:2], known[:2], strict=True))
         for atom, one in zip(atoms, known, strict=True):
             if isinstance(one, _Broadcast):
-                source, index = self.text(one.source, strong=not is_array), one.index()
+                source, index = self.text(one.source, strong=not is_array), one.subscript()
                 texts.append(Expr(source.within(_ATOM) + index) if index else source)
             else:
                 texts.append(self.text(atom, strong=not is_array))

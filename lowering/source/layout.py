@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 __all__ = ["COLUMNS", "laid_out"]
 
@@ -94,7 +94,7 @@ def _code(text: str) -> list[tuple[int, str]]:
     return letters
 
 
-def lines_of(statements: Sequence[str], indent: str = "") -> list[str]:
+def lines_of(statements: Iterable[str], indent: str = "") -> list[str]:
     """Return the lines of statements, which may be indented already."""
     lines: list[str] = []
     for statement in statements:

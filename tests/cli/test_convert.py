@@ -99,7 +99,7 @@ def test_safetensors_and_back(net: Path):
 
 def test_a_model_of_integers_is_converted_to_the_one_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     network = nn.symbol.FullyConnected(nn.Variable("data"), num_hidden=4, name="fc1")
-    args = {"fc1_weight": np.eye(4, dtype=np.float32), "fc1_bias": np.float32([1, 2, 3, 4])}
+    args = {"fc1_weight": np.eye(4, dtype=np.float32), "fc1_bias": np.array([1, 2, 3, 4], np.float32)}
     nn.quantize(network, args, mode="none").save(tmp_path / "int8")
     main(["check", str(tmp_path / "int8")])
     assert "convert MODEL OUT --float" in capsys.readouterr().out

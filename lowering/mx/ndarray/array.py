@@ -941,7 +941,8 @@ def _with_known_shape(built: Symbol) -> Symbol:
     shape = getattr(params, "shape", None) or ()
     if not isinstance(shape, tuple) or 0 not in shape:
         return built
-    return function_named("_npi_zeros")(shape=shape, dtype=params.dtype or "float32")
+    zeros: Any = function_named("_npi_zeros")
+    return zeros(shape=shape, dtype=params.dtype or "float32")
 
 
 def _dialect_of(function: Callable[..., Any]) -> str:

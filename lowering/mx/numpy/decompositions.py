@@ -21,7 +21,8 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
         axis = (axis,)
     if axis is None and ord is not None and not op.symbolic and x.ndim == 2:
         axis = (0, 1)
-    ord = {np.inf: "inf", -np.inf: "-inf"}.get(ord, ord) if not isinstance(ord, str) else ord
+    infinite: dict[Any, str] = {np.inf: "inf", -np.inf: "-inf"}
+    ord = infinite.get(ord, ord) if not isinstance(ord, str) else ord
     if axis is None and ord is None:
         return op("_npi_norm", x, ord=2, axis=None, keepdims=keepdims, flag=-2)
     if axis is not None and len(axis) == 2 and ord in ("inf", "-inf", 1, -1):

@@ -176,7 +176,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """The same memory in another shape, which may hold the codes of `mx.nd`'s reshape."""
         return in_dialect(self.as_nd_ndarray().reshape(*shape, **kwargs), NUMPY)
 
-    def _in_shape(self, shape: tuple[int, ...]) -> ndarray:
+    def _as_shape(self, shape: tuple[int, ...]) -> ndarray:
         """Return the array in another shape: the same memory, if it has any."""
         return self.reshape(shape) if 0 in shape else self.reshape_view(shape)
 
@@ -228,7 +228,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
             return self
         if indexing.has_bool(key):
             shape, key = indexing.with_an_axis(key, self.shape)
-            return self._in_shape(shape)[key]
+            return self._as_shape(shape)[key]
         full = self._key(key)
         return self.part_at(full, full)  # pyright: ignore[reportReturnType]
 
@@ -241,7 +241,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
             raise SymbolTypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray", fix="value.as_np_ndarray()")
         if indexing.has_bool(key):
             shape, key = indexing.with_an_axis(key, self.shape)
-            self._in_shape(shape)[key] = value
+            self._as_shape(shape)[key] = value
             return
         super().__setitem__(key, value)
 

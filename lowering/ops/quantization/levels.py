@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, reduce
 from itertools import pairwise
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,7 @@ def ends(low: Array | float, high: Array | float) -> tuple[Array, Array]:
     return jnp.asarray(low, jnp.float32).reshape(1), jnp.asarray(high, jnp.float32).reshape(1)
 
 
-def scale_of(dtype: object, *range_ends: Array | float) -> Array:
+def scale_of(dtype: Any, *range_ends: Array | float) -> Array:
     """Levels of a dtype for a unit; of an empty range as many as an int32 has, as in MXNet."""
     real = magnitude(*range_ends)
     return jnp.where(real == 0, np.float32(INT32_LEVELS), LEVELS[np.dtype(dtype).name] / real)

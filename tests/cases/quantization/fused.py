@@ -71,7 +71,7 @@ def dense(tag: str, *inputs: Tensor, function: str = "", no_bias: bool = False, 
             "relu": lambda x: sym.Activation(x, act_type="relu"),
             "tanh": lambda x: sym.Activation(x, act_type="tanh"),
         }
-        return out if not function else functions.get(function, getattr(sym, function, None))(out)
+        return (functions.get(function) or getattr(sym, function))(out) if function else out
 
     texts = {name: str(value) for name, value in attrs.items()} | ({"with_eltwise": "True"} if function else {})
     graph = _fused("_sg_mkldnn_fully_connected", texts, _PARTS[: 2 if no_bias else 3], inside)

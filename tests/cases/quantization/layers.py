@@ -9,7 +9,7 @@ _POOL = "_contrib_quantized_pooling"
 _IMAGES = (unsigned(2, 3, 6, 6), ZERO, HIGH)
 _CONV = {"kernel": (3, 3), "num_filter": 4, "pad": (1, 1), "stride": (2, 2), "dilate": (1, 1)}
 _VECTORS = (T(3, low=0.5, high=1.5), T(3), T(3), T(3, low=0.5, high=1.5))
-_RANGE = {"min_calib_range": -3.0, "max_calib_range": 3.5}
+_RANGE: dict[str, Any] = {"min_calib_range": -3.0, "max_calib_range": 3.5}
 _WRAPS = "lets a product that is out of range wrap around; ours is clipped"
 
 _NAMES = ("data", "weight", "min_data", "max_data", "min_weight", "max_weight")
@@ -56,7 +56,7 @@ CASES = [
     ),
     *[
         case("_contrib_quantized_elemwise_add", lhs, rhs, *(LOW, HIGH) * 2, **params)
-        for params in ({}, _RANGE)
+        for params in (dict[str, Any](), _RANGE)
         for lhs, rhs in ((signed(3, 4),) * 2, (unsigned(3, 4),) * 2, (signed(3, 4), unsigned(3, 4)))
     ],
     case("_contrib_quantized_elemwise_mul", signed(3, 4), signed(3, 4), *(LOW, HIGH) * 2),

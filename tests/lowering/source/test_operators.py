@@ -49,7 +49,7 @@ def failure(child: Child, case: Case) -> str:
         source = lowering.to_source(symbol, aux=aux, shapes=shapes, dtypes=dtypes)
     except NNVMError as error:
         return "" if "cannot be printed" in str(error) and case.op in REFUSED else str(error)
-    options = {"train": case.is_train} if "train=False" in source else {}
+    options: dict[str, Any] = {"train": case.is_train} if "train=False" in source else {}
     options |= {"seed": 7} if "key=None" in source else {}
     differentiable = FGradient.get(symbol.outputs[0].node.op) and not case.not_derivative.startswith("elements tie")
     names = ladder.wrt(case, symbol) if differentiable else []

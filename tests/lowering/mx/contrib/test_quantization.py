@@ -41,16 +41,17 @@ def test_a_collector_of_ones_own_sets_the_ranges(model):
         def collect(self, name, array):
             self.min_max_dict[name] = -1.0, 1.0
 
-    made = quantization.quantize_graph(*model, calib_mode="customize", LayerOutputCollector=Unit())
+    net, args, aux = model
+    made = quantization.quantize_graph(net, args, aux, calib_mode="customize", LayerOutputCollector=Unit())
     collector = made[-1]
     assert set(collector.include_layers) == {"data", "fc1_output", "tanh_output", "fc2_output", "fc3_output"} | {
         *("mul_output", "add_output", "fc4_output")
     }
     with pytest.raises(mx.MXNetError, match="never reach data"):
-        quantization.calib_graph(made[0], *model[1:], collector, "customize")
+        quantization.calib_graph(made[0], args, aux, collector, "customize")
     for name in collector.include_layers:
         collector.collect(name, np.zeros(1))
-    net, _, _ = quantization.calib_graph(made[0], *model[1:], collector, "customize")
+    net, _, _ = quantization.calib_graph(made[0], args, aux, collector, "customize")
     assert net.attr_dict()["data_quantize"]["max_calib_range"] == "1.000000"
 
 

@@ -161,14 +161,14 @@ def test_a_number_that_loses_its_fraction_is_told_once_a_place():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default", CutNumberWarning)
         for _ in range(2):
-            whole * 1.5
-        (
+            _ = whole * 1.5
+        _ = (
             np.maximum(2.5, whole),
             np.clip(whole, 0.5, 9),
             np.where(whole > 1, whole, 0.5),
             np.array([True], dtype="bool") + 1.5,
         )
-        whole / 2.5, 2.5 / whole, whole * 2.0, -whole, real * 1.5, np.clip(real, 0.5, None), whole ** onp.int64(2)
+        _ = whole / 2.5, 2.5 / whole, whole * 2.0, -whole, real * 1.5, np.clip(real, 0.5, None), whole ** onp.int64(2)
     said = [str(warning.message).partition(", as in")[0] for warning in told]
     assert said == [
         "np.multiply: an array of int32 takes 1.5 as 1.0",
