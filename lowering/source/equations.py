@@ -8,11 +8,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
 
 __all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "trace"]
 
-_INLINED = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
+_INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _SAME = ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "pvary")
 _ALIASES = {"reshape": "new_sizes", "broadcast_in_dim": "shape"}
@@ -90,7 +89,7 @@ def trace(function: Callable[..., Any], *arguments: Any) -> Body:
     return flatten(jax.make_jaxpr(function)(*arguments))
 
 
-def flatten(closed: ClosedJaxpr, outer: Sequence[Atom] = ()) -> Body:
+def flatten(closed: Any, outer: Sequence[Atom] = ()) -> Body:
     """Return the equations of a jaxpr. outer: what its first inputs are; the others become values."""
     inputs = [Value(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars[len(outer) :]]
     results = _inlined(closed.jaxpr, [*map(_constant, closed.consts), *outer, *inputs])
@@ -115,7 +114,7 @@ def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
     known: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
 
     def read(atom: Any) -> Atom:
-        if not isinstance(atom, Literal):
+        if not hasattr(atom, "val"):  # it is no literal
             return known[atom]
         aval: Any = atom.aval
         return _constant(np.asarray(atom.val, aval.dtype))
@@ -130,7 +129,7 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     name, params = eqn.primitive.name, eqn.params
     if name in _INLINED:
         inner = next(params[key] for key in _INNER if key in params)
-        if isinstance(inner, ClosedJaxpr):
+        if hasattr(inner, "consts"):
             return _inlined(inner.jaxpr, [*map(_constant, inner.consts), *inputs])
         return _inlined(inner, inputs)
     if name in _SAME:

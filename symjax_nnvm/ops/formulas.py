@@ -110,6 +110,11 @@ FORMULAS: dict[str, str | tuple[str, ...]] = {
     "_contrib_round_ste": "out = round(x), dX = dOut",
     "_contrib_sign_ste": "out = sign(x), dX = dOut",
     "_cast_like": "out = x in the dtype of like",
+    "_contrib_quantize": "out = round(x · 127 / m), of uint8 x · 255 / m, m = max(|min_range|, |max_range|)",
+    "_contrib_quantize_v2": "out = round(x · 127.5 / m), of uint8 x · 255.5 / m, m the greatest magnitude",
+    "_contrib_quantize_asym": "out = x · scale + shift, the range from 0 to 255",
+    "_contrib_dequantize": "out = x · m / 127.5, of uint8 x · m / 255.5, m = max(|min_range|, |max_range|)",
+    "_contrib_requantize": "out = round(x · 127 / m), of uint8 x · 255 / m, x as floats, m the greatest magnitude",
     "Cast": "out = x in the dtype `dtype`",
     "amp_cast": "out = x in the dtype `dtype`",
     "amp_multicast": "out[i] = x[i] in the widest dtype of all, or the narrowest",
@@ -448,9 +453,16 @@ WITHOUT = {
     "steps that a formula does not shorten": (
         *("_contrib_box_nms", "_contrib_bipartite_matching", "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior"),
         *("_contrib_MultiBoxTarget", "_contrib_MultiProposal", "_contrib_Proposal"),
-        *("_image_random_color_jitter", "_image_random_hue"),
+        *("_image_random_color_jitter", "_image_random_hue", "_contrib_calibrate_entropy"),
     ),
     "the order of a weight in memory": ("_blocked_weight",),
+    "an operator of floats, on 8-bit integers with their range": (
+        *("_contrib_quantized_act", "_contrib_quantized_batch_norm", "_contrib_quantized_concat"),
+        *("_contrib_quantized_conv", "_contrib_quantized_elemwise_add", "_contrib_quantized_elemwise_mul"),
+        *("_contrib_quantized_embedding", "_contrib_quantized_flatten", "_contrib_quantized_fully_connected"),
+        *("_contrib_quantized_pooling", "_contrib_quantized_rnn", "_sg_mkldnn_conv", "_sg_mkldnn_fully_connected"),
+        *("_sg_mkldnn_selfatt_qk", "_sg_mkldnn_selfatt_valatt"),
+    ),
     "another operator": ("_contrib_SparseEmbedding",),
 }
 """Why an operator has neither a formula in its description nor a row above → which."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, close_names, plain_list
+from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, close_names, plain_list, tells_new_names
 from symjax_nnvm.ir.attributes import FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
@@ -26,6 +26,7 @@ from symjax_nnvm.symbol.symbol import Symbol, of_mode
 Mode = Literal["entropy", "naive", "none"]
 
 
+@tells_new_names
 def quantize(
     net: Symbol,
     args: Mapping[str, Any],

@@ -19,6 +19,7 @@ from symjax_nnvm.ir.attributes import (
     THasDeterministicOutput,
     TUncounted,
 )
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.register import Deviations
@@ -36,6 +37,9 @@ for _cases in families().values():
 
 
 def parsed(case: Case) -> NodeAttrs:
+    if case.graph is not None:  # whose parameters are those of its node
+        nodes = Graph(ladder.build(case).outputs).nodes()
+        return next(node.attrs for node in nodes if node.op is Op.get(case.op))
     attrs = NodeAttrs(Op.get(case.op), "", {key: str(value) for key, value in case.params.items()})
     attrs.parse()
     return attrs

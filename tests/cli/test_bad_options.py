@@ -52,6 +52,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     **{(c, "--mean"): (*REALS, ",", "1,2", "1,x,3", "1,2,3") for c in ("run", "verify")},
     **{(c, "--std"): (*REALS, ",", "1,2", "0", "1,2,3") for c in ("run", "verify")},
     ("inspect", "--without"): ("", "nope", "MXGradient", "\x1b"),
+    ("run", "--backend"): ("", "ort", "\x1b"),
     ("run", "--topk"): NUMBERS,
     ("run", "--time"): (*NUMBERS, "0"),
     ("run", "--labels"): (*PATHS, "binary", "missing"),
@@ -87,7 +88,16 @@ FLAGS = {
     "--random-params",
     "--bgr",
 }
-FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train", "--this-machine"}
+FLAGS |= {
+    "--stages",
+    "--stretch",
+    "--full",
+    "--inference",
+    "--no-finite-differences",
+    "--train",
+    "--float",
+    "--this-machine",
+}
 FLAGS |= {"--decode", "--center-crop", "--pass-through", "--pack-label", "--skip-broken", "--no-shuffle"}
 FLAGS |= {"--float16", "--fold-batch-norm"}
 

@@ -15,7 +15,8 @@ TESTS = Path(__file__).parents[1]
 @pytest.mark.parametrize("mark", ["slow", "nightly"])
 def test_a_mark_says_why(mark: str):
     bare = re.compile(rf'pytest\.mark\.{mark}\b(?!\("\w)')
-    marked = [path for path in TESTS.rglob("*.py") if bare.search(path.read_text(encoding="utf-8"))]
+    paths = [path for path in TESTS.rglob("*.py") if path.name != "test_tables.py"]  # which has files of tests as texts
+    marked = [path for path in paths if bare.search(path.read_text(encoding="utf-8"))]
     assert [path.name for path in marked] == []
 
 

@@ -87,6 +87,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/source/names.py", "_OTHERS"): ("-.",),
     ("lowering/source/templates.py", "_MARKER"): ("\ue000s12\ue001",),
     ("lowering/source/templates.py", "_WORD"): ("key",),
+    ("lowering/mx/numpy/multiarray.py", "_DTYPE"): (", dtype=int32)",),
     ("symjax_nnvm/drawing/page.py", "sub"): ("<title>a</title>",),
 }
 

@@ -50,6 +50,10 @@ def _updating(function: str) -> Callable[[Any, Any], Any]:
     return method
 
 
+_DTYPE = re.compile(r",\s+dtype=\w+\)$")
+"""How NumPy ends the text of an array of another dtype."""
+
+
 class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOverride]
     """An array of the NumPy dialect. Made by `mx.np.array` and its kin."""
 
@@ -96,7 +100,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
     def __repr__(self) -> str:
         values = host(self.cell)
         text, at = repr(values), "" if self.ctx.device_type == "cpu" else f", ctx={self.ctx}"
-        text = re.sub(r",\s+dtype=\w+\)$", ")", text)
+        text = _DTYPE.sub(")", text)
         if values.size and ", shape=" in text:  # which NumPy says from 2.2 on
             text = text[: text.rindex(", shape=")] + ")"
         shows_itself = values.dtype == np.float32 or (values.dtype == np.bool_ and values.size)

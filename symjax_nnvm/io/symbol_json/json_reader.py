@@ -245,7 +245,7 @@ def _read_entries(
         if not 0 <= version < _MAX_VERSION:
             _refuse(field, _place(number, user, graph), f"versions < {_MAX_VERSION}", entry)
         forward = forward or nid >= number
-        entries.append(NodeEntry(nodes[nid], index, version))
+        entries.append(NodeEntry(nodes[nid], index, version if nodes[nid].is_variable else 0))
     return entries, forward
 
 

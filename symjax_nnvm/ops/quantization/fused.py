@@ -368,5 +368,5 @@ for _name, _arrays, _scores, _cost, _doc in (
         ),
         **LAST,
         doc=f"{_doc} of _contrib_interleaved_matmul_selfatt_{_name}; quantized: of 8-bit integers and their range, to "
-        "int8 of the calibrated range, or to int32.",
+        "int8 of the calibrated range, or to int32; of those MXNet gives the range of zeros.",
     )

@@ -7,7 +7,7 @@ from tests.cases import Case, T
 
 def _around_zero(sym: Any, hist: Any, edges: Any) -> Any:
     """The edges in their order."""
-    return sym.contrib.calibrate_entropy(hist, sym.sort(edges), num_quantized_bins=15)
+    return sym.contrib.calibrate_entropy(hist, sym.sort(edges), num_quantized_bins=15, name="op")
 
 
 CASES = [

@@ -180,6 +180,7 @@ def test_half_precision_of_gradients_is_the_trainers():
 ELSEWHERE = {
     **dict.fromkeys(("nn.Variable dtype", "nn.var dtype"), "the dtype of an array"),
     "nn.register_op precision": "TPrecision, which an operator has",
+    "nn.quantize dtype": "the dtype of integers",
     "data.CSVIter dtype": "the dtype of an array",
     "data.Augmentation dtype": "the dtype of an array",
     "data.DetectionAugmentation dtype": "the dtype of an array",

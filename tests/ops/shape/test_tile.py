@@ -44,7 +44,7 @@ def test_impossible_broadcasts_are_named(symbol, shapes, words):
         (lambda: sym.broadcast_axis(X, axis=(0, 1), size=2), "the same length"),
         (lambda: sym.broadcast_like(X, Y, lhs_axes=(0, 1), rhs_axes=(0,)), "go in pairs"),
         (lambda: sym.broadcast_like(X, Y, lhs_axes=(), rhs_axes=()), "Empty axes tuple is not allowed"),
-        (lambda: sym.tile(X, reps=(0, 2)), "reps"),
+        (lambda: sym.tile(X, reps=(-1, 2)), "reps"),
         (lambda: sym.repeat(X, repeats=-1), "repeats"),
     ],
 )

@@ -21,14 +21,14 @@ def leaves(*shapes: tuple[int, ...], grad_req: str = "write") -> list[Any]:
     return arrays
 
 
-def steps(count: int, function: Any, arrays: list[Any], **backward: Any) -> list[list[np.ndarray]]:
+def steps(count: int, function: Any, arrays: list[Any], **backward: Any) -> list[list[Any]]:
     """The gradients of each step."""
     rows = []
     for _ in range(count):
         with mx.autograd.record():
             out = function(*arrays)
         mx.autograd.backward(out, **backward)
-        rows.append([array.grad.asnumpy() for array in arrays])
+        rows.append([array.grad.asnumpy() if array.grad is not None else None for array in arrays])
     return rows
 
 
@@ -68,7 +68,7 @@ def test_gradients_are_added_and_left_out_as_requested():
     rows = steps(4, lambda x, y: nd.sum(x * y), [x, y])
     for i, (of_x, of_y) in enumerate(rows):
         np.testing.assert_allclose(of_x, (i + 1) * y.asnumpy(), rtol=1e-6)
-        assert not of_y.any()
+        assert of_y is None
 
 
 def test_head_gradients_shapes_and_second_passes_are_told_apart():
