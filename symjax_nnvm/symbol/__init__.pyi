@@ -2378,7 +2378,7 @@ def _sg_mkldnn_fully_connected(*data: Symbol, quantized: bool = False, enable_fl
     - channel_wise_quantize: boolean or None, optional, default=None. quantized: weights are floats, and get a scale for each row."""
 _sg_onednn_fully_connected = _sg_mkldnn_fully_connected
 def _sg_mkldnn_selfatt_qk(queries_keys_values: Symbol, min_qkv: Symbol | None = None, max_qkv: Symbol | None = None, *, heads: int, quantized: bool = False, enable_float_output: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The scores of _contrib_interleaved_matmul_selfatt_qk; quantized: of 8-bit integers and their range, to int8 of the calibrated range, or to int32.
+    """The scores of _contrib_interleaved_matmul_selfatt_qk; quantized: of 8-bit integers and their range, to int8 of the calibrated range, or to int32; of those MXNet gives the range of zeros.
 
     - heads: int ≥ 1, required. number of attention heads.
     - quantized: boolean, optional, default=False. the product is one of 8-bit integers.
@@ -2387,7 +2387,7 @@ def _sg_mkldnn_selfatt_qk(queries_keys_values: Symbol, min_qkv: Symbol | None = 
     - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
 _sg_onednn_selfatt_qk = _sg_mkldnn_selfatt_qk
 def _sg_mkldnn_selfatt_valatt(queries_keys_values: Symbol, attention: Symbol | None = None, min_qkv: Symbol | None = None, max_qkv: Symbol | None = None, min_attention: Symbol | None = None, max_attention: Symbol | None = None, *, heads: int, quantized: bool = False, enable_float_output: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The mixed values of _contrib_interleaved_matmul_selfatt_valatt; quantized: of 8-bit integers and their range, to int8 of the calibrated range, or to int32.
+    """The mixed values of _contrib_interleaved_matmul_selfatt_valatt; quantized: of 8-bit integers and their range, to int8 of the calibrated range, or to int32; of those MXNet gives the range of zeros.
 
     - heads: int ≥ 1, required. number of attention heads.
     - quantized: boolean, optional, default=False. the product is one of 8-bit integers.
