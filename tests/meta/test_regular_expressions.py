@@ -81,6 +81,8 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/source/blocks.py", "_BORDER"): ("_",),
     ("lowering/source/blocks.py", "_EXPRESSION"): ("\ue002name\ue003",),
     ("lowering/source/blocks.py", "_PARTS"): ("12", "unit", "\ue002i\ue003"),
+    ("lowering/source/layout.py", "_HEAD"): ("return ", "x, y = "),
+    ("lowering/source/layout.py", "_OPERATOR"): (" + ", " >= "),
     ("lowering/source/expressions.py", "_NAME"): ("batch",),
     ("lowering/source/expressions.py", "_QUOTIENT"): ("floordiv(a, 2)", "mod(b1, 12)"),
     ("lowering/source/names.py", "_HUMP"): ("aBc",),

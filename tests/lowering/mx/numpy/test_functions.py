@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as onp
@@ -183,7 +184,8 @@ def test_a_number_that_loses_its_fraction_is_told_once_a_place():
 def test_a_graph_takes_norms_of_matrices_that_no_axis_names():
     x = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     for order, value in ((1, 9.0), (-1, 5.0), (onp.inf, 15.0), (-onp.inf, 6.0), ("nuc", 11.653786)):
-        norm = mx.sym.np.linalg.norm(mx.sym.var("x").as_np_ndarray(), ord=order)
+        sym_np: Any = mx.sym.np
+        norm = sym_np.linalg.norm(mx.sym.var("x").as_np_ndarray(), ord=order)
         assert onp.allclose([norm.eval(x=x)[0].item(), np.linalg.norm(x, ord=order).item()], value)
 
 
@@ -191,7 +193,8 @@ def test_functions_have_the_signatures_and_the_operators_behind_them():
     assert str(inspect.signature(np.reshape)) == "(a, newshape, order='C', out=None)"
     assert str(inspect.signature(np.prod)) == "(a, axis=None, dtype=None, out=None, keepdims=False)"
     x, mask = np.ones((2, 2)), np.array([[True, False], [False, True]], dtype="bool")
-    mx.nd.np._internal.boolean_mask_assign_scalar(x, mask, 7.0, start_axis=0, out=x)
+    nd_np: Any = mx.nd.np
+    nd_np._internal.boolean_mask_assign_scalar(x, mask, 7.0, start_axis=0, out=x)
     assert x.tolist() == [[7.0, 1.0], [1.0, 7.0]]
     with pytest.raises(AttributeError, match=r"mx\.np\._internal has no function 'boolean'"):
         np._internal.boolean()
