@@ -188,8 +188,12 @@ def multivariate_normal(
     if check_valid is not None or tol is not None:
         raise UnsupportedError("Parameters check_valid and tol are not supported")
     sizes = () if size is None else (size,) if isinstance(size, int) else tuple(size)
-    shape = np.broadcast_shapes(mean.shape, cov.shape[:-1])
     root = op("_npi_cholesky", cov)
+    if op.symbolic:  # which has no shapes yet: zeros in that of the vectors
+        zeros = op("_npi_multiply_scalar", op("_npi_add", mean, op("_np_sum", cov, axis=-1)), scalar=0.0)
+        standard = op("_npi_expand_dims", drawn(op, "normal_n", {"loc": zeros, "scale": 1.0}, sizes), axis=-1)
+        return op("_npi_add", mean, op("_np_squeeze", op("_npi_matmul", root, standard), axis=-1))
+    shape = np.broadcast_shapes(mean.shape, cov.shape[:-1])
     standard = normal(op, size=(*sizes, *shape, 1), ctx=mean.ctx)
     return mean + op("_npi_matmul", root, standard)[..., 0]
 

@@ -297,12 +297,11 @@ def _tensorsolve_shapes(p: TensorsolveParams, ins: Shapes, outs: Shapes):
     if a is None or b is None:
         return ins, outs
     order = moved_last(p, len(a))
-    x, rows = tuple(a[i] for i in order[len(b) - len(a) :]), tuple(a[i] for i in order[: len(b)])  # as NumPy cuts it
-    if None not in (size_of(rows), size_of(b)) and size_of(rows) != size_of(b):
-        expected = f"as many elements as b has, {size_of(b)}"
-        raise InferenceError("The first axes of a are not b's", expected=expected, got=format_shape(rows))
-    one = len(a) <= len(b)  # a matrix of one element
-    if None not in (size_of(x), size_of(b)) and (size_of(x) != size_of(b) or (one and size_of(b) != 1)):
+    x = tuple(a[i] for i in order[len(b) - len(a) :])  # as NumPy cuts it
+    if None not in (size_of(a), size_of(b)) and size_of(a) != (size_of(b) or 0) ** 2:
+        expected = f"as many elements as b has, {size_of(b)}, squared"
+        raise InferenceError("The first axes of a are not b's", expected=expected, got=format_shape(a))
+    if None not in (size_of(x), size_of(b)) and size_of(x) != size_of(b):
         expected = f"as many elements as b has, {size_of(b)}"
         raise InferenceError("The unknowns are not as many as the equations", expected=expected, got=format_shape(x))
     return ins, [x]
