@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -390,16 +391,18 @@ def refuse_unknown(
 
 
 def tells_new_names(function: F) -> F:
-    """A decorator of a function, or of a class for its making: a keyword of `RENAMED` is refused with the option's
-    name. Raises CallError."""
+    """A decorator of a function, or of a class for its making: a keyword of `RENAMED` that it has not is refused with
+    the option's name. Raises CallError."""
     if isinstance(function, type):
         function.__init__ = tells_new_names(function.__init__)
         return cast(F, function)
 
+    former = RENAMED.keys() - signature(function).parameters.keys()
+
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
-            if name in RENAMED:
+            if name in former:
                 called = function.__qualname__.removesuffix(".__init__")
                 raise CallError(f"{called} does not take {name!r}. {name}=: {RENAMED[name]}={name}.")
         return function(*args, **kwargs)

@@ -136,7 +136,12 @@ class _Tracer:
             self._avals[slot] = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         written = {place: states[slot] for place, slot in enumerate(outputs) if slot in states}
         backward = None
-        if self._own_gradients and (_is_no_derivative(node) or (node.op in FGradient and _loops(flatten(jaxprs[-1])))):
+        of_floats = any(jnp.issubdtype(aval.dtype, jnp.floating) for aval in jaxprs[0].out_avals)
+        if (
+            of_floats
+            and self._own_gradients
+            and (_is_no_derivative(node) or (node.op in FGradient and _loops(flatten(jaxprs[-1]))))
+        ):
             backward = self._backward(node, step, runs[0], inputs, places)
         return TracedNode(node, step.inputs, outputs, written, tuple(jaxprs), *(backward or (None, ())))
 
