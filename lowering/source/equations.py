@@ -125,8 +125,19 @@ def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
+def _counts_of_scan(eqn: Any) -> dict[str, int]:
+    """Return how many of a scan's inputs are constants, and how many it carries, whatever the version of JAX says: what
+    has an axis less in the body is a row of each step."""
+    inner = eqn.params["jaxpr"].jaxpr
+    carried = sum(out.aval.ndim == own.aval.ndim for out, own in zip(eqn.outvars, inner.outvars, strict=True))
+    rows = sum(whole.aval.ndim > own.aval.ndim for whole, own in zip(eqn.invars, inner.invars, strict=True))
+    return {"num_consts": len(eqn.invars) - carried - rows, "num_carry": carried}
+
+
 def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     name, params = eqn.primitive.name, eqn.params
+    if name == "scan":
+        params = {**params, **_counts_of_scan(eqn)}
     if name in _INLINED:
         inner = next(params[key] for key in _INNER if key in params)
         if hasattr(inner, "consts"):
