@@ -273,7 +273,7 @@ class Executor:
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
             arguments = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
-            grads, written, seen = run(*arguments, aux if functions.calls_python else [])
+            grads, written, seen = run(*arguments, aux if functions.in_segments else [])
             self._keep_gradients(grads)
             for name, value in written.items():
                 self._aux[functions.aux_names.index(name)].keep(value)
@@ -358,7 +358,7 @@ class Executor:
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
         """Return a block that writes cells from values it reads of them. Python of the user's may wait for any other
         thread, so nothing is locked where it runs."""
-        written = () if self._functions.calls_python else tuple(cells)
+        written = () if self._functions.in_segments else tuple(cells)
         return writing(*written) if written else nullcontext()
 
     def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:

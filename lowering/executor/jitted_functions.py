@@ -114,7 +114,7 @@ class ExecutorFunctions:
         return planned.attrs["storage_allocated_bytes"]
 
     @cached_property
-    def calls_python(self) -> bool:
+    def in_segments(self) -> bool:
         """Return whether the graph runs in segments: operators of it are Python, or on several devices."""
         return self.program(True).program.segments is not None
 
@@ -212,7 +212,7 @@ class ExecutorFunctions:
     def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         jitted = self._jitted.get(which)
         if jitted is None:
-            options["whole"] = not self.calls_python
+            options["whole"] = not self.in_segments
             platform = None if self.quick else self._options.platform
             jitted = jit(function, platform=platform, quick=self.quick, kept=self._kept, **options)
             if self.account and options["whole"]:
@@ -238,7 +238,7 @@ class ExecutorFunctions:
 
     def _onto(self, program: GradientProgram, old: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
         """Return the old gradients that Python itself adds to, by name."""
-        if not self.calls_python:
+        if not self.in_segments:
             return {}
         pairs = zip(self.wrt, old, strict=True)
         return {name: sum for name, sum in pairs if sum is not None and name in program.summed_by_python}
@@ -247,12 +247,10 @@ class ExecutorFunctions:
         self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None], onto: Mapping[str, jax.Array]
     ) -> list[jax.Array]:
         """Return gradients and old ones together. onto: old ones to which theirs are added already."""
-        pairs = zip(self.wrt, old, strict=True)
-        if self.calls_python:  # a gradient may be on another device than its sum
-            there = {n: sum.sharding for n, sum in pairs if sum is not None and n not in onto}
-            grads = grads | {n: jax.device_put(grads[n], sharding) for n, sharding in there.items()}
-            pairs = zip(self.wrt, old, strict=True)
-        return [grads[n] if sum is None or n in onto else sum + grads[n] for n, sum in pairs]
+        sums = {n: sum for n, sum in zip(self.wrt, old, strict=True) if sum is not None and n not in onto}
+        if self.in_segments:  # a gradient may be on another device than its sum
+            grads = grads | {n: jax.device_put(grads[n], sum.sharding) for n, sum in sums.items()}
+        return [sums[n] + grads[n] if n in sums else grads[n] for n in self.wrt]
 
     # -- monitoring ------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class Ways:
         chosen = self._chosen.get((effort, kinds))
         if chosen is None or chosen.is_forgotten:
             chosen = ExecutorFunctions(self._programs, self._first, True, evaluated=effort == "auto")
-            if not chosen.calls_python:
+            if not chosen.in_segments:
                 self._chosen[effort, kinds] = chosen
                 return chosen
         elif not chosen.is_due:

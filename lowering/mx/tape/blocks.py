@@ -92,7 +92,7 @@ class CachedProgram:
             for i, name in enumerate(functions.aux_names)
             if is_train or i in functions.written_in_forward
         ]
-        with nullcontext() if functions.calls_python else writing(*(cell for _, cell in written)):
+        with nullcontext() if functions.in_segments else writing(*(cell for _, cell in written)):
             values = [array.value for array in arrays]
             args, aux = _listed(functions, self.names, values)
             seen = []
@@ -108,7 +108,7 @@ class CachedProgram:
             _tell(hook, functions, seen, context)
         if wrt:
             function = _Function(functions, self.symbol, self.names, is_train, hook is not None)
-            kept = {name: arrays[i] for name, i in self._states.items()} if functions.calls_python else {}
+            kept = {name: arrays[i] for name, i in self._states.items()} if functions.in_segments else {}
             call = recording.Call(function, values, entries, randomness, outputs, kept, residuals)
             for i, array in enumerate(results):
                 array.entry = (call, i)
@@ -130,7 +130,7 @@ class CachedProgram:
         function = self._waiting.get(asked)
         if function is None or function.functions.is_due:
             functions = self._functions_of(wrt, arrays, device)
-            if functions.calls_python:
+            if functions.in_segments:
                 return None
             function = self._waiting[asked] = _Function(functions, self.symbol, self.names, is_train)
             function.draws, function.dtypes = functions.draws(is_train), [dtype for _, dtype in kinds]
@@ -235,7 +235,7 @@ class _Function:
         functions = self.functions
         needed = [head if needs else None for needs, head in zip(functions.required_heads, heads, strict=True)]
         args, _ = _listed(functions, self.names, values)
-        aux = [states[name] for name in functions.aux_names] if states and functions.calls_python else []
+        aux = [states[name] for name in functions.aux_names] if states and functions.in_segments else []
         run = functions.backward(self._is_train, monitored=self._monitored)
         gradients, written, _ = run(args, outputs, residuals, drawn, needed, [None] * len(functions.wrt), aux)
         named = dict(zip(functions.wrt, gradients, strict=True))
