@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh
-from lowering.executor.bound_arrays import Alias, ArrayCell, Cell, Place, array_like
+from lowering.executor.bound_arrays import Alias, ArrayCell, Cell, OwnCell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.ways import Ways
 from lowering.jax_casts import is_narrowed
@@ -169,13 +169,13 @@ def simple_bind(
 
     def new(names: Sequence[str], shapes: Sequence[Any], dtypes: Sequence[Any]) -> list[ArrayCell]:
         triples = zip(names, shapes, dtypes, strict=True)
-        return [ArrayCell.zeros(n, shape, jax.dtypes.canonicalize_dtype(t), places[n]) for n, shape, t in triples]
+        return [OwnCell.zeros(n, shape, jax.dtypes.canonicalize_dtype(t), places[n]) for n, shape, t in triples]
 
     args = new(network.arguments, arg_shapes, arg_types)
     aux = new(network.states, aux_shapes, aux_types)
     pairs = zip(args, requests, strict=True)
     grads = [
-        None if req == "null" else ArrayCell.zeros(cell.name, cell.shape, cell.dtype, cell.place) for cell, req in pairs
+        None if req == "null" else OwnCell.zeros(cell.name, cell.shape, cell.dtype, cell.place) for cell, req in pairs
     ]
     if shared_exec is not None:
         _share(shared_exec, shared_arg_names or (), args, grads, aux)
@@ -385,7 +385,7 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
     """Return a new cell of an array; or the given cell itself, which its owner may still write, and which may have
     another name in another graph, or in this one."""
-    if type(array) is ArrayCell and array.name in ("", name) and array.place == place:
+    if type(array) is OwnCell and array.name in ("", name) and array.place == place:
         array.name = name
         return array
     if isinstance(array, Cell):
@@ -399,7 +399,7 @@ def _given(name: str, array: Any, place: Place) -> ArrayCell:
         value = jax.device_put(np.array(as_array(array, name, ExecutorTypeError)), place)
     if value.weak_type:  # would have the graph compiled anew when it is written
         value = value.astype(value.dtype)
-    return ArrayCell(name, value if place is None else jax.device_put(value, place), place, shown=True)
+    return OwnCell(name, value if place is None else jax.device_put(value, place), place, shown=True)
 
 
 def _places(

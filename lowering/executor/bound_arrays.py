@@ -92,9 +92,20 @@ class Cell:
         """Hold an array that was computed for the cell, of its shape and dtype, on its device."""
         self.assign(value)
 
+    @property
+    def memory(self) -> np.ndarray | None:
+        """Return NumPy's memory of an array that was written since all of it was read, to be read under the lock; None
+        for others."""
+        return None
+
+    def own_memory(self) -> np.ndarray | None:
+        """Return NumPy's memory of the array, which nobody else holds, to be written under the lock; None where a write
+        makes a new array."""
+        return None
+
 
 class ArrayCell(Cell):
-    """A cell with an array of its own. Executors that share a cell see each other's writes.
+    """A cell that holds an array. Executors that share a cell see each other's writes.
 
     value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
     given to XLA.
@@ -174,6 +185,62 @@ class ArrayCell(Cell):
         if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
             return self.value.sharding
         return self.place
+
+
+class OwnCell(ArrayCell):
+    """A cell with an array of its own. On a CPU its parts are written in NumPy's memory, which becomes JAX's when the
+    whole is read: many writes copy the array once."""
+
+    __slots__ = ("_device", "_held", "_memory")
+
+    def __init__(self, name: str, value: jax.Array, place: Place, *, shown: bool):
+        self._memory: np.ndarray | None = None
+        super().__init__(name, value, place, shown=shown)
+
+    @property
+    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the array."""
+        held = self._held
+        return self._read() if held is None else held
+
+    @value.setter
+    def value(self, value: jax.Array) -> None:
+        if self._memory is None:
+            self._held: jax.Array | None = value
+            return
+        with self.lock:
+            self._held, self._memory = value, None
+
+    def _read(self) -> jax.Array:
+        """Return the array, whose memory is JAX's from now on."""
+        with writing(self):
+            if self._held is None:
+                self.value, self.shown = at_home(jax.device_put(self._memory, self._device)), True
+            return self._held  # pyright: ignore[reportReturnType]
+
+    @property
+    def memory(self) -> np.ndarray | None:
+        """As `Cell.memory`."""
+        return self._memory
+
+    def own_memory(self) -> np.ndarray | None:
+        """As `Cell.own_memory`."""
+        if self._memory is None:
+            value = self.value
+            if is_called_back() or not on_cpu(value):
+                return None
+            self._device, self._memory, self._held = committed_place(value), np.array(value), None
+        return self._memory
+
+
+def on_cpu(value: jax.Array) -> bool:
+    """Return whether one CPU holds an array."""
+    return all(device.platform == "cpu" for device in value.devices()) and len(value.devices()) == 1
+
+
+def committed_place(value: jax.Array) -> Place:
+    """Return the one device to which an array is bound; None if JAX may move it."""
+    return next(iter(value.devices())) if value.committed else None
 
 
 class Alias(ArrayCell):

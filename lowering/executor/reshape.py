@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.executor.bound_arrays import ArrayCell
+from lowering.executor.bound_arrays import ArrayCell, OwnCell
 from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.symbol.inference_calls import infer_shapes
@@ -38,7 +38,7 @@ def reshaped_arrays(
     def gradient(cell: ArrayCell | None, arg: ArrayCell) -> ArrayCell | None:
         if cell is None or changed[arg] is arg:
             return cell
-        return ArrayCell.zeros(cell.name, changed[arg].shape, cell.dtype, cell.place)
+        return OwnCell.zeros(cell.name, changed[arg].shape, cell.dtype, cell.place)
 
     new_grads = None if grads is None else [gradient(cell, arg) for cell, arg in zip(grads, args, strict=True)]
     return [changed[cell] for cell in args], new_grads, [changed[cell] for cell in aux]
@@ -78,7 +78,7 @@ def _check(
 def _resized(cell: ArrayCell, shape: tuple[int, ...]) -> ArrayCell:
     size = int(np.prod(shape, dtype=np.int64))
     if size > cell.value.size:
-        return ArrayCell.zeros(cell.name, shape, cell.dtype, cell.place)
+        return OwnCell.zeros(cell.name, shape, cell.dtype, cell.place)
     # Through NumPy: JAX would compile a program for every pair of shapes.
     value = np.ravel(np.asarray(cell.value))[:size].reshape(shape)
-    return ArrayCell(cell.name, jax.device_put(value.copy(), cell.place), cell.place, shown=False)
+    return OwnCell(cell.name, jax.device_put(value.copy(), cell.place), cell.place, shown=False)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import is_called_back
-from lowering.executor.bound_arrays import ArrayCell, writing
+from lowering.executor.bound_arrays import OwnCell, writing
 from lowering.host.staged import Staged
 from lowering.initializer.initializer_base import named_key
 from lowering.messages.counts import check_flag, check_number, checks_flags
@@ -836,7 +836,7 @@ def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
     arrays = [like_jax(slot, weight.context) for slot in slots]
     held = weight.value
     for array in arrays:
-        assert type(array.cell) is ArrayCell
+        assert type(array.cell) is OwnCell
         array.cell.shown = array.cell.value is held
     return arrays
 
@@ -846,7 +846,7 @@ def _may_donate(cells: Sequence[Any]) -> bool:
     client of XLA that has them, which Python that a program calls does not."""
     if is_called_back():
         return False
-    return len({*map(id, cells)}) == len(cells) and all(type(cell) is ArrayCell and not cell.shown for cell in cells)
+    return len({*map(id, cells)}) == len(cells) and all(type(cell) is OwnCell and not cell.shown for cell in cells)
 
 
 def slots_of(state: Any) -> list[NDArray]:

@@ -489,7 +489,11 @@ class NDArray(Arithmetic, Fluent):
             self.cell.assign(array, cast=True)
         else:
             with writing(self.cell):
-                self.cell.assign(put(self.value, full, array))
+                memory = self.cell.own_memory()
+                if memory is None:
+                    self.cell.assign(put(self.value, full, array))
+                else:
+                    memory[full] = written(np.asarray(array), memory.dtype)
 
     def _written_key(self, key: Any) -> Any:
         """Return the expanded key of what is written."""

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.bound_arrays import ArrayCell, Cell, Place, writing
+from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, committed_place, on_cpu, writing
 from lowering.jax_casts import held, written
 from symjax_nnvm.errors import NarrowedDtypeWarning
 
 
-def new_cell(value: jax.Array, device: Place) -> ArrayCell:
+def new_cell(value: jax.Array, device: Place) -> OwnCell:
     """A cell of a value that is on the device already. An executor that binds it names it."""
-    return ArrayCell("", value, device, shown=True)
+    return OwnCell("", value, device, shown=True)
 
 
 class LateCell(ArrayCell):
@@ -178,17 +178,44 @@ class View(Cell):
 
     def show(self) -> jax.Array:
         """The value of the part."""
+        part = _copied(self)
+        if part is not None:
+            return jax.device_put(part, self.place)
         whole = self.base.show()
         if whole is not self._seen:
             self._seen, self._value = whole, self.take(whole)
         return self._value
+
+    @property
+    def memory(self) -> np.ndarray | None:
+        """As `Cell.memory`."""
+        whole = self.base.memory
+        return None if whole is None else self.take(whole)
+
+    def own_memory(self) -> np.ndarray | None:
+        """As `Cell.own_memory`."""
+        whole = self.base.own_memory()
+        return None if whole is None else self.take(whole)
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """Write the part. value: of its shape, or one number."""
         with writing(self):
             part = ArrayCell("", self.show(), self.place, shown=True)
             part.assign(value, cast=cast)
-            self.base.assign(self._put(self.base.show(), part.value))
+            memory = self.own_memory()
+            if memory is None:
+                self.base.assign(self._put(self.base.show(), part.value))
+            else:
+                memory[...] = part.value
+
+
+def _copied(cell: Cell) -> np.ndarray | None:
+    """Return a copy of the memory of a cell that was written since all of it was read; None for others."""
+    if cell.memory is None:
+        return None
+    with writing(cell):
+        memory = cell.memory  # another thread may have read the whole
+        return None if memory is None else memory.copy()
 
 
 def elements_of(cell: Any) -> np.ndarray:
@@ -225,7 +252,10 @@ def host(cell: Any) -> np.ndarray:
     stored = stored_of(cell)
     if stored is not None:
         return stored
-    if isinstance(cell, View) and (isinstance(cell.root, HostCell) or _on_cpu(cell.root.show())):
+    part = _copied(cell)
+    if part is not None:
+        return part
+    if isinstance(cell, View) and (isinstance(cell.root, HostCell) or on_cpu(cell.root.show())):
         return np.asarray(cell.take(host(cell.base)))
     return np.asarray(cell.show())
 
@@ -261,8 +291,8 @@ def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
     """Return the value in another shape. On a CPU by NumPy, as in `item`."""
     if isinstance(value, np.ndarray):
         return value.reshape(shape)
-    if _on_cpu(value):
-        return jax.device_put(np.asarray(value).reshape(shape), _device(value))
+    if on_cpu(value):
+        return jax.device_put(np.asarray(value).reshape(shape), committed_place(value))
     return jnp.reshape(value, shape)
 
 
@@ -270,24 +300,16 @@ def item(value: Any, key: Any) -> Any:
     """`value[key]`. On a CPU by NumPy: JAX would compile a program for each shape and key."""
     if isinstance(value, np.ndarray):
         return value[key]
-    if _on_cpu(value):
-        return jax.device_put(np.asarray(value)[key], _device(value))
+    if on_cpu(value):
+        return jax.device_put(np.asarray(value)[key], committed_place(value))
     return value[key]
 
 
 def put(value: Any, key: Any, part: Any) -> Any:
     """The value with another part at a key; the part is broadcast. Raises ValueError where it does not fit."""
     on_host = isinstance(value, np.ndarray)
-    if on_host or _on_cpu(value):
+    if on_host or on_cpu(value):
         whole = np.array(value)
         whole[key] = written(np.asarray(part), whole.dtype)
-        return whole if on_host else jax.device_put(whole, _device(value))
+        return whole if on_host else jax.device_put(whole, committed_place(value))
     return value.at[key].set(written(part, value.dtype))
-
-
-def _on_cpu(value: jax.Array) -> bool:
-    return all(device.platform == "cpu" for device in value.devices()) and len(value.devices()) == 1
-
-
-def _device(value: jax.Array) -> Place:
-    return next(iter(value.devices())) if value.committed else None

@@ -185,3 +185,101 @@ def test_a_wrong_index_is_told_whether_read_written_or_recorded(key: Any, kind: 
         with pytest.raises(kind, match=words) as raised:
             use()
         assert isinstance(raised.value, mx.MXNetError)
+
+
+READS: list[Callable[[mx.nd.NDArray], Any]] = [
+    lambda x: x.value,
+    lambda x: x[1].value,
+    lambda x: x[1:3].asnumpy(),
+    lambda x: x.asnumpy(),
+    np.asarray,
+    lambda x: x.copy().value,
+    lambda x: (x * 1).value,
+    lambda x: x.reshape((4, 3)).value,
+]
+WRITES: list[tuple[Callable[[mx.nd.NDArray], Any], Callable[[np.ndarray], Any]]] = [
+    (lambda x: x.__setitem__(1, 5), lambda x: x.__setitem__(1, 5)),
+    (lambda x: x.__setitem__((2, slice(1, 3)), x[1][1:3]), lambda x: x.__setitem__((2, slice(1, 3)), x[1, 1:3])),
+    (lambda x: x.__setitem__([0, 2], x[1:3] + 1), lambda x: x.__setitem__([0, 2], x[1:3] + 1)),
+    (lambda x: x[1].__setitem__(slice(None), 2.5), lambda x: x.__setitem__(1, 2.5)),
+    (lambda x: x[1][2:].__iadd__(1), lambda x: x.__setitem__((1, slice(2, None)), x[1, 2:] + 1)),
+    (lambda x: x.reshape((4, 3))[3].__imul__(2), lambda x: x.reshape((4, 3))[3].__imul__(2)),
+    (lambda x: x.__iadd__(x[0].sum()), lambda x: x.__iadd__(x[0].sum())),
+    (lambda x: x.__setitem__(slice(None), x * 0.5), lambda x: x.__setitem__(slice(None), x * 0.5)),
+]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_read_does_not_change_when_parts_are_written(late: bool):
+    draws = np.random.RandomState(0)
+    expected = numbers(SHAPE)
+    array = mx.nd.array(expected)
+    if late:  # a gradient, whose memory is another kind of cell's
+        array.attach_grad()
+        assert array.grad is not None
+        array = array.grad
+        array[:] = mx.nd.array(expected)
+    view = array[1:]
+    was_read: list[tuple[Any, np.ndarray]] = []
+    for _ in range(60):
+        write, same = WRITES[draws.randint(len(WRITES))]
+        write(array)
+        same(expected)
+        np.testing.assert_array_equal(view.asnumpy(), expected[1:])
+        if draws.randint(3) == 0:
+            value = READS[draws.randint(len(READS))](array)
+            was_read.append((value, np.array(value)))
+    np.testing.assert_array_equal(array.asnumpy(), expected)
+    for value, then in was_read:
+        np.testing.assert_array_equal(np.asarray(value), then)
+
+
+def test_a_tape_a_pending_result_and_an_executor_keep_what_they_took():
+    x, y = mx.nd.ones((3,)), mx.nd.ones((3,))
+    x[0] = 2
+    x.attach_grad()
+    with mx.autograd.record():
+        z = x * x
+    x[1] = 7  # not recorded any more
+    z.backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.asnumpy(), [4, 2, 2])
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.HybridLambda("relu"))
+    net.hybridize()
+    y[0] = -1
+    y.attach_grad()
+    with mx.autograd.record():
+        z = net(y)
+    y[1] = -1
+    np.testing.assert_array_equal(z.asnumpy(), [0, 1, 1])
+    executor = (mx.sym.var("a") * 2).bind(mx.cpu(), {"a": y})
+    y[2] = 4
+    executor.arg_dict["a"][0] = 3
+    np.testing.assert_array_equal(executor.forward()[0].asnumpy(), [6, -2, 8])
+    np.testing.assert_array_equal(y.asnumpy(), [3, -1, 4])
+
+
+def test_a_part_is_written_in_the_memory_that_is_there():
+    x = mx.nd.zeros((4, 3))
+    x[0] = 1
+    memory = x.cell.own_memory()
+    x[1] = x[0] + 1
+    x[2][1:] = 5
+    x.reshape((12,))[11] = 6
+    assert memory is not None
+    assert x.cell.own_memory() is memory
+    np.testing.assert_array_equal(memory, [[1, 1, 1], [2, 2, 2], [0, 5, 5], [0, 0, 6]])
+    value = x.value
+    x[0] = 9
+    assert x.cell.own_memory() is not memory
+    assert float(value[0, 0]) == 1
+
+
+def test_a_value_that_does_not_fit_leaves_an_array_as_it_was():
+    x = mx.nd.zeros((2, 3), dtype="int32")
+    x[0] = 1
+    for value in (2**40, [[1, 2], [3, 4]], "a"):
+        with pytest.raises((mx.MXNetError, ValueError)):
+            x[1] = value
+    np.testing.assert_array_equal(x.asnumpy(), [[1, 1, 1], [0, 0, 0]])
