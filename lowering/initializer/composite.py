@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.initializer.initializer_base import Shape, create
+from lowering.messages.counts import checks_flags
 from symjax_nnvm.errors import InitializerError, plain_list
 from symjax_nnvm.io.files import path_text
 from symjax_nnvm.mxnet.array_names import bare_name
@@ -92,7 +93,8 @@ class Mixed:
         InitializerError: the lists have different lengths, or an expression is malformed.
     """
 
-    def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]):
+    @checks_flags
+    def __init__(self, patterns: Sequence[str | re.Pattern[str]], initializers: Sequence[Any]):
         if len(patterns) != len(initializers):
             raise InitializerError(
                 "Mixed needs one initialiser for each pattern", expected=len(patterns), got=len(initializers)

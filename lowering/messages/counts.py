@@ -47,28 +47,30 @@ def check_flag(value: Any, param: str) -> bool:
 
 
 def checks_flags(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that refuses, by the annotations of its parameters, what is no flag and no mapping.
+    """Return a function that refuses, by the annotations of its parameters, what is no flag, no mapping,
+    no iterable and no function.
 
     The text "False" would be true. None is taken, and whole numbers for flags, as MXNet's functions do. Where the
     function stops by an error of Python's own, an argument of another kind than its annotation is named. Raises
     KindError.
     """
-    code, called = function.__code__, function.__qualname__.removesuffix(".__init__")
+    code, called = function.__code__, function.__qualname__
     positions = {name: i for i, name in enumerate(code.co_varnames[: code.co_argcount])}
     kinds = {name: _EAGERLY.get(kind.partition("[")[0]) for name, kind in function.__annotations__.items()}
     checks = [
         (name, positions.get(name, sys.maxsize), kind) for name, kind in kinds.items() if kind and name != "return"
     ]
 
-    def refused(name: str, value: object, what: str, expected: str) -> KindError:
-        return KindError(f"Wrong {what} of {called}", param=name, expected=expected, got=f"{value!r:.80}")
+    def refused(args: tuple[Any, ...], name: str, value: object, what: str, expected: str) -> KindError:
+        door = type(args[0]).__name__ if function.__name__ == "__init__" else called
+        return KindError(f"Wrong {what} of {door}", param=name, expected=expected, got=f"{value!r:.80}")
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, place, (what, expected, types) in checks:
             value = kwargs.get(name) if place >= len(args) else args[place]
             if value is not None and not isinstance(value, types):
-                raise refused(name, value, what, expected)
+                raise refused(args, name, value, what, expected)
         try:
             return function(*args, **kwargs)
         except (AttributeError, IndexError, TypeError, ValueError) as error:
@@ -76,7 +78,7 @@ def checks_flags(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             for name, value in {**dict(zip(positions, args, strict=False)), **kwargs}.items():
                 if (expected := _other_kind(function, name, value)) is not None:
-                    raise refused(name, value, "argument", expected) from None
+                    raise refused(args, name, value, "argument", expected) from None
             raise
 
     return checked
@@ -84,7 +86,12 @@ def checks_flags(function: Callable[P, R]) -> Callable[P, R]:
 
 _FLAG = ("value of a flag", "True or False", (bool, np.bool_, numbers.Integral))
 _MAPPING = ("argument", "a dict", (Mapping,))
-_EAGERLY = {"bool": _FLAG, "bool | None": _FLAG, "bool | int": _FLAG, "Mapping": _MAPPING, "dict": _MAPPING}
+_EAGERLY = dict.fromkeys(("bool", "bool | None", "bool | int"), _FLAG) | {
+    "Mapping": _MAPPING,
+    "dict": _MAPPING,
+    "Callable": ("argument", "a function", (Callable,)),
+    "Iterable": ("argument", "an iterable", (Iterable,)),
+}
 """Of annotations, without what stands in brackets: what is wrong, what is expected, and its types."""
 
 
@@ -110,7 +117,8 @@ def _may_be(value: Any, kind: Any) -> bool:
         return True
     if not isinstance(value, kind) or (isinstance(value, str) and kind is not str):
         return False
-    return origin not in (Sequence, list) or all(_may_be(item, parts[0]) for item in value)
+    several = origin in (Sequence, Iterable, list) and isinstance(value, list | tuple)
+    return not several or all(_may_be(item, parts[0]) for item in value)
 
 
 _LIKE = {int: SupportsIndex, float: SupportsFloat}

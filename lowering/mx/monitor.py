@@ -7,7 +7,7 @@ import math
 import re
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.executor import Executor
@@ -20,6 +20,23 @@ Row = tuple[int, str, str]
 def _size(x: NDArray) -> NDArray:
     """Return |x| / √size: MXNet's own statistic."""
     return like_jax(norm(x.value).reshape(1) / math.sqrt(x.size))
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """What modules can install: a Monitor, or anything that does what it does."""
+
+    def install(self, exe: Executor) -> None:
+        """Watch an executor's runs."""
+        ...
+
+    def tic(self) -> None:
+        """Begin a batch."""
+        ...
+
+    def toc_print(self) -> None:
+        """End a batch, and log its statistics."""
+        ...
 
 
 class Monitor:

@@ -18,7 +18,7 @@ import jax
 
 from lowering.host.staged import profiled
 from lowering.messages.counts import checks_flags
-from symjax_nnvm.errors import MXNetError, refuse_unknown
+from symjax_nnvm.errors import CallError, MXNetError, refuse_unknown
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.tables import table_text
 
@@ -87,6 +87,10 @@ def set_config(**kwargs: Any) -> None:
     _profiler.filename = path_text(kwargs.get("filename", _profiler.filename), "filename")
 
 
+class ProfilerStateError(CallError, KeyError):
+    """A state that the profiler does not have."""
+
+
 @checks_flags
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """Start or stop the profiler.
@@ -96,9 +100,11 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
         profile_process: accepted and ignored.
 
     Raises:
-        KeyError: the state is another word.
+        ProfilerStateError: the state is another word; the error is a KeyError, too.
     """
-    _profiler.is_on = {"run": True, "stop": False}[state]
+    if state not in ("run", "stop"):
+        raise ProfilerStateError("There is no such state", expected="'run' or 'stop'", got=f"{state!r:.80}")
+    _profiler.is_on = state == "run"
     (_profiler.start if _profiler.is_on else _profiler.stop)()
 
 

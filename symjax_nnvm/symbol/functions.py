@@ -77,6 +77,8 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
                     raise _no_symbol(op, key, symbols[key])
         else:
             symbols, params = {}, {}
+        if name is not None and not isinstance(name, str):
+            raise SymbolTypeError("Wrong name of a node", param="name", expected="a text", got=f"{name!r:.80}")
         args, params = build(op, args, symbols, params)
         scope = AttrScope.current
         if attr or not scope.is_empty:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, Self, TypeVar
 
-from symjax_nnvm.errors import SymbolValueError
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 
 T = TypeVar("T")
 
@@ -128,8 +128,13 @@ class AttrScope:
                 raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
         self._attrs = attrs
 
-    def get(self, attr: dict[str, str] | None) -> dict[str, str]:
-        """Return the scope's attributes together with those in `attr`, which win."""
+    def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the scope's attributes together with those in `attr`, which win.
+
+        Raises SymbolTypeError for what is no dict.
+        """
+        if attr and not isinstance(attr, Mapping):
+            raise SymbolTypeError("Wrong attributes", param="attr", expected="a dict", got=f"{attr!r:.80}")
         return {**self._attrs, **attr} if attr else dict(self._attrs)
 
     @property

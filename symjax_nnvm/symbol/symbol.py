@@ -239,7 +239,12 @@ class Symbol(Arithmetic, Fluent):
 
         Returns:
             The attribute's text; None when the node has no such attribute or the symbol groups several nodes.
+
+        Raises:
+            SymbolTypeError: the key is no text.
         """
+        if not isinstance(key, str):
+            raise SymbolTypeError("Wrong key of an attribute", param="key", expected="a text", got=f"{key!r:.80}")
         node = self._single_node()
         if node is None:
             return None
@@ -274,6 +279,8 @@ class Symbol(Arithmetic, Fluent):
         node = self._single_node()
         if node is None:
             raise ComposeError("Symbol.SetAttrs only works for non-grouped symbol")
+        if not isinstance(attrs, Iterable):
+            raise SymbolTypeError("Wrong attributes", param="attrs", expected="a dict, or pairs", got=repr(attrs))
         changed = node.attrs.copy()
         for key, value in dict(attrs).items():
             if key == "name":

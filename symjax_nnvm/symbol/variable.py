@@ -45,10 +45,12 @@ def Variable(
     """
     if not isinstance(name, str):
         raise SymbolTypeError(f"Expect a string for variable `name`, got {type(name).__name__}")
-    attrs = AttrScope.current.get(dict(attr) if attr else None)
+    attrs = AttrScope.current.get(attr)
     for key, value in attrs.items():
         if not isinstance(value, str):
             raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
+    if not (init is None or isinstance(init, str) or hasattr(init, "dumps")):
+        raise SymbolTypeError("Wrong initialiser", param="init", expected="a text, or an Initializer", got=repr(init))
     declared = {
         "shape": _shape_text(shape),
         "lr_mult": lr_mult,

@@ -122,7 +122,8 @@ class ParameterDict:
                 raise MismatchError(f"Constant '{name}' already exists but it's value doesn't match new value")
         return param  # pyright: ignore[reportReturnType]
 
-    def update(self, other: Any) -> None:
+    @checks_flags
+    def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
         """Add all parameters of another dict; a different parameter of the same name raises MismatchError."""
         for name, param in other.items():
             if self._params.get(name, param) is not param:

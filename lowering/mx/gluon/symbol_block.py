@@ -33,6 +33,7 @@ class SymbolBlock(HybridBlock):
         MismatchError: an input is no variable, or a parameter is of row-sparse storage.
     """
 
+    @checks_flags
     def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None):
         super().__init__(prefix=None, params=None)
         self._prefix = ""

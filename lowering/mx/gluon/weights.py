@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lowering.jax_casts import is_narrowed
-from lowering.messages.counts import checks_flags
+from lowering.messages.counts import KindError, checks_flags
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
@@ -482,6 +482,8 @@ class Constant(Parameter):
 
 def _as_ndarray(value: Any) -> NDArray:
     """Return an NDArray of an array of any library, in its dtype."""
+    if not hasattr(value, "dtype"):
+        raise KindError("Wrong value of a parameter", expected="an array", got=f"{value!r:.80}")
     return value.as_nd_ndarray() if isinstance(value, NDArray) else array(value, dtype=value.dtype)
 
 
@@ -497,7 +499,10 @@ def _contexts(ctx: Any) -> list[Context]:
     """Return contexts from what people give: one, a list, or None for the current one."""
     if ctx is None:
         return [current_context()]
-    return [ctx] if isinstance(ctx, Context) else list(ctx)
+    contexts = [ctx] if isinstance(ctx, Context) else list(ctx) if isinstance(ctx, Iterable) else [ctx]
+    if not all(isinstance(context, Context) for context in contexts):
+        raise KindError("Wrong contexts", param="ctx", expected="a context, or a list of contexts", got=f"{ctx!r:.80}")
+    return contexts
 
 
 def _place(ctx: Context) -> tuple[int, int]:

@@ -472,6 +472,8 @@ def CreateAugmenter(
         CallError: `data_shape` is no such shape, or arguments exclude each other.
     """
     chosen: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
+    if len(data_shape) != 3:
+        raise CallError("CreateAugmenter needs the shape of an image", expected="(3, height, width)", got=data_shape)
     size = data_shape[2], data_shape[1]
     if rand_resize and not rand_crop:
         raise CallError("rand_resize=True needs rand_crop=True")

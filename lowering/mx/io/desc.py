@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from lowering.messages.counts import KindError
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError
 
@@ -65,6 +66,8 @@ class DataDesc(_NameAndShape):
 
 def as_desc(desc: Any) -> DataDesc:
     """A description of one, or of a (name, shape) pair, perhaps with a dtype and a layout."""
+    if not isinstance(desc, list | tuple):
+        raise KindError("Wrong description", expected="a DataDesc, or (name, shape)", got=f"{desc!r:.80}")
     return desc if isinstance(desc, DataDesc) else DataDesc(*desc)
 
 

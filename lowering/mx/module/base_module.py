@@ -28,7 +28,7 @@ KEPT = 128
 """What was bound for so many combinations of shapes, or keys of buckets, is kept: that which was used last."""
 
 Params = dict[str, NDArray]
-Callbacks = Any
+Callbacks = Callable[..., Any] | Sequence[Callable[..., Any]] | None
 """A function, or a list of them, or None."""
 
 
@@ -397,6 +397,6 @@ class BaseModule:
 
 def call_each(callbacks: Callbacks, *args: Any) -> None:
     """Call one callback, each of several, or none."""
-    callback_list = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
+    callback_list = [] if callbacks is None else [callbacks] if callable(callbacks) else callbacks
     for callback in callback_list:
         callback(*args)

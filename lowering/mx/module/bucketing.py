@@ -15,6 +15,7 @@ from lowering.mx.context import as_context
 from lowering.mx.io.desc import DataBatch
 from lowering.mx.module.base_module import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
+from lowering.mx.monitor import Watcher
 from lowering.mx.ndarray.creation import array
 from lowering.mx.ndarray.saved_arrays import load, save
 from lowering.mx.symbol import load as load_symbol
@@ -395,7 +396,8 @@ class BucketingModule(BaseModule):
         """Update a metric with the latest batch."""
         self._current.update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    @checks_flags
+    def install_monitor(self, mon: Watcher) -> None:
         """Let a monitor watch all networks."""
         self._monitor = mon
         for module in self._modules:

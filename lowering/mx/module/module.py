@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from lowering.mx.module.module_arguments import (
     refuse_missing,
     refuse_surplus,
 )
+from lowering.mx.monitor import Watcher
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import BindError, CallError, TrainingError
 from symjax_nnvm.recent import Recent
@@ -372,7 +373,7 @@ class Module(BaseModule):
     @checks_flags
     def init_params(
         self,
-        initializer: Any = UNIFORM,
+        initializer: str | Callable[..., Any] | None = UNIFORM,
         arg_params: Mapping[str, Any] | None = None,
         aux_params: Mapping[str, Any] | None = None,
         allow_missing: bool = False,
@@ -587,7 +588,8 @@ class Module(BaseModule):
         known = {name: labels_by_name[name] for name in names if name in labels_by_name}
         eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
 
-    def install_monitor(self, mon: Any) -> None:
+    @checks_flags
+    def install_monitor(self, mon: Watcher) -> None:
         """Let a monitor watch the module's runs."""
         self._monitor = mon
         self._watch(self._bound)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from lowering.messages.counts import checks_flags
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
+from lowering.mx.monitor import Watcher
 
 
 class SequentialModule(BaseModule):
@@ -246,7 +247,8 @@ class SequentialModule(BaseModule):
             if meta.get(self.META_TAKE_LABELS):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
-    def install_monitor(self, mon: Any) -> None:
+    @checks_flags
+    def install_monitor(self, mon: Watcher) -> None:
         """Let a monitor watch all modules."""
         self._require(params=False)
         for module in self._modules:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.jax_casts import cast, held, is_narrowed
-from lowering.messages.counts import check_count, check_counts, check_flag
+from lowering.messages.counts import check_count, check_counts, check_flag, checks_flags
 from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
@@ -241,6 +241,7 @@ class AxisError(CallError, ValueError):
     """Axes that an array has not."""
 
 
+@checks_flags
 def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
     """An array with some of its axes at other places. Raises AxisError, a ValueError, for axes that it has not or that
     come twice."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lowering.messages.counts import check_number
+from lowering.messages.counts import check_number, checks_flags
 from lowering.mx import symbol as sym
 from lowering.mx.ndarray import NDArray
 from lowering.mx.rnn.symbol_cells import BaseRNNCell, Params, RNNParams, States, normalized
@@ -182,6 +182,7 @@ class ModifierCell(BaseRNNCell):
         base_cell: the other cell.
     """
 
+    @checks_flags
     def __init__(self, base_cell: BaseRNNCell):
         self.base_cell = base_cell
         super().__init__()

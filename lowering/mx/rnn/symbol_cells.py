@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import symbol as sym
 from lowering.mx.init import LSTMBias
 from lowering.mx.ndarray import NDArray, concatenate
@@ -55,6 +56,7 @@ class BaseRNNCell:
 
     _gate_names: Sequence[str] = ()
 
+    @checks_flags
     def __init__(self, prefix: str = "", params: RNNParams | None = None):
         self._prefix = prefix
         self._own_params = params is None
@@ -193,6 +195,7 @@ def normalized(
 class _Gated(BaseRNNCell):
     """A cell whose gates are one product with the input, and one with the state."""
 
+    @checks_flags
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, **bias: Any):
         super().__init__(prefix, params)
         self._num_hidden = num_hidden

@@ -273,20 +273,60 @@ def test_an_argument_of_another_kind_is_named_where_python_would_stop():
     """Arguments of the annotated kinds pass on what a user's own function raises, and duck types are taken."""
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
     module = mx.mod.Module(net, label_names=None)
-    doors: dict[str, tuple[str, Callable[[], Any]]] = {
-        "attr": ("dict", lambda: mx.sym.Variable("a", attr=5)),  # pyright: ignore[reportArgumentType]
-        "arg_params": ("dict", lambda: net.simple_bind(mx.cpu(), data=(2, 3)).copy_params_from(5)),  # pyright: ignore
-        "args_lr_mult": ("dict", lambda: optimizers.SGD().set_lr_mult([1])),  # pyright: ignore[reportArgumentType]
-        "sym": ("Symbol", lambda: optimizers.SGD(sym=5)),
-        "optimizer": ("Optimizer", lambda: mx.optimizer.get_updater("sgd")),  # pyright: ignore[reportArgumentType]
-        "step": ("int", lambda: mx.lr_scheduler.FactorScheduler(step=[1])),  # pyright: ignore[reportArgumentType]
-        "period": ("int", lambda: mx.callback.do_checkpoint("p", "x")),  # pyright: ignore[reportArgumentType]
-        "pattern": ("str", lambda: mx.monitor.Monitor(1, pattern=5)),  # pyright: ignore[reportArgumentType]
-        "prefix": ("str", lambda: mx.gluon.nn.Dense(2, prefix=5)),  # pyright: ignore[reportArgumentType]
-        "fn": ("Callable", lambda: mx.gluon.nn.Dense(2).apply(5)),  # pyright: ignore[reportArgumentType]
-    }
-    for param, (expected, door) in doors.items():
-        with pytest.raises(mx.MXNetError, match=f"parameter '{param}'.*expected.*{expected}"):
+    number: Any = 5
+    numbers: Any = [1]
+    text: Any = "x"
+    nn, transforms = mx.gluon.nn, mx.gluon.data.vision.transforms
+    layer, parameter = nn.Dense(2), mx.gluon.Parameter("p", shape=(2,))
+    trained = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
+    batches = mx.io.NDArrayIter(DATA, np.zeros(len(DATA)), 2)
+    trained.bind(batches.provide_data, batches.provide_label)
+    trained.init_params()
+    loader = mx.gluon.data.DataLoader
+    doors: list[tuple[str, Callable[[], Any]]] = [
+        ("'attr'.*dict", lambda: mx.sym.Variable("a", attr=number)),
+        ("'attr'.*dict", lambda: mx.sym.FullyConnected(net, num_hidden=2, attr=text)),
+        ("'name'.*text", lambda: mx.sym.FullyConnected(net, num_hidden=2, name=number)),
+        ("'init'.*Initializer", lambda: mx.sym.Variable("a", init=number)),
+        ("'key'.*text", lambda: net.attr(numbers)),
+        ("'arg_params'.*dict", lambda: net.simple_bind(mx.cpu(), data=(2, 3)).copy_params_from(number)),
+        ("'args_lr_mult'.*dict", lambda: optimizers.SGD().set_lr_mult(numbers)),
+        ("'sym'.*Symbol", lambda: optimizers.SGD(sym=number)),
+        ("'optimizer'.*Optimizer", lambda: mx.optimizer.get_updater(text)),
+        ("'step'.*int", lambda: mx.lr_scheduler.FactorScheduler(step=numbers)),
+        ("'period'.*int", lambda: mx.callback.do_checkpoint("p", text)),
+        ("'pattern'.*str", lambda: mx.monitor.Monitor(1, pattern=number)),
+        ("Dense.*'prefix'.*str", lambda: nn.Dense(2, prefix=number)),
+        ("'fn'.*function", lambda: layer.apply(number)),
+        ("num_filter='x'", lambda: nn.Conv2D(text, 3)),
+        ("stride='x'", lambda: nn.Conv2D(2, 3, strides=text)),
+        ("num_group=5", lambda: nn.Conv2D(2, 3, groups=5)),
+        ("'ctx'.*context", lambda: layer.initialize(ctx=text)),
+        ("an array", lambda: parameter.set_data(number)),
+        ("'other'.*ParameterDict", lambda: mx.gluon.ParameterDict().update(number)),
+        ("ZoneoutCell.*'base_cell'.*RecurrentCell", lambda: mx.gluon.rnn.ZoneoutCell(number)),
+        ("'relu' or 'tanh'", lambda: mx.gluon.rnn.RNN(2, activation=number)),
+        ("LSTMCell.*'prefix'.*str", lambda: mx.rnn.LSTMCell(2, prefix=number)),
+        ("arrays, or lists", lambda: mx.gluon.data.ArrayDataset(number)),
+        ("'dataset'.*Sized", lambda: loader(number, 2)),
+        ("'sampler'.*iterable", lambda: list(loader(DATA, 2, sampler=number))),
+        ("blocks", lambda: transforms.Compose(text)),
+        ("'value'.*float", lambda: transforms.RandomBrightness(text)),
+        ("'patterns'.*Sequence", lambda: mx.init.Mixed(number, [mx.init.One()])),
+        ("'rnd_type'", lambda: mx.init.Xavier(rnd_type=numbers)),
+        ("'size'.*int", lambda: mx.engine.set_bulk_size(text)),
+        ("'source'.*int", lambda: mx.nd.moveaxis(mx.nd.ones((2, 3)), text, 0)),
+        ("'run' or 'stop'", lambda: mx.profiler.set_state(text)),
+        ("shape of an image", lambda: mx.image.CreateAugmenter(numbers)),
+        ("DataDesc", lambda: module.bind(numbers)),
+        ("'mon'.*Watcher", lambda: trained.fit(batches, num_epoch=1, monitor=number)),
+        ("'initializer'.*Callable", lambda: trained.init_params(number, force_init=True)),
+        ("'batch_end_callback'", lambda: trained.score(batches, "acc", batch_end_callback=numbers)),
+        ("'epoch_end_callback'", lambda: trained.fit(batches, num_epoch=1, epoch_end_callback=number)),
+        ("'sentences'", lambda: mx.rnn.encode_sentences(numbers)),
+    ]
+    for words, door in doors:
+        with pytest.raises(mx.MXNetError, match=words):
             door()
     with pytest.raises(ZeroDivisionError):
         mx.gluon.nn.Dense(2).apply(lambda block: 1 / 0)

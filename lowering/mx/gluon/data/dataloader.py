@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, wait
 from multiprocessing.reduction import ForkingPickler as ForkingPickler
 from typing import Any
@@ -96,12 +96,12 @@ class DataLoader:
     @checks_flags
     def __init__(
         self,
-        dataset: Any,
+        dataset: Sized,
         batch_size: int | None = None,
         shuffle: bool = False,
-        sampler: Any = None,
+        sampler: Iterable[Any] | None = None,
         last_batch: str | None = None,
-        batch_sampler: Any = None,
+        batch_sampler: Iterable[Any] | None = None,
         batchify_fn: Batchify | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
@@ -126,7 +126,8 @@ class DataLoader:
             if sampler is None:
                 sampler = (RandomSampler if shuffle else SequentialSampler)(len(dataset))
             batch_sampler = BatchSampler(sampler, batch_size, last_batch or "keep")
-        self._dataset, self._batch_sampler = dataset, batch_sampler
+        self._dataset: Any = dataset
+        self._batch_sampler: Any = batch_sampler
         self._batchify_fn = batchify_fn or default_batchify_fn
         self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._num_workers, self._timeout = max(0, num_workers), timeout

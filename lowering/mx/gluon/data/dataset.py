@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any
 
-from lowering.messages.counts import check_count, checks_flags
+from lowering.messages.counts import KindError, check_count, checks_flags
 from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSampler
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
@@ -153,6 +153,9 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args: Any):
         assert args, "Needs at least 1 arrays"
+        for data in args:
+            if not isinstance(data, Sized):
+                raise KindError("Wrong data of ArrayDataset", expected="arrays, or lists", got=f"{data!r:.80}")
         self._length = len(args[0])
         for i, data in enumerate(args[1:], 1):
             problem = f"array[0] has length {self._length} while array[{i}] has {len(data)}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
+from lowering.mx import symbol as sym
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -79,6 +80,7 @@ class _Conv(Ranked):
             }
             if adj is not None:
                 self._kwargs["adj"] = adj
+            getattr(sym, op_name)(sym.var("data"), name="check", **self._kwargs)  # refuses wrong parameters at once
             first, second = (in_channels, channels) if op_name == "Deconvolution" else (channels, in_channels)
             kernel, last = tuple(kernel_size), second // check_count(groups, "groups")
             shape = (first, last, *kernel) if layout.find("C") == 1 else (first, *kernel, last)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lowering.messages.counts import checks_flags
 from lowering.mx import ndarray, symbol
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
@@ -533,7 +534,8 @@ class ModifierCell(HybridRecurrentCell):
         base_cell: the other cell.
     """
 
-    def __init__(self, base_cell: Any):
+    @checks_flags
+    def __init__(self, base_cell: RecurrentCell):
         assert not base_cell._modified, f"Cell {base_cell.name} is already modified. One cell cannot be modified twice"
         base_cell._modified = True
         super().__init__(prefix=base_cell.prefix + self._alias(), params=None)

@@ -21,7 +21,7 @@ from lowering.mx.gluon.rnn.rnn_cell import (
 from lowering.mx.gluon.rnn.sequences import TENSORS, joined
 from lowering.mx.gluon.structure import converted
 from lowering.mx.ndarray.array import NDArray, current_dialect
-from symjax_nnvm.errors import SymbolValueError
+from symjax_nnvm.errors import ParamError, SymbolValueError
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -245,6 +245,8 @@ class RNN(_RNNLayer):
         first = _initializers(
             i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
         )
+        if activation not in ("relu", "tanh"):
+            raise ParamError("Wrong activation of RNN", expected="'relu' or 'tanh'", got=f"{activation!r:.80}")
         shape = hidden_size, num_layers, layout, dropout, bidirectional, input_size
         super().__init__(f"rnn_{activation}", *shape, first, dtype, **kwargs)
 

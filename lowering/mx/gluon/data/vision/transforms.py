@@ -7,12 +7,12 @@ MXNet's blocks call `mx.image`, Python's and NumPy's global generators.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from lowering.messages.counts import checks_flags
+from lowering.messages.counts import KindError, checks_flags
 from lowering.mx import image, ndarray
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
@@ -34,8 +34,11 @@ class Compose(Sequential):
     """
 
     @checks_flags
-    def __init__(self, transforms: list[Any]):
+    def __init__(self, transforms: Iterable[Block]):
         super().__init__()
+        transforms = list(transforms)
+        if not all(callable(transform) for transform in transforms):
+            raise KindError("Wrong transforms of Compose", expected="a list of blocks", got=f"{transforms!r:.80}")
         hybrid: list[HybridBlock] = []
         for transform in [*transforms, None]:
             if isinstance(transform, HybridBlock) and not isinstance(transform, Resize | CropResize):
@@ -296,6 +299,7 @@ class RandomFlipTopBottom(_Operator):
 class _Jitter(_Operator):
     """Multiplies a property of images with a factor between 1 - value, or 0, and 1 + value."""
 
+    @checks_flags
     def __init__(self, value: float):
         super().__init__(max(0, 1 - value), 1 + value)
 
