@@ -20,6 +20,7 @@ from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.host.numpy_keys import folded_in
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Account, Staged
 from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import InferenceError
@@ -39,16 +40,19 @@ class ExecutorFunctions:
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. quick: it is compiled quickly. evaluated: calls are evaluated first, where that can be. Raises
-    the errors of the pipeline.
+    executable for each. quick: it is compiled quickly. evaluated: calls are evaluated first, where that can be; what is
+    traced for it is kept there, by function. Raises the errors of the pipeline.
     """
 
-    def __init__(self, programs: Programs, options: Options, quick: bool = False, evaluated: bool = False):
+    def __init__(
+        self, programs: Programs, options: Options, quick: bool = False, evaluated: dict[Any, OpenTraces] | None = None
+    ):
         self.symbol = programs.symbol
         self.wrt = list(options.wrt or ())
         self._programs, self._options, self.quick = programs, options, quick
         self._kept = Account(self)
-        self.account = self._kept if evaluated else None
+        self.account = None if evaluated is None else self._kept
+        self.traces: dict[Any, OpenTraces] = {} if evaluated is None else evaluated
         self._asked: dict[tuple[bool, bool], GradientProgram] = {}
         program = self.program(True)  # errors in the graph are told here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
@@ -217,7 +221,8 @@ class ExecutorFunctions:
             jitted = jit(function, platform=platform, quick=self.quick, kept=self._kept, **options)
             if self.account and options["whole"]:
                 compiled = jitted
-                jitted = Staged(function, lambda _: compiled, [self.account])
+                traces = self.traces.setdefault(which, OpenTraces(self.symbol.outputs))
+                jitted = Staged(function, lambda _: compiled, [self.account], open_traces=traces)
             self._jitted[which] = jitted
         return jitted
 

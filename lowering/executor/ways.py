@@ -12,6 +12,7 @@ from typing import Any
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import first_options
 from lowering.executor.jitted_functions import ExecutorFunctions
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import checked_effort, chosen_effort, may_be_quick, may_evaluate
 from lowering.xla.platforms import current_platform
 from symjax_nnvm.pipeline import Options
@@ -31,6 +32,7 @@ class Ways:
     def __init__(self, programs: Programs, options: Options, effort: str | None = None):
         self._programs, self._options, self._effort = programs, options, checked_effort(effort)
         self._full: ExecutorFunctions | None = None
+        self._traces: dict[Any, OpenTraces] = {}
         self._chosen: Recent[Any, ExecutorFunctions] = Recent(_KEPT)
 
     @property
@@ -48,7 +50,7 @@ class Ways:
             return self.full
         chosen = self._chosen.get((effort, kinds))
         if chosen is None or chosen.is_forgotten:
-            chosen = ExecutorFunctions(self._programs, self._first, True, evaluated=effort == "auto")
+            chosen = ExecutorFunctions(self._programs, self._first, True, self._traces if effort == "auto" else None)
             if not chosen.in_segments:
                 self._chosen[effort, kinds] = chosen
                 return chosen

@@ -55,6 +55,13 @@ def _iota(equation: Equation) -> Arrays:
     return lambda: numbers
 
 
+@evaluates("dim_as_value")
+def _dim_as_value(equation: Equation) -> Arrays:
+    """The number of a size that was open."""
+    number = np.asarray(equation.params["dim"], dtype_of(equation.outvars[0]))
+    return lambda: number
+
+
 @evaluates("concatenate")
 def _concatenate(equation: Equation) -> Arrays:
     axis = equation.params["dimension"]

@@ -21,6 +21,7 @@ from jax.core import Tracer
 from jax.sharding import SingleDeviceSharding
 
 from lowering.host.evaluator import Evaluator, evaluator_of
+from lowering.host.open_sizes import OpenTraces, trace
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
 from lowering.native.unpromised import put
 from lowering.xla.compile_options import forget_note_of_jax, jit
@@ -140,7 +141,8 @@ class Staged:
     others; who holds them has other functions called when they are due, and what is compiled is compiled quickly.
     effort: "auto", "quick" or "full"; None: that of the block that a call is in. told_by: returns those arguments whose
     shapes and dtypes tell signatures apart; None: all. network: a network's, whose first calls on a GPU are compiled
-    quickly.
+    quickly. open_traces: what is traced of this function with open sizes, and of others that compute the same; None:
+    each size is traced.
     """
 
     def __init__(
@@ -151,11 +153,13 @@ class Staged:
         effort: str | None = None,
         told_by: Callable[..., Any] | None = None,
         network: bool = False,
+        open_traces: OpenTraces | None = None,
     ):
         self._function, self._accounts, self._effort, self._told_by = function, accounts, effort, told_by
         self._compiles = partial(jitted, function) if compiles is None else compiles
         self._network, self._all = network, Kept(self)
         self._signatures: dict[Any, _Signature] = {}
+        self._open = open_traces
 
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
@@ -242,17 +246,19 @@ class Staged:
 
     def _traced(self, signature: _Signature, args: Sequence[Any]) -> _Evaluated | None:
         """Return the evaluated program of a new signature; None where NumPy lacks something."""
-        closed, shapes = jax.make_jaxpr(lambda *given: self._function(*given), return_shape=True)(*args)
-        price = _TO_COMPILE + _A_RESULT * len(closed.jaxpr.outvars) + _price_of(closed.jaxpr)
+        traced = None if self._open is None else self._open.traced(self._function, args)
+        traced = traced or trace(self._function, args)
+        jaxpr = traced.closed.jaxpr
+        price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars) + _price_of(jaxpr)
         accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
             account.price += price
         try:
-            evaluated = _Evaluated(evaluator_of(closed), shapes, accounts)
+            evaluated = _Evaluated(evaluator_of(traced.closed), traced.shapes, accounts)
         except (NotEvaluated, MemoryError):
             return None
         signature.evaluated = evaluated
-        signature.account.grow(bytes_of_plan(closed.jaxpr))
+        signature.account.grow(bytes_of_plan(jaxpr))
         return evaluated
 
 

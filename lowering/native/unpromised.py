@@ -263,6 +263,18 @@ class _NoSuchError(Exception):
 UndecidedSizeError = _undecided()
 
 
+def number_of(size: Any, numbers: Mapping[str, int]) -> Any:
+    """Return a size that is left open, with numbers for its symbols; anything else as it is, and where JAX has another
+    way."""
+    evaluate = getattr(size, "_evaluate", None)
+    if evaluate is None:
+        return size
+    try:
+        return int(evaluate(numbers))
+    except Exception:
+        return size
+
+
 # -- processes -------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ alone is climbed with `--rung NAME`.
 from __future__ import annotations
 
 import importlib
+from math import prod
 from typing import Any
 
 import jax
@@ -18,9 +19,12 @@ import pytest
 from jax.core import Tracer
 
 import lowering
+from lowering.host.evaluator import as_numpy, evaluator_of
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.primitives import COMPILED
 from lowering.verify.gradient_check import witness
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.op import Op
 from tests.cases import Case
@@ -213,6 +217,44 @@ def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> Any:
         assert np.asarray(result).dtype == expected.dtype
         assert_close(result, expected, max(case.rtol, 1e-6), f"result {i}")
     return compiled
+
+
+@rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one)
+def open_sizes_compute_what_numbers_do(walk: Walk):
+    """Value and gradient, each size left open in turn: what is traced so is evaluated for the size and for another."""
+    case, (args, aux, key) = walk.case, walk.given
+    functions: list[tuple[Any, tuple[Any, ...]]] = [(walk.function, (args, aux, key))]
+    with jax.enable_x64(walk.is_wide):
+        if has_gradient(case) and case.is_train:
+            heads = case.head_grads(walk.inferred[0])
+            functions.append((lowering.grad_fn(walk.symbol, walk.names), (args, aux, key, heads)))
+        for function, given in functions:
+            arrays, tree = jax.tree.flatten(given)
+            for size in {size for array in arrays for size in np.shape(array) if size > 2}:
+                in_one = lambda *leaves: function(*jax.tree.unflatten(tree, leaves))  # noqa: B023, E731
+                others = [_resized(array, size, size + 5) for array in arrays]
+                traces = OpenTraces(walk.symbol.outputs)
+                for leaves in (arrays, others, arrays, others):
+                    try:
+                        expected = Traced(in_one, *leaves)
+                    except (NNVMError, ValueError, TypeError):  # a parameter decides this size
+                        break
+                    program = traces.traced(in_one, leaves)
+                    if program is None or expected.evaluator is None:
+                        continue
+                    with np.errstate(all="ignore"):
+                        results = evaluator_of(program.closed)(*(as_numpy(jnp.asarray(leaf)) for leaf in leaves))
+                    for i, (result, number) in enumerate(
+                        zip(results, jax.tree.leaves(expected.evaluated(*leaves)), strict=True)
+                    ):
+                        assert_close(result, number, max(case.rtol, 1e-6), f"result {i}, size {size} left open")
+
+
+def _resized(array: Any, old: int, new: int) -> Any:
+    """An array whose axes of one size have another, of the same numbers."""
+    if old not in np.shape(array):
+        return array
+    return np.resize(array, [new if size == old else size for size in np.shape(array)])
 
 
 def test_equations_tell_a_rule_that_makes_another_thing_of_values():

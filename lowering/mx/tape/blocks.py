@@ -22,6 +22,7 @@ from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import Place, fill, writing
 from lowering.executor.jitted_functions import ExecutorFunctions, Randomness
 from lowering.executor.ways import Ways
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import chosen_effort
 from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
@@ -137,7 +138,8 @@ class CachedProgram:
         randomness = next_randomness() if function.draws else None
         if not function.kinds:  # the errors of a graph are raised here
             structs = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
-            function.kinds, _ = jax.eval_shape(function.forward, structs, randomness)
+            traces = function.functions.traces.setdefault(("kinds", is_train), OpenTraces(self.symbol.outputs))
+            function.kinds, _ = traces.result(function.forward, (structs, randomness))
         return WaitingCall(function, arrays, entries, randomness, device).arrays(context)
 
     def _entries(self, arrays: Sequence[NDArray]) -> list[recording.Entry | None]:
@@ -185,7 +187,8 @@ def _tell(hook: OpHook, functions: ExecutorFunctions, seen: Sequence[Any], conte
 class _Function:
     """What computes calls on the tape, those that wait among them.
 
-    names: of its inputs. monitored: its values are kept, too. tapes: so many different tapes called it. Of calls that
+    names: of its inputs. family: the same of all that compute the same of other shapes. monitored: its values are kept,
+    too. tapes: so many different tapes called it. Of calls that
     wait: dtypes: of the inputs. kinds: what has the shapes and dtypes of the outputs. draws: whether they draw random
     numbers.
     """
@@ -200,6 +203,7 @@ class _Function:
     ):
         self.functions, self.symbol, self.names = functions, symbol, names
         self._is_train, self._monitored = is_train, monitored
+        self.family = (*symbol.outputs, is_train, *functions.wrt)
         self.kinds: Sequence[jax.ShapeDtypeStruct] = ()
         self.dtypes: Sequence[Any] = ()
         self.draws, self.tapes = False, 0

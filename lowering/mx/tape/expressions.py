@@ -23,6 +23,7 @@ from lowering.core.inference import Inference
 from lowering.core.program import Program
 from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
 from lowering.initializer.initializer_base import counts_elements
 from lowering.mx.keys import next_key
@@ -209,7 +210,9 @@ class Expression:
     def _staged(self, function_for: Callable[[str], Any]) -> Any:
         """Return the function that is made for a platform, compiled when that pays; what calls Python is not."""
         function = function_for(self.platform)
-        return function if self.calls_python else Staged(function_for(ANY), partial(jitted, function))
+        if self.calls_python:
+            return function
+        return Staged(function_for(ANY), partial(jitted, function), open_traces=OpenTraces(self.symbol.outputs))
 
     @cached_property
     def _backwards(self) -> dict[tuple[str, ...], tuple[Any, GradientProgram]]:
@@ -271,7 +274,7 @@ class OfAnyNumber:
             program.run_steps([replace(step, params=params)], env, None)
             return program.collect(env)
 
-        return Staged(forward)
+        return Staged(forward, open_traces=OpenTraces(self._symbol.outputs))
 
     def __hash__(self) -> int:
         return hash(self._key)

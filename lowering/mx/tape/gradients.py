@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, require_arrays, run_symbol
 from lowering.mx.tape.backward import Place, Tape, leaf_gradients
@@ -22,7 +23,9 @@ from symjax_nnvm.errors import GradientError
 from symjax_nnvm.symbol import Group
 from symjax_nnvm.symbol.symbol import Symbol
 
-_ones_like, _zeros_like, _added = Staged(jnp.ones_like), Staged(jnp.zeros_like), Staged(operator.add)
+_ones_like, _zeros_like, _added = (
+    Staged(function, open_traces=OpenTraces()) for function in (jnp.ones_like, jnp.zeros_like, operator.add)
+)
 
 
 def require_array(array: object) -> None:

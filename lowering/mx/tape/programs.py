@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.tape import policy
@@ -22,6 +23,7 @@ from lowering.xla.compile_options import jit
 from symjax_nnvm.recent import Recent
 
 _seen: Recent[Any, _TapeProgram] = Recent(policy.KEPT_TAPES)
+_traces: Recent[Any, OpenTraces] = Recent(policy.KEPT_TAPES)
 
 
 class _Given(NamedTuple):
@@ -67,12 +69,14 @@ def _gradients_in_one(
     if len(heads) < len(tape.heads):
         return None
     key: list[Any] = [*heads, *(head is None for head in given)]
+    family = [*key]
     links, arrays = [], []
     for call, row in zip(tape.calls, tape.rows, strict=True):
         linked, known = _given_by(call, tape.numbers)
         waits = isinstance(call, WaitingCall)  # its function is of one kind
         kinds = () if waits else tuple([(value.shape, value.dtype) for value in call.values])
         key += row, id(call.function), linked, kinds, known.drawn is None
+        family += row, getattr(call.function, "family", call.function), linked, known.drawn is None
         links.append(linked)
         arrays.append(known)
     program = _seen.get(tuple(key))
@@ -80,7 +84,11 @@ def _gradients_in_one(
         kinds = [*(leaf.cell for leaf in leaves), *(kind for call in waiting for kind in call.kinds)]
         is_floating = all(jnp.issubdtype(kind.dtype, jnp.inexact) for kind in kinds)
         functions = [call.function for call in tape.calls]
-        program = _seen[tuple(key)] = _TapeProgram(functions, links, tape.rows, heads, is_floating)
+        traces = _traces.get(tuple(family))
+        if traces is None:
+            traces = OpenTraces([entry for function in functions for entry in function.symbol.outputs])
+            _traces[tuple(family)] = traces
+        program = _seen[tuple(key)] = _TapeProgram(functions, links, tape.rows, heads, is_floating, traces)
         for function in {call.function for call in waiting}:
             function.tapes += 1
     program.calls += 1
@@ -133,8 +141,10 @@ class _TapeProgram:
         rows: Sequence[Row],
         heads: Sequence[Place],
         is_floating: bool,
+        traces: OpenTraces,
     ):
-        """functions: what computes the calls. links: those inputs of each that are outputs of calls that wait."""
+        """functions: what computes the calls. links: those inputs of each that are outputs of calls that wait. traces:
+        shared with tapes of the same calls with other shapes."""
         self.is_floating, self.calls = is_floating, 0
         self._functions, self._links, self._rows, self._heads = functions, links, rows, heads
         of_blocks = [getattr(function, "functions", None) for function in functions]
@@ -143,7 +153,9 @@ class _TapeProgram:
         quick = bool(self._accounts)
         compiled = any(of_blocks) and not quick
         compiles = lambda kept: jit(self._run, quick=quick, kept=kept)  # noqa: E731
-        self.run = jit(self._run) if compiled else Staged(self._run, compiles, self._accounts or None)
+        self.run = (
+            jit(self._run) if compiled else Staged(self._run, compiles, self._accounts or None, open_traces=traces)
+        )
         self._with_updates: dict[Any, Callable[..., Any]] = {}
         self._asked: Recent[Any, int] = Recent(policy.KEPT_TAPES)
 
