@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
-from lowering.native.blas_threads import in_this_thread
 
 
 def _accumulator(dtype: np.dtype[Any]) -> Any:
@@ -136,12 +136,41 @@ def _reduce_window(equation: Equation) -> Arrays:
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
+_ALONE = 1 << 18
+"""Products of m by k and k by n numbers with m·k·n up to this are computed by the calling thread alone. In larger ones
+OpenBLAS, which NumPy's wheels hold, has other threads help, which then wait for work without sleeping. Milliseconds of
+the processors for matrices of 256², 512² and 1024²: 5 to 17, 28 and 44; in blocks 0.6, 5.8 and 41; by one thread that
+OpenBLAS is limited to 0.4, 3.0 and 24. But that limit is the process's, not ours."""
+
+_DEEP, _HIGH = 128, 32
+"""How many products each sum of a block has, and how many rows: about the best of eight choices for ten layers."""
+
+
+def product(left: Any, right: Any) -> Any:
+    """Products of matrices, (…, m, k) with (…, k, n), of one dtype, by the calling thread alone."""
+    (rows, depth), columns = left.shape[-2:], right.shape[-1]
+    if rows * depth * columns <= _ALONE or not is_floating(left.dtype):
+        return np.matmul(left, right)
+    deep = min(depth, _DEEP)
+    wide = min(columns, _ALONE // (deep * min(rows, _HIGH)))
+    high = min(rows, _ALONE // (deep * wide))
+    result = np.empty((*left.shape[:-2], rows, columns), left.dtype)
+    for i, j in itertools.product(range(0, rows, high), range(0, columns, wide)):
+        block = result[..., i : i + high, j : j + wide]
+        for k in range(0, depth, deep):
+            rows_of, columns_of = left[..., i : i + high, k : k + deep], right[..., k : k + deep, j : j + wide]
+            if k:
+                block += np.matmul(rows_of, columns_of)
+            else:
+                np.matmul(rows_of, columns_of, out=block)
+    return result
+
+
 def _multiplied(left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
     """Return products of matrices, (…, m, k) with (…, k, n)."""
     wide = _accumulator(dtype)
     left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
-    with in_this_thread:
-        return np.matmul(left, right).astype(dtype, copy=False)
+    return product(left, right).astype(dtype, copy=False)
 
 
 @evaluates("dot_general")
@@ -157,13 +186,13 @@ def _dot_general(equation: Equation) -> Arrays:
     result, shape = dtype_of(equation.outvars[0]), tuple(dtype.shape)
     of_products = 0.1 if is_floating(result) else 3  # elements that a product of two numbers takes as long as
 
-    def product(x: Any, y: Any) -> Any:
+    def multiply(x: Any, y: Any) -> Any:
         x = np.transpose(x, (*batch_left, *free_left, *of_left)).reshape(*batch, rows, count)
         y = np.transpose(y, (*batch_right, *of_right, *free_right)).reshape(*batch, count, columns)
         return _multiplied(x, y, result).reshape(shape)
 
-    vars(product).update(elements=of_products * prod(shape) * count)
-    return product
+    vars(multiply).update(elements=of_products * prod(shape) * count)
+    return multiply
 
 
 _COLUMNS = 1 << 20
@@ -187,8 +216,7 @@ def _convolution(equation: Equation) -> Arrays:
         data = data.reshape(of_batches, n, per_group, weight.shape[1], *data.shape[2:])
         data = data.swapaxes(0, 1).reshape(n, groups, *data.shape[3:])
         weight = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-        with in_this_thread:
-            result = multiplied(data, weight, params, _accumulator(dtype), dtype)
+        result = multiplied(data, weight, params, _accumulator(dtype), dtype)
         result = result.reshape(groups * weight.shape[1], *result.shape[2:]).swapaxes(0, 1)
         return np.transpose(result, back)
 
@@ -232,7 +260,7 @@ def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: 
         count = min(at_once, n - first) * prod(places)
         columns = part.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
         columns = columns.astype(wide, copy=False)
-        products = kernels @ (columns if rows_are_taps else columns.swapaxes(1, 2))
+        products = product(kernels, columns if rows_are_taps else columns.swapaxes(1, 2))
         result[:, :, first : first + at_once] = products.reshape(groups, filters, -1, *places)
     return result
 
@@ -250,7 +278,7 @@ def _sums_of_places(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) 
     for first in range(0, n, at_once):
         part = data[first : first + at_once]
         columns = np.moveaxis(part, 0, 2).reshape(groups, channels, -1).astype(wide, copy=False)
-        products = (kernels @ columns).reshape(groups, filters, *kernel, len(part), *sizes)
+        products = product(kernels, columns).reshape(groups, filters, *kernel, len(part), *sizes)
         for tap in np.ndindex(*kernel):
             places = [
                 slice(more - at * step, more - at * step + span, between)

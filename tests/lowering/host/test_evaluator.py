@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from lowering.host import reductions
 from lowering.host.evaluator import as_numpy, evaluator_of
 from lowering.host.primitives import NotEvaluated
 
@@ -129,3 +130,24 @@ def test_the_cost_of_loops_is_counted():
     once = evaluator_of(jax.make_jaxpr(lambda x: jnp.sin(x))(SQUARE))
     often = evaluator_of(jax.make_jaxpr(lambda x: lax.scan(lambda s, _: (jnp.sin(s), None), x, None, 50)[0])(SQUARE))
     assert 40 < often.microseconds / once.microseconds < 200
+
+
+@pytest.mark.parametrize(
+    "shape", [(64, 64, 64), (130, 300, 70), (1, 700, 600), (3, 9000, 40), (600, 1, 500), (2000, 300, 1)]
+)
+def test_products_are_made_of_blocks_that_one_thread_computes(
+    shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+):
+    rows, depth, columns = shape
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, rows, depth)), rng.normal(size=(2, columns, depth)).swapaxes(1, 2)
+    expected, matmul, sizes = left @ right, np.matmul, []
+
+    def noted(x: Any, y: Any, **kwargs: Any) -> Any:
+        sizes.append(x.shape[-2] * x.shape[-1] * y.shape[-1])
+        return matmul(x, y, **kwargs)
+
+    monkeypatch.setattr(reductions.np, "matmul", noted)
+    np.testing.assert_allclose(reductions.product(left, right), expected, rtol=1e-10, atol=1e-10)
+    assert sum(sizes) == rows * depth * columns
+    assert max(sizes) <= 2**18
