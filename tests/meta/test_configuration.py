@@ -17,21 +17,22 @@ from tests.support.configuration import OUTCOMES, ROOT, conditions
 
 ENTERED_BY = [
     "tests/lowering/test_configurations.py",
-    "tests/cli/test_env.py",
-    "tests/lowering/convolutions/test_onednn.py::test_what_is_exported_or_kept_by_jax_does_without",
-    "tests/lowering/host/test_ways.py",
-    "tests/lowering/mx/test_base.py",
-    "tests/lowering/mx/test_further_names.py::test_what_a_gpu_says",
-    "tests/lowering/mx/compatibility/test_numpy1.py",
+    "tests/cli/test_env.py::test_other_processors_are_told",
+    "tests/cli/test_env.py::test_what_is_turned_off_says_by_what",
+    "tests/lowering/host/test_ways.py::test_on_a_gpu_the_first_calls_are_compiled_quickly",
     "tests/lowering/mx/compatibility/test_numpy1.py::test_the_environment_tells_spawned_processes_what_was_asked_for",
-    "tests/lowering/mx/tape/test_waiting.py",
-    "tests/lowering/mx/tape/test_waiting_gradients.py",
-    "tests/lowering/mx/testing/test_surroundings.py",
-    "tests/lowering/native/test_ask.py",
-    "tests/lowering/xla/test_kept_programs.py",
-    "tests/lowering/xla/test_platforms.py",
+    "tests/lowering/mx/tape/test_waiting.py::test_inputs_are_those_of_the_call",
+    "tests/lowering/mx/tape/test_waiting_gradients.py::test_64_bits_are_those_of_the_call",
+    "tests/lowering/mx/test_base.py::test_the_folder_of_downloads",
+    "tests/lowering/mx/test_further_names.py::test_what_a_gpu_says",
+    "tests/lowering/mx/testing/test_surroundings.py::test_environment",
+    "tests/lowering/mx/testing/test_surroundings.py::test_the_machine",
+    "tests/lowering/native/test_ask.py::test_a_program_that_is_no_python_starts_none",
+    "tests/lowering/native/test_ask.py::test_whatever_starting_a_child_raises_nothing_is_used",
+    "tests/lowering/xla/test_kept_programs.py::test_programs_are_kept_in_the_users_folder",
+    "tests/lowering/xla/test_platforms.py::test_a_predictor_lies_on_the_default_device",
 ]
-"""Tests that enter them, files or single ones."""
+"""Few tests that enter them, since they run once more here: single ones, or files."""
 
 ONE_SIDE = {
     "lowering/native/unpromised.py: os.sched_getaffinity(thread) == {min(cores)}": "the other side is a thread that "

@@ -31,14 +31,20 @@ def sources() -> list[Path]:
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
+_ENDS = {name.rpartition(".")[2] for name in READS}
+
+
 def _reads_directly(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Attribute) and ast.unparse(node) in READS for node in ast.walk(tree))
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in _ENDS and ast.unparse(node) in READS for node in ast.walk(tree)
+    )
 
 
 @cache
 def accessors() -> frozenset[str]:
     """Functions of the source that return what they read, with nothing else: `is_wide`, `cpu_streams.count`."""
-    functions = (n for path in sources() for n in ast.walk(_parsed(path)) if isinstance(n, ast.FunctionDef))
+    trees = (_parsed(path) for path in sources() if any(name in path.read_text(encoding="utf-8") for name in READS))
+    functions = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
     return frozenset(
         function.name
         for function in functions
@@ -119,10 +125,15 @@ def recording(path: Path) -> tuple[ast.Module, list[str]]:
     return tree, transformer.conditions
 
 
+def _may_have_conditions(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    return any(word in text for word in (*READS, *(f"{name}()" for name in accessors())))
+
+
 def conditions() -> Iterator[str]:
     """All conditions on configuration in the source."""
     for path in sources():
-        if any(word in path.read_text(encoding="utf-8") for word in (*READS, *accessors())):
+        if _may_have_conditions(path):
             yield from recording(path)[1]
 
 
@@ -132,8 +143,11 @@ _seen: dict[str, set[bool]] = {}
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(recording(Path(self.path))[0], self.path, "exec", dont_inherit=True)
+    def get_code(self, fullname: str) -> CodeType | None:
+        path = Path(self.path)
+        if not _may_have_conditions(path):
+            return super().get_code(fullname)
+        return compile(recording(path)[0], self.path, "exec", dont_inherit=True)
 
 
 class _Finder(importlib.machinery.PathFinder):
