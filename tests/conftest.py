@@ -19,6 +19,7 @@ COMPILED_FAST = {
     "xla_backend_optimization_level": "0",
     "xla_cpu_use_fusion_emitters": "false",
     "xla_cpu_parallel_codegen_split_count": "1",
+    "xla_llvm_disable_expensive_passes": "true",
 }
 """What halves the suite's time: thousands of small programs are compiled, and each runs once or twice. The code of a
 fusion is written by XLA's older generator and not optimised by LLVM; the passes that decide what is computed run as

@@ -19,6 +19,7 @@ import numpy as np
 
 from lowering.api.gradient import is_float_array
 from lowering.core.cache import Programs
+from lowering.host.staged import Staged
 from lowering.messages.arguments import arrays_by_name, head_gradients
 from lowering.messages.migration_hints import with_migration_hints
 from lowering.verify.nodes import NodeFinding, NodeWitness, moved
@@ -232,11 +233,10 @@ def check_gradients(
 def _compare_arguments(point: _Point) -> GradientReport:
     """Return a row for each argument."""
 
-    @jax.jit  # one compilation for all that is computed at the point itself
     def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
         return point.gradients(chosen), jax.grad(point.value)(chosen), point.blocked(chosen)
 
-    ours, theirs, held = at_point(point.chosen)
+    ours, theirs, held = Staged(at_point)(point.chosen)
     probed = partial(jax.jit(point.value), held=held) if point.finite else None
     rows = [_row(point, name, ours[name], theirs[name], probed) for name in point.names]
     return GradientReport(tuple(rows), point.rtol, point.fd_rtol)
@@ -293,7 +293,7 @@ def check_projection(
 
 def _compare_directions(point: _Point, watch: Callable[[range], Iterable[int]], directions: int) -> ProjectionReport:
     """Return a row for each direction."""
-    ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
+    ours, held = Staged(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
     gradients = {name: np.asarray(ours[name]) for name in point.names}
     scales, size = _scales(gradients)
     along = _along(point)
@@ -331,8 +331,8 @@ def _compare_directions(point: _Point, watch: Callable[[range], Iterable[int]], 
 def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
     """Give (arguments, direction) → the derivative along it: forwards, without any gradient, unless ours is trusted."""
     if not point.trusted:
-        return jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
-    gradient = jax.jit(jax.grad(point.value))  # our own gradients run backwards only
+        return Staged(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
+    gradient = Staged(jax.grad(point.value))  # our own gradients run backwards only
 
     def along(chosen: Arrays, direction: Arrays) -> float:
         grads = gradient(chosen)
@@ -375,17 +375,22 @@ def _beside_kinks(
 
 def _widen(arrays: Arrays) -> dict[str, jax.Array]:
     return {
-        name: jnp.asarray(value, jnp.float64) if is_float_array(value) else jnp.asarray(value)
+        name: _placed(value, np.float64 if is_float_array(value) else None)
         for name, value in arrays_by_name(arrays, "args and aux", _CALL).items()
     }
 
 
+def _placed(value: Any, dtype: Any) -> jax.Array:
+    """Return JAX's array of a value. `jnp.asarray` would compile a program for each shape of NumPy's."""
+    return jax.device_put(np.asarray(value, dtype)) if isinstance(value, np.ndarray) else jnp.asarray(value, dtype)
+
+
 def _heads(outputs: Sequence[jax.Array], given: Sequence[Any] | None, rng: np.random.Generator) -> list[jax.Array]:
     if given is None:
-        return [jnp.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
+        return [jax.device_put(rng.uniform(-1, 1, output.shape)) for output in outputs]
     if len(given) != len(outputs):
         raise GradientError("The number of head gradients is wrong", expected=len(outputs), got=len(given))
-    return [jnp.asarray(head, jnp.float64) for head in given]
+    return [_placed(head, np.float64) for head in given]
 
 
 def _row(

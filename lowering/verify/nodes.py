@@ -22,6 +22,7 @@ from lowering.api.gradient import is_float_array
 from lowering.core.cache import Programs
 from lowering.core.rules import LoweringRule
 from lowering.core.steps import Step
+from lowering.host.staged import Staged
 from lowering.verify.reports import NodeFinding
 from lowering.verify.witness import Witness, witness
 from symjax_nnvm.errors import NNVMError
@@ -128,7 +129,7 @@ def _largest(arrays: Any) -> jax.Array:
 class NodeWitness:
     """The nodes of a symbol through which gradients of `wrt` pass, each by itself; made and used in float64.
 
-    `examine` compiles one function for all of them, and only when it is called.
+    `examine` makes one function for all of them, and only when it is called.
     """
 
     def __init__(self, symbol: Symbol, wrt: Sequence[str], *, is_train: bool, finite_differences: bool):
@@ -141,7 +142,7 @@ class NodeWitness:
         self._used = {nid: sorted(outputs) for nid, outputs in used.items()}
         self._wrt = set(wrt)
         self.nodes: list[_Alone] = []
-        self._judge = jax.jit(self._compare_all)
+        self._judge = Staged(self._compare_all)
 
     def _set_apart(self, env: Sequence[Any]) -> list[_Alone]:
         """Return the nodes that gradients pass through, each by itself; env tells which inputs are float arrays."""
@@ -182,7 +183,7 @@ class NodeWitness:
 
     def examine(self, args: Arrays, aux: Arrays, key: Any, *, rtol: float, fd_rtol: float) -> list[NodeFinding]:
         """Return what differs at this point, node by node, in the order in which the nodes run."""
-        env = jax.jit(lambda args, aux: self.program.run(self.program.bind(args, aux), key))(args, aux)
+        env = Staged(lambda args, aux: self.program.run(self.program.bind(args, aux), key))(args, aux)
         self.nodes = self.nodes or self._set_apart(env)
         if not self.nodes:
             return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from symjax_nnvm.errors import closest
@@ -53,6 +54,12 @@ _SQUASHED = {name.replace("_", ""): here for name, here in FOREIGN_NAMES.items()
 def closest_functions(name: str, group: str | None) -> str:
     """Return `. Did you mean symbol.contrib.box_nms or …?` for a function that a group, None for `symbol` itself, has
     not: those of its name in other groups, else those of the names most like it. Empty when there is none."""
+    return _closest_functions(name, group, len(list_all_names()))
+
+
+@lru_cache(maxsize=256)
+def _closest_functions(name: str, group: str | None, count: int) -> str:
+    """Return that while there are so many operators. Who asks by `hasattr` asks often, and asks for the same name."""
     spelled: dict[str, str] = {}
     for operator in list_all_names():
         home = next((key for key, prefix in _PREFIXES.items() if operator.startswith(prefix)), None)

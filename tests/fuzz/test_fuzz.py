@@ -23,6 +23,7 @@ from tests.fuzz.grammar import draw_symbol
 from tests.fuzz.onnx_corpus import onnx_models
 from tests.fuzz.targets import RANDOMS, TARGETS, check, draw
 from tests.onnx.not_back import NOT_BACK
+from tests.support import warm
 
 # -- the readers hold the contract -----------------------------------------------------------------------------------
 
@@ -156,13 +157,12 @@ raise SystemExit(__main__.main())
 def test_the_input_that_fails_or_ends_its_process_is_kept_and_shrunk(
     does: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    script, start = tmp_path / "broken.py", runner.subprocess.run
+    script = tmp_path / "broken.py"
     script.write_text(BROKEN.format(does=does))
 
     def launch(command: list[str], **options):
         assert command[3:5] == ["-m", "tests.fuzz"]
-        env = {**options["env"], "PYTHONPATH": str(Path.cwd())}
-        return start([command[0], str(script), *command[5:]], **{**options, "env": env})
+        return warm.run([str(script), *command[5:]], env=options["env"])
 
     monkeypatch.setattr(runner.subprocess, "run", launch)
     finds = tmp_path / "finds"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -26,6 +26,7 @@ from tests.support.import_graph import (
     imports_of,
     layers,
     modules,
+    parsed,
     unused,
 )
 
@@ -40,6 +41,16 @@ MUTUAL = {
     ("symjax_nnvm.ir.attributes", "symjax_nnvm.ir.node"),
 }
 """(module, module that it names for types alone): a node has an operator, and an operator's functions take nodes."""
+
+
+TEXTS = {str(path): (ROOT / path).read_text(encoding="utf-8") for path in MODULES.values()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Each module is parsed once for all tests, and forgotten."""
+    yield
+    parsed.cache_clear()
 
 
 def layer(module: str) -> int:
@@ -60,8 +71,7 @@ def test_every_module_has_its_layer():
 
 @pytest.mark.slow("computes much")
 def test_every_module_says_what_it_is_for():
-    silent = [p for p in MODULES.values() if not ast.get_docstring(ast.parse((ROOT / p).read_text(encoding="utf-8")))]
-    assert silent == []
+    assert [path for path, text in TEXTS.items() if not ast.get_docstring(parsed(text)[0])] == []
 
 
 def test_every_entry_of_the_layers_is_there():
@@ -87,7 +97,7 @@ def test_no_import_closes_a_cycle():
 
 @pytest.mark.slow("computes much")
 def test_no_package_names_what_is_private_to_another():
-    assert foreign_privates({str(path): (ROOT / path).read_text() for path in MODULES.values()}) == []
+    assert foreign_privates(TEXTS) == []
 
 
 def test_a_foreign_private_name_is_found():
@@ -105,9 +115,8 @@ def test_a_foreign_private_name_is_found():
 
 @pytest.mark.slow("computes much")
 def test_nothing_is_left_that_nobody_uses():
-    texts = {str(path): (ROOT / path).read_text() for path in MODULES.values()}
     others = [p for folder in ("tests", "examples", "benchmarks", "docs") for p in (ROOT / folder).rglob("*.py")]
-    assert unused(texts, "".join(path.read_text() for path in others)) == []
+    assert unused(TEXTS, "".join(path.read_text() for path in others)) == []
 
 
 def test_tables_of_cases_hold_no_names_that_nothing_reads():

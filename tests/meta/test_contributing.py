@@ -20,11 +20,11 @@ PLACES = [
     for path in re.findall(r"^\*\*\d\. .*?`([\w/<>.]+\.py)`", text_of(PAGE), re.MULTILINE)
 ]
 
-META = [
-    *("tests/meta/test_architecture.py", "tests/meta/test_coverage.py"),
-    *("tests/meta/test_generated.py", "tests/meta/test_operator_names.py"),
+ASKED_OF_AN_OPERATOR = [
+    *("tests/meta/test_architecture.py", "tests/meta/test_coverage.py", "tests/meta/test_generated.py"),
+    *("tests/meta/test_operator_names.py", "tests/ops/test_ladder.py", "-m", "nightly or slow or not slow"),
+    *("-k", "meta or scaled_shift"),
 ]
-OF_THE_OPERATOR = ["tests/ops/test_ladder.py", "-m", "nightly or slow or not slow"]
 
 pytestmark = pytest.mark.slow("takes half a minute as a whole")
 
@@ -61,19 +61,10 @@ def test_each_step_names_its_file():
     ] == PLACES
 
 
-def passing(copy: Path, *arguments: str) -> int:
-    """How many tests pass in the copy. Raises AssertionError, with pytest's words, where one fails."""
-    told = run(copy, "-m", "pytest", "-v", "-n0", "-p", "no:cacheprovider", *arguments)
-    passed = re.search(r"(\d+) passed", told)
-    return int(passed[1]) if passed else 0
-
-
-def test_the_operator_of_the_page_passes_the_meta_tests(copy: Path):
-    assert passing(copy, *META) > 20
-
-
-def test_the_operator_of_the_page_climbs_the_ladder(copy: Path):
-    assert passing(copy, "-k", "scaled_shift", *OF_THE_OPERATOR) == 1
+def test_the_operator_of_the_page_passes_the_meta_tests_and_climbs_the_ladder(copy: Path):
+    told = run(copy, "-m", "pytest", "-vv", "-n0", "-p", "no:cacheprovider", *ASKED_OF_AN_OPERATOR)
+    assert re.search(r"test_ladder.py::test_operator\[scaled_shift\] PASSED", told)
+    assert told.count(" PASSED") > 20
 
 
 def test_an_operator_that_mxnet_lacks_is_told_to_say_so(copy: Path):
@@ -82,6 +73,10 @@ def test_an_operator_that_mxnet_lacks_is_told_to_say_so(copy: Path):
     card.write_text(text.replace("    own=True,\n", ""), encoding="utf-8")
     try:
         with pytest.raises(AssertionError, match=r"MXNet 1.9.1 has no \['scaled_shift'\]: say own=True on the card"):
-            passing(copy, "tests/meta/test_generated.py", "-k", "count")
+            run(
+                copy,
+                "-c",
+                "from tests.meta import test_generated as t; t.test_pages_count_the_operators_that_mxnet_has()",
+            )
     finally:
         card.write_text(text, encoding="utf-8")

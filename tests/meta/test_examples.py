@@ -80,6 +80,7 @@ def printed_by(name: str, *options: str) -> str:
 
 
 @pytest.mark.slow("compiles")
+@pytest.mark.nightly("tests on eight devices have other networks on meshes")
 def test_data_parallel():
     printed = printed_by("data_parallel", "--epochs=1", "--sharding=fsdp")
     assert "each device holds (64, 72) of fc0_weight (64, 576)" in printed
@@ -93,6 +94,7 @@ def test_tensor_parallel():
 
 
 @pytest.mark.slow("compiles")
+@pytest.mark.nightly("tests/lowering/training/test_processes.py has other processes that train together")
 def test_two_processes(example, capfd, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
     monkeypatch.setattr("sys.argv", ["two_processes.py"])

@@ -27,7 +27,7 @@ from symjax_nnvm.ir.types import parse_shape
 from symjax_nnvm.mxnet.npy_file import read_npy
 
 ROOT = Path(symjax_nnvm.__file__).parents[1]
-LENGTH = 100_000
+LENGTH = 20_000
 SECONDS = 0.5
 """Linear time is a few milliseconds; quadratic time is minutes."""
 

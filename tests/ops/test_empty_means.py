@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support import warm
 
 MEANS = """
 import jax.numpy as jnp, lowering
@@ -20,5 +19,5 @@ for dtype in ("int8", "uint8", "int32"):
 @pytest.mark.slow("starts processes")
 def test_the_mean_of_no_integers_is_0_and_ends_no_process():
     """XLA folds 0 / 0 when it compiles. In a process of its own, which it would end."""
-    child = subprocess.run([sys.executable, "-c", MEANS], capture_output=True, text=True)
+    child = warm.run(["-c", MEANS])
     assert child.returncode == 0, child.stderr

@@ -66,9 +66,9 @@ def one(case: Case) -> str:
     return case.op
 
 
-def one_of_mxnets(case: Case) -> str:
-    """Of cases whose first derivatives are compared with MXNet's, in all of them, one is enough."""
-    return case.op if case.is_train and not case.no_mxnet else case.id
+def is_compared(case: Case) -> bool:
+    """Whether its gradient is compared with MXNet's."""
+    return has_gradient(case) and case.is_train and not case.no_mxnet
 
 
 @rung(every(), quick=True)
@@ -91,7 +91,7 @@ def json_round_trip(walk: Walk):
     assert loaded.debug_str() == walk.symbol.debug_str()
 
 
-@rung(every(lambda case: has_gradient(case) and case.is_train and not case.no_mxnet))
+@rung(every(is_compared))
 def gradient_equals_mxnet(walk: Walk):
     _, grads, _ = walk.differentiated
     for name in walk.names:
@@ -110,9 +110,14 @@ def value_equals_mxnet(walk: Walk):
         assert_close(value, walk.golden[f"aux{name.removeprefix('in')}"], walk.case.rtol, f"auxiliary state {name}")
 
 
-@rung(every(proven), sampled=one_of_mxnets)
+@rung(every(lambda case: proven(case) and not is_compared(case)))
 def gradient_equals_vjp_and_finite_differences(walk: Walk):
     lowering.check_gradients(walk.symbol, *walk.given, wrt=walk.names, is_train=walk.case.is_train)
+
+
+@rung(every(lambda case: proven(case) and is_compared(case)), sampled=one, one_in=3)
+def a_gradient_that_equals_mxnets_equals_vjp_and_finite_differences(walk: Walk):
+    gradient_equals_vjp_and_finite_differences(walk)
 
 
 @rung(every(has_gradient))
@@ -124,21 +129,19 @@ def gradient_has_the_arguments_shape_and_dtype_and_asks_jax_for_none(walk: Walk)
         assert np.dtype(grads[name].dtype) == jax.dtypes.canonicalize_dtype(argument.dtype)
 
 
-@rung(every(lambda case: proven(case) and case.smooth), sampled=one)
+@rung(every(lambda case: proven(case) and case.smooth), sampled=one, one_in=3)
 def second_order_gradient_equals_vjp_of_grad(walk: Walk):
     case, symbol, names = walk.case, walk.symbol, walk.names
     args, aux, _ = walk.given
     heads = [sym.Variable(f"head{i}") for i in range(len(symbol))]
     first = symbol.gradient(names, head_grads=heads)
     with jax.enable_x64(True):
-        wide = {
-            name: jnp.asarray(v, jnp.float64) if v.dtype.kind == "f" else jnp.asarray(v) for name, v in args.items()
-        }
-        wide_aux = {name: jnp.asarray(value, jnp.float64) for name, value in aux.items()}
+        wide = {name: np.asarray(v, np.float64) if v.dtype.kind == "f" else v for name, v in args.items()}
+        wide_aux = {name: np.asarray(value, np.float64) for name, value in aux.items()}
         outputs, _ = jax.eval_shape(lowering.to_jax(symbol, is_train=case.is_train), wide, wide_aux, KEY)
         rng = case.rng("second")
-        head_values = [jnp.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
-        directions = [jnp.asarray(rng.uniform(-1, 1, wide[name].shape)) for name in names]
+        head_values = [np.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
+        directions = [np.asarray(rng.uniform(-1, 1, wide[name].shape)) for name in names]
         given = {f"head{i}": value for i, value in enumerate(head_values)}
         known = [n for n in first.list_arguments() if n in given or n in wide]
         second_wrt = [name for name in names if name in known]
@@ -158,7 +161,7 @@ def second_order_gradient_equals_vjp_of_grad(walk: Walk):
         chosen = {name: wide[name] for name in names}
         second, expected = Traced(both, chosen).evaluated(chosen)
         for name in names:
-            ours = second.get(name, jnp.zeros_like(wide[name]))
+            ours = second[name] if name in second else np.zeros_like(wide[name])
             assert_close(ours, expected[name], 1e-9, f"second-order gradient of {name}")
 
 
@@ -167,7 +170,7 @@ def jitted_equals_unjitted(walk: Walk):
     """Outside jit a rule has arrays with values. One that makes the same equations of them as of what JAX traces
     computes the same; others are run, as are graphs, which have arrays of their own."""
     if not walk.is_whole and walk.case.graph is None:
-        function, arrays = walk.function, jax.tree.map(jnp.asarray, walk.given)
+        function, arrays = walk.function, jax.device_put(walk.given)
         if equations(Traced(lambda: function(*arrays))) == equations(walk.forward()):
             return
     plain, plain_aux = walk.function(*walk.given)
@@ -179,7 +182,7 @@ def jitted_equals_unjitted(walk: Walk):
         assert_close(jitted_aux[name], plain_aux[name], max(walk.case.rtol, 1e-5), f"auxiliary state {name}")
 
 
-@rung(every(lambda case: bool(case.inputs)), sampled=one)
+@rung(every(lambda case: bool(case.inputs)), sampled=one, one_in=3)
 def vmap_equals_a_loop(walk: Walk):
     function, (args, aux, key) = walk.function, walk.given
     flipped = {name: value[::-1].copy() if value.ndim else value for name, value in args.items()}
@@ -193,30 +196,26 @@ def vmap_equals_a_loop(walk: Walk):
 
 @rung(every(), sampled=one)
 def numpy_evaluates_what_xla_computes(walk: Walk):
-    """Value and gradient; a primitive that is left to the compiler has a reason in `COMPILED`."""
+    """Value, beside the gradient where there is one; a primitive that is left to the compiler has a reason in
+    `COMPILED`."""
     case, args = walk.case, walk.given
     with jax.enable_x64(walk.is_wide):
-        outputs, _ = assert_evaluated(walk.forward(), args, case)
         if has_gradient(case) and case.is_train:
-            heads = case.head_grads([output.shape for output in outputs])
-            program = walk.gradient()
-            if not program.takes(*args, heads):
-                program = Traced(lowering.grad_fn(walk.symbol, walk.names), *args, heads)
-            assert_evaluated(program, (*args, heads), case)
+            assert_evaluated(*walk.gradient_for(case.head_grads(walk.inferred[0])), case)
+        else:
+            assert_evaluated(walk.forward(), args, case)
 
 
-def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> Any:
-    """NumPy evaluates a function to what XLA computes, to the case's tolerance, or some primitive is left to XLA.
-    Return what XLA computes."""
-    compiled = program.compiled(*args)
+def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> None:
+    """NumPy evaluates a function to what XLA computes, to the case's tolerance, or some primitive is left to XLA."""
     if program.evaluator is None:
         assert program.left in COMPILED
-        return compiled
+        return
+    compiled = program.compiled(*args)
     results = jax.tree.leaves(program.evaluated(*args))
     for i, (result, expected) in enumerate(zip(results, jax.tree.leaves(compiled), strict=True)):
         assert np.asarray(result).dtype == expected.dtype
         assert_close(result, expected, max(case.rtol, 1e-6), f"result {i}")
-    return compiled
 
 
 @rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one)

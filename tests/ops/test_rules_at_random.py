@@ -72,7 +72,7 @@ def _questions(rng: random.Random, op: Op, attrs: NodeAttrs, ins: int, outs: int
     return asked
 
 
-@operator_rung(has_no_graph, one_in=3)
+@operator_rung(has_no_graph, one_in=6)
 def rules_answer_or_refuse_whatever_a_file_may_ask(op: Op):
     rng = random.Random(op.name)
     for _ in range(DRAWS):

@@ -70,7 +70,14 @@ def imports_of(source: str, text: str, known: dict[str, Path]) -> list[Import]:
                 continue  # no import is in one
             yield from walk(child, typing or (guarded and child in node.body), late)  # pyright: ignore
 
-    return list(walk(ast.parse(text), False, False))
+    return list(walk(parsed(text)[0], False, False))
+
+
+@cache
+def parsed(text: str) -> tuple[ast.Module, list[ast.AST]]:
+    """A module's tree, and all of its nodes: `parsed.cache_clear()` lets go of them."""
+    tree = ast.parse(text)
+    return tree, list(ast.walk(tree))
 
 
 @cache
@@ -84,11 +91,11 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in NAMEDTUPLES
 
 
-def _made_in(tree: ast.AST) -> set[str]:
+def _made_in(nodes: list[ast.AST]) -> set[str]:
     """The names that a module gives to something: what it defines, assigns, imports under another name, or spells out
     (`__slots__`)."""
     made: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 made.add(name)
@@ -102,13 +109,13 @@ def _made_in(tree: ast.AST) -> set[str]:
 def foreign_privates(texts: dict[str, str]) -> list[str]:
     """`module: name` of each _private name that a module imports, or asks an object for, and that no module of its own
     folder makes. texts: module path, `folder/file.py` → source."""
-    trees = {Path(path): ast.parse(text) for path, text in texts.items()}
+    modules = {Path(path): parsed(text)[1] for path, text in texts.items()}
     made: dict[Path, set[str]] = {}
-    for path, tree in trees.items():
-        made.setdefault(path.parent, set()).update(_made_in(tree))
+    for path, nodes in modules.items():
+        made.setdefault(path.parent, set()).update(_made_in(nodes))
     found = []
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
+    for path, nodes in modules.items():
+        for node in nodes:
             names = [node.attr] if isinstance(node, ast.Attribute) else []
             if isinstance(node, ast.ImportFrom):
                 names = [alias.name for alias in node.names]
@@ -121,15 +128,15 @@ def foreign_privates(texts: dict[str, str]) -> list[str]:
 def unused(texts: dict[str, str], elsewhere: str = "") -> list[str]:
     """`module: name` of what a module defines at its top and nothing uses: neither it nor another module, nor the text
     of elsewhere. What a decorator takes is used by it; so is what a package's `__init__` makes. texts: as above."""
-    trees = {Path(path): ast.parse(text) for path, text in texts.items()}
-    loaded = {path: {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-              for path, tree in trees.items()}  # fmt: skip
+    modules = {Path(path): parsed(text) for path, text in texts.items()}
+    loaded = {path: {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+              for path, (_, nodes) in modules.items()}  # fmt: skip
     asked = set(re.findall(r"\w+", elsewhere))
-    for tree in trees.values():
-        asked.update(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-        asked.update(a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names)
+    for _, nodes in modules.values():
+        asked.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        asked.update(a.name for node in nodes if isinstance(node, ast.ImportFrom) for a in node.names)
     found = []
-    for path, tree in trees.items():
+    for path, (tree, _) in modules.items():
         for node in tree.body if path.name != "__init__.py" else []:
             match node:
                 case ast.FunctionDef(name=name, decorator_list=[]) | ast.ClassDef(name=name, decorator_list=[]):

@@ -15,6 +15,13 @@ from lowering.host.evaluator import Evaluator, as_numpy, evaluator_of
 from lowering.host.primitives import NotEvaluated
 
 
+def canonical(leaf: Any) -> Any:
+    """An argument in the dtype that JAX gives it. `jnp.asarray` compiles a program for each shape of NumPy's arrays."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
+    return jnp.asarray(leaf)
+
+
 class Traced:
     """A function that JAX traces once, for arguments of the shapes and dtypes given.
 
@@ -34,7 +41,7 @@ class Traced:
 
     def takes(self, *args: Any) -> bool:
         """Whether arguments have the shapes and dtypes that were traced."""
-        return self.closed.in_avals == [jax.typeof(jnp.asarray(leaf)) for leaf in jax.tree.leaves(args)]
+        return self.closed.in_avals == [jax.typeof(canonical(leaf)) for leaf in jax.tree.leaves(args)]
 
     @cached_property
     def evaluator(self) -> Evaluator | None:
@@ -50,13 +57,13 @@ class Traced:
         return jax.jit(jaxpr_as_fun(self.closed))
 
     def compiled(self, *args: Any, **named: Any) -> Any:
-        return self._results(self._compiled(*map(jnp.asarray, jax.tree.leaves((args, named)))))
+        return self._results(self._compiled(*map(canonical, jax.tree.leaves((args, named)))))
 
     def evaluated(self, *args: Any, **named: Any) -> Any:
         if self.evaluator is None:
             return self.compiled(*args, **named)
         with np.errstate(all="ignore"):
-            leaves = (as_numpy(jnp.asarray(leaf)) for leaf in jax.tree.leaves((args, named)))
+            leaves = (as_numpy(canonical(leaf)) for leaf in jax.tree.leaves((args, named)))
             return self._results(self.evaluator(*leaves))
 
     def _results(self, leaves: Any) -> Any:

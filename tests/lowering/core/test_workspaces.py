@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ from symjax_nnvm.ir.types import MAX_SIZE
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol import Symbol
 from tests.cases import Case
-from tests.support import ladder
+from tests.support import ladder, warm
 from tests.support.walk import Walk, first, rung
 
 KEY = jax.random.key(0)
@@ -142,9 +140,7 @@ for number in map(int, sys.argv[1:]):
 @pytest.mark.slow("starts processes")
 def test_the_process_survives_what_xla_would_end_it_for():
     numbers = [str(i) for i, (op, *_) in enumerate(HUGE) if op in ("broadcast_to", "tile", "Convolution", "im2col")]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *numbers], capture_output=True, text=True, timeout=120, env=dict(os.environ)
-    )
+    done = warm.run(["-c", PROGRAM, *numbers])
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["InferenceError"] * len(numbers)
 
@@ -207,7 +203,7 @@ for op, params, shapes in TOO_LARGE:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems may promise such memory")
 def test_memory_that_cannot_be_had_is_told_and_ends_no_process():
     """NumPy, reading a result that was never allocated, ended it: "Check failed: buffer_.IsConcrete()"."""
-    done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, timeout=300, check=False)
+    done = warm.run(["-c", READ])
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == [op for op, *_ in TOO_LARGE for _ in range(6)]
 

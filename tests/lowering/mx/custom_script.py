@@ -3,7 +3,6 @@ several, watched or not, by a predictor, or under a `jax.jit` of the caller's ow
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -107,8 +106,7 @@ def in_threads(function: Callable[[], None], count: int) -> None:
         thread.join()
 
 
-HOW = {each.__name__: each for each in (module, fit, modules, jit, threads, predictor)}
-
 if __name__ == "__main__":
-    HOW[sys.argv[1]]()
-    print("ended")
+    for way in (module, fit, modules, jit, threads, predictor):
+        way()
+        print(way.__name__, flush=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from lowering import mx
 from symjax_nnvm.errors import CallError, RecordFormatError
 from symjax_nnvm.mxnet import images
 from tests.goldens.records.scenarios import KEYS, PAYLOADS
+from tests.support import warm
 
 GOLDENS = Path(__file__).parents[2] / "goldens" / "records"
 
@@ -113,9 +112,7 @@ from lowering import mx
 record = mx.recordio.MXIndexedRecordIO(sys.argv[1] + ".idx", sys.argv[1] + ".rec", "w")
 record.write_idx(5, b"last")
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=True
-    )
+    run = warm.run(["-c", script, str(tmp_path / "a")])
     assert run.stderr == ""
     assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").read_idx(5) == b"last"
 

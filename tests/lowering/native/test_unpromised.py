@@ -72,6 +72,7 @@ jax.ffi.ffi_call = raises""",
 
 
 @pytest.mark.slow("starts processes")
+@pytest.mark.nightly("a process for each name", but_one_in=3)
 @pytest.mark.parametrize("name", TAKEN)
 def test_without_a_name_the_numbers_are_the_same(name: str, tmp_path: Path):
     child = f"import json, sys\nsys.path[:] = json.loads(sys.argv[1])\n{TAKEN[name]}\n{CHILD}"
@@ -127,12 +128,13 @@ UNPROMISED = re.compile(
 def test_one_module_names_them():
     """Docstrings and comments aside, which may speak of them."""
     files = [path for path in (ROOT / "lowering").rglob("*.py") if path.name != "unpromised.py"]
-    naming = [path.name for path in files if any(map(UNPROMISED.search, _code(path)))]
-    assert naming == []
+    texts = {path.name: path.read_text(encoding="utf-8") for path in files}
+    speaking = {name: text for name, text in texts.items() if UNPROMISED.search(text)}
+    assert [name for name, text in speaking.items() if any(map(UNPROMISED.search, _code(text)))] == []
 
 
-def _code(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _code(text: str) -> list[str]:
+    tree = ast.parse(text)
     names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)]

@@ -22,7 +22,7 @@ _firsts: dict[str, Case] = {}
 for _case in CASES:
     _firsts.setdefault(_case.op, _case)
 FIRST = list(_firsts.values())
-OTHERS = [case for case in CASES if case not in FIRST]
+OTHERS = [case for case in CASES if case is not _firsts[case.op]]
 SAMPLE, PARTS = 40, 40
 KINDS = (
     *("_npi_svd", "_contrib_bipartite_matching", "_sample_multinomial", "_sample_unique_zipfian", "tile"),

@@ -84,7 +84,10 @@ def resumed(killed: tuple[list[Ended], Path]) -> list[Ended]:
     return run(4, "resumed", folder.with_name("again"))
 
 
-@pytest.mark.parametrize(("lost", "of"), [(processes.LOST, "killed"), (0, "resumed")])
+ONCE_MORE = pytest.mark.nightly("four more processes, whose first is lost")
+
+
+@pytest.mark.parametrize(("lost", "of"), [(processes.LOST, "killed"), pytest.param(0, "resumed", marks=ONCE_MORE)])
 def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytest.FixtureRequest) -> None:
     given = request.getfixturevalue(of)
     ended: list[Ended] = given[0] if of == "killed" else given
@@ -131,6 +134,7 @@ def _check_printed(process: Ended) -> None:
     assert "TrainingError: Lost process 1 (pid " in process.errors, process.errors
 
 
+@ONCE_MORE
 def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(
     killed: tuple[list[Ended], Path], resumed: list[Ended]
 ) -> None:

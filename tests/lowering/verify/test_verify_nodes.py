@@ -105,8 +105,11 @@ def _mobile_block() -> tuple[sym.Symbol, dict, dict]:
     return net, args, aux
 
 
+IN_PROJECTION = pytest.param(check_projection, marks=pytest.mark.nightly("projections meet other kinks below"))
+
+
 @pytest.mark.slow("compiles")
-@pytest.mark.parametrize("check", [check_gradients, check_projection])
+@pytest.mark.parametrize("check", [check_gradients, IN_PROJECTION])
 def test_half_of_a_tensor_at_exactly_0_is_no_difference(check):
     net, args, aux = _mobile_block()
     report = check(net, args, aux, is_train=False)
@@ -179,8 +182,7 @@ def test_a_kink_within_the_step_is_said(check):
 
 
 @pytest.mark.slow("compiles")
-@pytest.mark.parametrize("check", [check_gradients, check_projection])
-@pytest.mark.parametrize("bad", ["wrong", "hidden"])
+@pytest.mark.parametrize(("check", "bad"), [(check_gradients, "hidden"), (check_projection, "wrong")])
 def test_a_wrong_gradient_behind_a_kink_is_caught(check, bad: str):
     """hidden: JAX's derivative is as wrong as ours, and finite differences alone tell."""
     net, args, aux = _narrow_block(lambda x: getattr(sym, f"_test_kinks_{bad}_slope")(sym.relu(x), name="bad"))

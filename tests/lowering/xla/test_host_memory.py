@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 import lowering
 from lowering.xla.host_memory import KEEP
+from tests.support import warm
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,9 +41,7 @@ def resident():
 
 
 def printed(code: str, **environment: str) -> list[str]:
-    command = [sys.executable, "-c", MEASURES + textwrap.dedent(code)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | environment
-    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=120, check=False)
+    done = warm.run(["-c", MEASURES + textwrap.dedent(code)], env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

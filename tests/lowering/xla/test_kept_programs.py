@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 import lowering
 from lowering.xla import kept_programs
 from symjax_nnvm.io.files import cache_folder
+from tests.support import warm
 
 SCRIPT = """
 import mxnet as mx, lowering
@@ -73,8 +72,7 @@ def test_a_second_run_of_a_script_compiles_nothing(tmp_path: Path):
     here |= dict.fromkeys(("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"), str(tmp_path)) | {"JAX_PLATFORMS": "cpu"}
 
     def hits(*words: str) -> int:
-        command = [sys.executable, "-m", "lowering.mx", *words, str(script)]
-        return int(subprocess.run(command, capture_output=True, text=True, check=True, env=here).stdout)
+        return int(warm.run(["-m", "lowering.mx", *words, str(script)], env=here).stdout)
 
     assert hits() == 0
     assert hits() > 0

@@ -15,6 +15,7 @@ from lowering.ops.random import samplers
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
+from tests.support.traced import evaluated
 
 pytestmark = pytest.mark.slow("takes many seconds as a whole")
 
@@ -32,8 +33,9 @@ def test_the_probability_by_which_poisson_draws_are_taken_or_rejected():
 
 
 def run(symbol: sym.Symbol, key: jax.Array = KEY, **args: Any) -> list[np.ndarray]:
-    function = jax.jit(lowering.to_jax(symbol))
-    return [np.asarray(out) for out in function({k: jnp.asarray(v) for k, v in args.items()}, key=key)[0]]
+    """Of few draws evaluated, of many compiled, as a user has them."""
+    function = lowering.compile(symbol)
+    return [np.asarray(out) for out in function({k: np.asarray(v) for k, v in args.items()}, key=key)[0]]
 
 
 def numbers(name: str, /, n: int = N, **params: Any) -> np.ndarray:
@@ -215,11 +217,10 @@ def test_one_key_gives_one_result_and_nodes_and_keys_differ(name: str):
     params = {"negative_binomial": {"p": 0.3}}.get(name, {})
     function = getattr(sym, f"_random_{name}")
     net = sym.Group([function(shape=(60,), name=node, **params) for node in "ab"])
-    draw = jax.jit(lambda key: lowering.to_jax(net)({}, key=key)[0])
-    a, b = draw(KEY)
-    np.testing.assert_array_equal(draw(KEY)[0], a)
+    a, b = run(net)
+    np.testing.assert_array_equal(run(net)[0], a)
     assert (a != b).any()
-    assert (draw(jax.random.key(6))[0] != a).any()
+    assert (run(net, jax.random.key(6))[0] != a).any()
 
 
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
@@ -242,8 +243,8 @@ def test_nothing_flows_through_a_draw(name: str):
     row = next(row for row in DISTRIBUTIONS if row.name == name)
     net = getattr(sym, f"_sample_{name}")(*(sym.Variable(i) for i in row.inputs), shape=(3,))
     args = {i: np.full(2, 0.5, np.float32) for i in row.inputs}
-    _, grads, _ = jax.jit(lowering.grad_fn(net))(args, {}, KEY, [np.ones((2, 3), np.float32)])
-    theirs = jax.jit(jax.grad(lambda a: lowering.to_jax(net)(a, key=KEY)[0][0].sum()))(args)
+    _, grads, _ = evaluated(lowering.grad_fn(net), args, {}, KEY, [np.ones((2, 3), np.float32)])
+    theirs = evaluated(jax.grad(lambda a: lowering.to_jax(net)(a, key=KEY)[0][0].sum()), args)
     for i in row.inputs:
         np.testing.assert_array_equal(grads[i], np.zeros(2))
         np.testing.assert_array_equal(theirs[i], np.zeros(2))

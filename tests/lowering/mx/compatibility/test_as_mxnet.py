@@ -6,12 +6,12 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lowering import mx
+from tests.support import warm
 
 ROOT = Path(__file__).parents[4]
 
@@ -46,9 +46,8 @@ assert [name for name, m in sys.modules.items() if name.startswith("lowering.mx.
 """
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+def run(folder: Path, *arguments: str, input: str = "") -> subprocess.CompletedProcess[str]:
+    return warm.run(arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, input=input)
 
 
 @pytest.mark.slow("starts processes")
@@ -273,7 +272,5 @@ def test_code_is_run_as_python_runs_it(tmp_path: Path):
     code = "import mxnet, sys; print(mxnet.nd.ones(2).shape, sys.argv, __name__)"
     ended = run(tmp_path, "-m", "lowering.mx", "-c", code, "x")
     assert ended.stdout == "(2,) ['-c', 'x'] __main__\n", ended.stderr
-    command = [sys.executable, "-m", "lowering.mx", "-", "y"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    told = subprocess.run(command, cwd=tmp_path, env=env, input=code, capture_output=True, text=True)
+    told = run(tmp_path, "-m", "lowering.mx", "-", "y", input=code)
     assert told.stdout == "(2,) ['-', 'y'] __main__\n", told.stderr

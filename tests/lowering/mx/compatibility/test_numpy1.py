@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from lowering.mx.compatibility import numpy1, spawned
+from tests.support import warm
 
 ROOT = Path(__file__).parents[4]
 LINE = f"; this process restores it and {len(numpy1._NAMES)} names in all, as NumPy 1 had them"
@@ -241,8 +242,7 @@ if __name__ == "__main__":
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+    return warm.run(arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 @pytest.mark.slow("starts processes")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from lowering import mx
 from lowering.mx import test_utils as tu
+from tests.support import warm
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch):
@@ -48,7 +47,7 @@ with discard_stderr():
     os.write(2, b"second")
 print("third", file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = warm.run(["-c", code])
     assert done.stderr.strip().splitlines()[-1] == "third"
     assert "first" not in done.stderr
     assert "second" not in done.stderr
