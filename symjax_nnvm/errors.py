@@ -196,6 +196,10 @@ class LoweringError(NNVMError):
     """A graph that cannot be translated to JAX, or fails while it is being traced."""
 
 
+class OutOfMemoryError(LoweringError, MemoryError):
+    """Arrays that memory does not hold."""
+
+
 class OpenSizeError(LoweringError):
     """An operator that takes only some of the sizes that were left open.
 

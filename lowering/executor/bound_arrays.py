@@ -15,11 +15,13 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.jax_casts import written
 from lowering.sharding.explicit_axes import on_auto_axes
+from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.errors import (
     ExecutorTypeError,
     ExecutorValueError,
@@ -153,8 +155,18 @@ class ArrayCell(Cell):
         NumPy's memory is copied, so that it may be used again at once. cast: also convert where digits are lost, from
         floating-point numbers to integers. Raises ExecutorValueError.
         """
+        if isinstance(value, Tracer) and not isinstance(self.value, Tracer):
+            problem = (
+                "A value that JAX traces cannot be written to an array that is there when the function is not traced"
+            )
+            raise LoweringError(
+                problem, fix="Return it from the function that jax.jit traces, or make a new array of it."
+            )
         fits = isinstance(value, jax.Array) and value.shape == self.shape and value.dtype == self.dtype
         if fits and not value.weak_type:  # a weak type would have the graph compiled anew
+            if isinstance(value, Tracer):
+                self.value = value
+                return
             if type(value.sharding) is not SingleDeviceSharding:
                 value = on_auto_axes(value)
             if self.place is not None and not _lies_on(value, self.place):
@@ -176,13 +188,18 @@ class ArrayCell(Cell):
             )
         value = written(value, np.dtype(self.dtype))  # a copy of NumPy's memory, so that JAX may use it as it is
         if value.shape != self.shape:
-            value = np.full(self.shape, value)
+            value = (jnp if isinstance(value, Tracer) else np).broadcast_to(value, self.shape)
         self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:
         """Return the place of an array made of a value: over several devices, if the old array is so and the value is
         not."""
-        if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
+        if (
+            self.place is None
+            and not isinstance(value, jax.Array)
+            and not isinstance(self.value, Tracer)
+            and len(self.value.sharding.device_set) > 1
+        ):
             return self.value.sharding
         return self.place
 
@@ -215,7 +232,8 @@ class OwnCell(ArrayCell):
         """Return the array, whose memory is JAX's from now on."""
         with writing(self):
             if self._held is None:
-                self.value, self.shown = at_home(jax.device_put(self._memory, self._device)), True
+                with telling_memory:
+                    self.value, self.shown = at_home(jax.device_put(self._memory, self._device)), True
             return self._held  # pyright: ignore[reportReturnType]
 
     @property
@@ -229,13 +247,18 @@ class OwnCell(ArrayCell):
             value = self.value
             if is_called_back() or not on_cpu(value):
                 return None
-            self._device, self._memory, self._held = committed_place(value), np.array(value), None
+            with telling_memory:
+                self._device, self._memory, self._held = committed_place(value), np.array(value), None
         return self._memory
 
 
 def on_cpu(value: jax.Array) -> bool:
-    """Return whether one CPU holds an array."""
-    return all(device.platform == "cpu" for device in value.devices()) and len(value.devices()) == 1
+    """Return whether one CPU holds an array, which has a value."""
+    return (
+        not isinstance(value, Tracer)
+        and all(device.platform == "cpu" for device in value.devices())
+        and len(value.devices()) == 1
+    )
 
 
 def committed_place(value: jax.Array) -> Place:

@@ -7,6 +7,7 @@ takes a symbol's place that is small, or equal to another size or to a parameter
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import SimpleNamespace
@@ -23,9 +24,9 @@ from symjax_nnvm.ir.traverse import post_order
 _LEAST = 3
 """The smallest number that takes a symbol's place: 1 broadcasts, 0 has no elements, rules look at pairs."""
 
-_BEFORE, _TRIES = 2, 2
-"""How many sizes are traced as numbers before some are left open, and how many structures of open sizes are tried: most
-functions meet two sizes, those of a full batch and of the last."""
+_BEFORE, _REFUSED, _KEPT = 2, 2, 8
+"""How many sizes are traced as numbers before some are left open, since most functions meet two, those of a full batch
+and of the last; how often a function may refuse open sizes; and how many choices of open axes are kept."""
 
 _REFUSALS = (NNVMError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError,
              NotImplementedError, UndecidedSizeError)  # fmt: skip
@@ -124,8 +125,8 @@ class _Family:
     def __init__(self, kept: Kept, parameters: Collection[int] = ()):
         self._kept, self._parameters = kept, parameters
         self._last: Shapes = ()
-        self._met, self._tries = 0, 0
-        self._traces: list[_OpenTrace] = []
+        self._met, self._refused = 0, 0
+        self._traces: deque[_OpenTrace] = deque(maxlen=_KEPT)
 
     def found(
         self, shapes: Shapes, trace: Callable[[Sequence[tuple[Any, ...]]], Traced]
@@ -135,7 +136,7 @@ class _Family:
         trace: traces the function for shapes that hold symbols.
         """
         found = self._known(shapes)
-        if found is None and self._met >= _BEFORE and self._tries < _TRIES:
+        if found is None and self._met >= _BEFORE and self._refused < _REFUSED:
             self._add(shapes, trace)
             found = self._known(shapes)
         self._last, self._met = shapes, self._met + 1
@@ -158,7 +159,7 @@ class _Family:
         ]
         if not names or _OpenTrace(sizes, None).numbers(shapes, self._parameters) is None:
             return
-        self._tries += 1
+        self._refused += 1  # until it is known that it does not
         constraints = [f"{name} >= {_LEAST}" for name in names.values()]
         try:
             symbols = jax.export.symbolic_shape(",".join(names.values()), constraints=constraints)
@@ -169,7 +170,8 @@ class _Family:
         numbers = dict.fromkeys(by_name, _LEAST)
         if any(number_of(symbol, numbers) != _LEAST for symbol in symbols):  # this JAX has another way to number them
             return
-        self._traces.append(_OpenTrace(sizes, traced))
+        self._refused -= 1
+        self._traces.appendleft(_OpenTrace(sizes, traced))
         self._kept.grow(bytes_of_plan(traced.closed.jaxpr))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from math import prod
 from typing import Any
 
@@ -139,30 +138,34 @@ def _reduce_window(equation: Equation) -> Arrays:
 _ALONE = 1 << 18
 """Products of m by k and k by n numbers with m·k·n up to this are computed by the calling thread alone. In larger ones
 OpenBLAS, which NumPy's wheels hold, has other threads help, which then wait for work without sleeping. Milliseconds of
-the processors for matrices of 256², 512² and 1024²: 5 to 17, 28 and 44; in blocks 0.6, 5.8 and 41; by one thread that
-OpenBLAS is limited to 0.4, 3.0 and 24. But that limit is the process's, not ours."""
+the processors for matrices of 256² and 512²: 5 to 17 and 28; in blocks 0.4 and 4; by one thread to which OpenBLAS is
+limited 0.4 and 3. But that limit is the process's, not ours."""
 
-_DEEP, _HIGH = 128, 32
-"""How many products each sum of a block has, and how many rows: about the best of eight choices for ten layers."""
+_DEEP, _HIGH = 256, 16
+"""How many products each sum of a block has, and how many rows: about the best of six choices for twelve layers."""
 
 
 def product(left: Any, right: Any) -> Any:
     """Products of matrices, (…, m, k) with (…, k, n), of one dtype, by the calling thread alone."""
-    (rows, depth), columns = left.shape[-2:], right.shape[-1]
+    (*batch, rows, depth), columns = left.shape, right.shape[-1]
     if rows * depth * columns <= _ALONE or not is_floating(left.dtype):
         return np.matmul(left, right)
     deep = min(depth, _DEEP)
     wide = min(columns, _ALONE // (deep * min(rows, _HIGH)))
     high = min(rows, _ALONE // (deep * wide))
-    result = np.empty((*left.shape[:-2], rows, columns), left.dtype)
-    for i, j in itertools.product(range(0, rows, high), range(0, columns, wide)):
-        block = result[..., i : i + high, j : j + wide]
-        for k in range(0, depth, deep):
-            rows_of, columns_of = left[..., i : i + high, k : k + deep], right[..., k : k + deep, j : j + wide]
-            if k:
-                block += np.matmul(rows_of, columns_of)
-            else:
-                np.matmul(rows_of, columns_of, out=block)
+    result = np.empty((*batch, rows, columns), left.dtype)
+    i, j = rows // high, columns // wide  # blocks of full size
+    down, along = slice(i * high), slice(j * wide)
+    blocks = result[..., down, along].reshape(*batch, i, high, j, wide).swapaxes(-2, -3)
+    lefts = left[..., down, :].reshape(*batch, i, 1, high, depth)
+    rights = right[..., along].reshape(*batch, 1, depth, j, wide).swapaxes(-2, -3)
+    np.matmul(lefts[..., :deep], rights[..., :deep, :], out=blocks)
+    for k in range(deep, depth, deep):
+        blocks += np.matmul(lefts[..., k : k + deep], rights[..., k : k + deep, :])
+    if along.stop < columns:
+        result[..., down, along.stop :] = product(left[..., down, :], right[..., along.stop :])
+    if down.stop < rows:
+        result[..., down.stop :, :] = product(left[..., down.stop :, :], right)
     return result
 
 

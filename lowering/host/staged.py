@@ -8,6 +8,7 @@ script computes the same bits each time.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.open_sizes import OpenTraces, trace
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
 from lowering.native.unpromised import put
-from lowering.xla.compile_options import forget_note_of_jax, jit
+from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, too_large, wait_for_memory
 from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 
@@ -44,6 +45,9 @@ times over."""
 _QUICK_CALLS = 4
 """So many calls of a program that is compiled quickly come before it is compiled fully: who looks at results makes few,
 who trains makes thousands."""
+
+_LARGE = 1 << 25
+"""Elements of results whose computation is waited for."""
 
 _flattened = jax.tree_util.tree_flatten
 
@@ -175,6 +179,10 @@ class Staged:
         except NNVMError as error:
             forget_note_of_jax(error)
             raise
+        except (MemoryError, jax.errors.JaxRuntimeError) as error:
+            if not is_of_memory(error):
+                raise
+            raise too_large(error) from error
 
     def _way(self, args: Sequence[Any]) -> Callable[..., Any]:
         """Return what runs a call, and count the call."""
@@ -217,7 +225,8 @@ class Staged:
             signature.account.count_quick()
             return self._quick
         signature.account.bytes = 0  # the plan's
-        signature.compiled = compiled = self._compiles(signature.account)
+        compiled = self._compiles(signature.account)
+        signature.compiled = compiled = _waited_for(compiled) if signature.is_large else compiled
         return compiled
 
     def forget(self, key: Any) -> None:
@@ -250,6 +259,7 @@ class Staged:
         traced = traced or trace(self._function, args)
         jaxpr = traced.closed.jaxpr
         price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars) + _price_of(jaxpr)
+        signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
             account.price += price
@@ -264,12 +274,12 @@ class Staged:
 
 class _Signature:
     """Holds what one signature runs by. account: of its programs' bytes, and of its calls if it has its own.
-    is_evaluated: its next call may be."""
+    is_evaluated: its next call may be. is_large: memory may not hold its results."""
 
-    __slots__ = ("account", "compiled", "evaluated", "is_evaluated")
+    __slots__ = ("account", "compiled", "evaluated", "is_evaluated", "is_large")
 
     def __init__(self, account: Account):
-        self.account, self.is_evaluated = account, True
+        self.account, self.is_evaluated, self.is_large = account, True, False
         self.evaluated: _Evaluated | None = None
         self.compiled: Callable[..., Any] | None = None
 
@@ -277,6 +287,17 @@ class _Signature:
         if self.compiled is None and self.evaluated is not None:
             return f"evaluated by NumPy; {self.evaluated.account}"
         return "compiled" if self.compiled is not None else f"compiled quickly; {self.account}"
+
+
+def _waited_for(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that raises where memory does not hold its results, before any array is written with them."""
+
+    def waited(*args: Any) -> Any:
+        results = compiled(*args)
+        wait_for_memory(results)
+        return results
+
+    return waited
 
 
 def _price_of(jaxpr: Any) -> float:

@@ -22,7 +22,7 @@ from lowering.xla.host_memory import installed_memory
 from lowering.xla.platforms import current_platform
 from lowering.xla.program_bound import Kept, bytes_of_program
 from lowering.xla.switches import XLAS, onednn_calls
-from symjax_nnvm.errors import LoweringError, NNVMError
+from symjax_nnvm.errors import NNVMError, OutOfMemoryError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -122,7 +122,7 @@ class Jitted:
             outputs = self._function(*args)
             on_cpu = (self._platform or current_platform()) == "cpu"
             if on_cpu and (most := _bytes_of_largest(outputs)) > installed_memory():
-                raise _too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
+                raise too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
             return outputs
 
         return traced
@@ -148,16 +148,16 @@ class Jitted:
             if self._made:  # a program
                 self._made = False
                 tell_compiled(self._traced.__name__, began)
-                _wait_for_memory(outputs)
+                wait_for_memory(outputs)
                 self._count(args)
         except NNVMError as error:
             forget_note_of_jax(error)
             raise
         except jax.errors.JaxRuntimeError as error:
-            if not _is_of_memory(error):
+            if not is_of_memory(error):
                 raise
             self.forget()  # so that the next call waits, too
-            raise _too_large(error, self._estimated(args)) from error
+            raise too_large(error, self._estimated(args)) from error
         return outputs
 
     def _run(self, args: tuple[Any, ...]) -> Any:
@@ -237,22 +237,22 @@ class Awaited:
             return self.executable(*args)
         try:
             outputs = self.executable(*args)
-            _wait_for_memory(outputs)
+            wait_for_memory(outputs)
         except jax.errors.JaxRuntimeError as error:
-            if not _is_of_memory(error):
+            if not is_of_memory(error):
                 raise
-            raise _too_large(error, self._cost()) from error
+            raise too_large(error, self._cost()) from error
         self._ran = True
         return outputs
 
 
-def _wait_for_memory(results: Any) -> None:
+def wait_for_memory(results: Any) -> None:
     """Wait for arrays, and raise JaxRuntimeError where memory for them could not be allocated. Other errors are raised
     where the arrays are read."""
     try:
         jax.block_until_ready(results)
     except jax.errors.JaxRuntimeError as error:
-        if _is_of_memory(error):
+        if is_of_memory(error):
             raise
 
 
@@ -276,14 +276,34 @@ def _bytes_of_largest(results: Any) -> int:
     return max((n * size for n, size in sizes if isinstance(n, int) and n >= HUGE), default=0)
 
 
-def _is_of_memory(error: Exception) -> bool:
-    return str(error).startswith("RESOURCE_EXHAUSTED")
+def is_of_memory(error: BaseException) -> bool:
+    """Return whether an error of NumPy's or JAX's says that memory could not be allocated."""
+    if isinstance(error, NNVMError):
+        return False
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or text.startswith("RESOURCE_EXHAUSTED") or "Out of memory" in text
 
 
-def _too_large(error: Exception, cost: Footprint | None) -> LoweringError:
+def too_large(error: BaseException, cost: Footprint | None = None) -> OutOfMemoryError:
     """Return the error for memory that could not be allocated; cost: of the network, where it can be estimated."""
     where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
-    return LoweringError(
+    return OutOfMemoryError(
         f"The program needs more memory than there is{where}: {str(error).strip().rstrip('.')}",
         fix="Use smaller arrays, and check parameters that decide sizes (pad, scale, reps, shape).",
     )
+
+
+class _TellingMemory:  # a generator's block takes three times as long
+    """A block in which NumPy's and JAX's errors for memory that could not be allocated become OutOfMemoryError."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if error is not None and is_of_memory(error):
+            raise too_large(error) from error
+
+
+telling_memory = _TellingMemory()

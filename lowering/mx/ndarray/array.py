@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, fill, writing, zeros
@@ -45,6 +46,7 @@ from lowering.mx.tape.expressions import (
 )
 from lowering.mx.util import is_np_array
 from lowering.optim.updates import in_rows_of
+from lowering.xla.compile_options import telling_memory
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,
@@ -264,7 +266,8 @@ class NDArray(Arithmetic, Fluent):
     def wait_to_read(self) -> None:
         """Wait until the value is there; errors of the computation are raised here."""
         if stored_of(self.cell) is None:  # a file's array is there, of any width
-            self.value.block_until_ready()
+            with telling_memory:
+                jax.block_until_ready(self.value)
 
     wait_to_write = wait_to_read
 
@@ -489,7 +492,7 @@ class NDArray(Arithmetic, Fluent):
             self.cell.assign(array, cast=True)
         else:
             with writing(self.cell):
-                memory = self.cell.own_memory()
+                memory = None if isinstance(array, Tracer) else self.cell.own_memory()
                 if memory is None:
                     self.cell.assign(put(self.value, full, array))
                 else:

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, committed_place, on_cpu, writing
 from lowering.jax_casts import held, written
-from symjax_nnvm.errors import NarrowedDtypeWarning
+from lowering.xla.compile_options import telling_memory
+from symjax_nnvm.errors import LoweringError, NarrowedDtypeWarning
 
 
 def new_cell(value: jax.Array, device: Place) -> OwnCell:
@@ -257,7 +259,12 @@ def host(cell: Any) -> np.ndarray:
         return part
     if isinstance(cell, View) and (isinstance(cell.root, HostCell) or on_cpu(cell.root.show())):
         return np.asarray(cell.take(host(cell.base)))
-    return np.asarray(cell.show())
+    value = cell.show()
+    if isinstance(value, Tracer):
+        problem = "An array that JAX traces has no numbers before the traced function runs"
+        raise LoweringError(problem, fix="Return the array from the function, and read it there: f(x).asnumpy().")
+    with telling_memory:
+        return np.asarray(value)
 
 
 def stored_of(cell: Any) -> np.ndarray | None:
@@ -308,7 +315,7 @@ def item(value: Any, key: Any) -> Any:
 def put(value: Any, key: Any, part: Any) -> Any:
     """The value with another part at a key; the part is broadcast. Raises ValueError where it does not fit."""
     on_host = isinstance(value, np.ndarray)
-    if on_host or on_cpu(value):
+    if on_host or (on_cpu(value) and not isinstance(part, Tracer)):
         whole = np.array(value)
         whole[key] = written(np.asarray(part), whole.dtype)
         return whole if on_host else jax.device_put(whole, committed_place(value))

@@ -15,6 +15,7 @@ from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
 from lowering.mx.ndarray.storage_types import check_storage, warn_once
+from lowering.xla.compile_options import is_of_memory, telling_memory, too_large
 from symjax_nnvm.errors import CallError, NNVMError
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol import function_named
@@ -39,7 +40,8 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
         array = held(value, wanted)
     if array.dtype != wanted:
         warn_of_narrowing(wanted)
-    return like_jax(jax.device_put(array, context.device), context)
+    with telling_memory:
+        return like_jax(jax.device_put(array, context.device), context)
 
 
 def native_dtype(dtype: Any) -> np.dtype:
@@ -70,7 +72,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 
 
 class _making:  # a generator's block takes three times as long
-    """Raise CreationError for what NumPy cannot make, in its words."""
+    """Raise CreationError for what NumPy cannot make, in its words, and OutOfMemoryError for what is too large."""
 
     __slots__ = ("_what",)
 
@@ -81,7 +83,9 @@ class _making:  # a generator's block takes three times as long
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
-        if isinstance(error, ValueError | TypeError | MemoryError | OverflowError) and not isinstance(error, NNVMError):
+        if error is not None and is_of_memory(error):
+            raise too_large(error) from None
+        if isinstance(error, ValueError | TypeError | OverflowError) and not isinstance(error, NNVMError):
             raise CreationError(f"mx.nd.{self._what} cannot make this array: {error}") from None
 
 

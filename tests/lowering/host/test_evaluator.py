@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
 import jax
@@ -142,12 +144,14 @@ def test_products_are_made_of_blocks_that_one_thread_computes(
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, rows, depth)), rng.normal(size=(2, columns, depth)).swapaxes(1, 2)
     expected, matmul, sizes = left @ right, np.matmul, []
+    repeated: list[int] = []
 
     def noted(x: Any, y: Any, **kwargs: Any) -> Any:
         sizes.append(x.shape[-2] * x.shape[-1] * y.shape[-1])
+        repeated.append(math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) // 2)
         return matmul(x, y, **kwargs)
 
     monkeypatch.setattr(reductions.np, "matmul", noted)
     np.testing.assert_allclose(reductions.product(left, right), expected, rtol=1e-10, atol=1e-10)
-    assert sum(sizes) == rows * depth * columns
+    assert sum(map(operator.mul, sizes, repeated)) == rows * depth * columns
     assert max(sizes) <= 2**18
