@@ -33,7 +33,7 @@ RIGHT, CONSTANTS, DRAWN, ROUNDED, WRONG = "right", "right of constants", "drawn"
 OUTCOMES: dict[str, str] = {
     RIGHT: "shapes, dtypes and values are ONNX', to its own tolerances",
     CONSTANTS: "the same, where inputs that must be known when the file is read are constants",
-    ROUNDED: "the same, but values of half precision to two units of the last place: ONNX' tolerance is less than one",
+    ROUNDED: "the same, to two units of the last place of half precision, whose tolerance is less than one, or a level",
     DRAWN: "shapes and dtypes are ONNX', and values random",
     "no form": "no operator here computes it",
     "run time": "it needs a number that run time decides, also where inputs are constants",
@@ -41,7 +41,7 @@ OUTCOMES: dict[str, str] = {
     "empty": "an array without elements, which MXNet has not",
     "shape from values": "the shape of its result depends on values",
     "list": "its inputs or outputs are lists, or optional",
-    "quantised": "it computes with quantised numbers",
+    "quantised": "its levels are of 16 bits, or have a scale for each block",
     "domain": "its operator is a preview, not one of ONNX' own",
     "opset": "its opset is older than 7, or it has none of ONNX' own operators",
     "parameter": "MXNet's operator has no such parameter; the message names it",
@@ -54,7 +54,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ("dtype", r"which MXNet lacks|MXNet has no dtype|hold no text"),
     ("empty", r"has a dimension of|no empty arrays|nothing is left|its result is empty|its parts .* do not add up"),
     ("list", r"no lists of them|is not a tensor|elem_type"),
-    ("quantised", r"quantised arithmetic"),
+    ("quantised", r"MXNet has no (levels|scales of blocks)"),
     ("shape from values", r"depends on values"),
     ("no form", r"there is no form for it|writes along no axis|real and imaginary parts"),
     ("run time", r"when the file is read|run time decides|at run time"),
@@ -65,6 +65,8 @@ _DRAWS = frozenset({"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUnif
 
 _HALF = {"float16": 2**-10, "bfloat16": 2**-7}
 """A unit of the last place, as a part of the number."""
+_LEVELS = frozenset({"int8", "uint8"})
+"""What numbers are rounded to whose quotients XLA may compute as products."""
 
 
 @functools.cache
@@ -152,6 +154,8 @@ def _compare(case: Any, ours: np.ndarray, theirs: np.ndarray) -> str:
     if any(node.op_type in _DRAWS or _drops(node) for node in case.model.graph.node):
         return DRAWN
     if np.allclose(*wide, rtol=2 * _HALF.get(theirs.dtype.name, 0), atol=case.atol, equal_nan=True):
+        return ROUNDED
+    if theirs.dtype.name in _LEVELS and np.abs(wide[0] - wide[1]).max() <= 1:
         return ROUNDED
     return f"differs by up to {np.nanmax(np.abs(wide[0] - wide[1]), initial=0):.3g}"
 

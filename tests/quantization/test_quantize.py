@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering.mx as mx
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.quantization.calibration import HistogramCollector, checked_ranges
+from symjax_nnvm.quantization.entropy import entropy_threshold
 from tests.quantization.networks import NETWORKS, VALUES, batches, parameters, values
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "goldens/quantized.json").read_text(encoding="utf-8"))
@@ -135,3 +137,16 @@ def test_batch_norm_needs_a_range_and_parameters_need_numbers():
     wrong = dict(model.args) | {"fc1_weight": np.full_like(model.args["fc1_weight"], np.inf)}
     with pytest.raises(nn.NNVMError, match="The parameter 'fc1_weight'"):
         nn.quantize(model.net, wrong, model.aux, mode="none", excluded_ops=["BatchNorm"])
+
+
+def test_the_threshold_of_data_is_the_operators():
+    """NumPy estimates most thresholds away; the operator, which XLA compiles, goes through all of them."""
+    random = np.random.default_rng(3)
+    for draw in (random.standard_normal, random.standard_cauchy, random.standard_exponential):
+        values = np.clip(draw(4000), -20, 20)
+        counts, edges = np.histogram(values, 501, (-np.abs(values).max(), np.abs(values).max()))
+        threshold, divergence = entropy_threshold(counts, edges, 31)
+        arrays = (mx.nd.array(each, dtype="float32") for each in (counts, edges))
+        of_operator = mx.nd.contrib.calibrate_entropy(*arrays, num_quantized_bins=31)
+        assert threshold == np.float32(of_operator[0].asscalar())
+        np.testing.assert_allclose(divergence, of_operator[1].asscalar(), rtol=1e-3)  # float32 sums in another order

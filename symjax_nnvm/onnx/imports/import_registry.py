@@ -1,4 +1,5 @@
-"""The registry of ONNX' operators that can be read: `@onnx_import("Conv")`, as `onnx_form` is for writing.
+"""The registry of ONNX' operators that can be read: `@onnx_import("Conv")`, as `onnx_form` is for writing, and those of
+other domains under both names: `@onnx_import("com.microsoft.QGemm")`.
 
 A form is `form(g, *inputs) -> value | values`: it composes symbols with the composer `g`, which knows the node's
 attributes. Inputs that are left out are None. Operators that cannot be read say why (`no_import`).

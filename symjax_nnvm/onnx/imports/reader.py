@@ -32,14 +32,18 @@ _OWN = ("", "ai.onnx")
 def without_form(graph: onnx.GraphProto, opset: int) -> Iterator[OnnxError]:
     """The nodes whose operators cannot be read at all."""
     for node in graph.node:
-        if node.domain not in _OWN:
-            yield _in_the_way(node, opset, f"it is of the domain {node.domain!r}, not of ONNX' own", "")
-        else:
-            row = import_of(node.op_type, opset)
-            if row.form is None and not is_computed(node.op_type):
-                yield _in_the_way(node, opset, row.reason, row.fix)
+        kind = _kind(node)
+        row = import_of(kind, opset)
+        if row.form is None and not is_computed(kind):
+            reason = f"it is of the domain {node.domain!r}, not of ONNX' own, and {row.reason}"
+            yield _in_the_way(node, opset, row.reason if node.domain in _OWN else reason, row.fix)
         for inner in _bodies(node):
             yield from without_form(inner, opset)
+
+
+def _kind(node: onnx.NodeProto) -> str:
+    """Return the name of a node's operator, with its domain where it is not ONNX' own."""
+    return node.op_type if node.domain in _OWN else f"{node.domain}.{node.op_type}"
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -101,11 +105,7 @@ class Reader:
             array = self.weights.array_of(tensor)
             self.values[tensor.name] = self._constant(tensor.name, [array] * self.count, False)
         for node in graph.node:
-            if node.domain not in _OWN:
-                outputs = [None for _ in node.output]
-            else:
-                outputs = self._attempt(node)
-            self.values.update(zip(node.output, outputs, strict=True))
+            self.values.update(zip(node.output, self._attempt(node), strict=True))
 
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """Return the outputs of a graph inside a node, which sees what is around it."""
@@ -152,13 +152,14 @@ class Reader:
         """Return the outputs of a node: computed, or composed by its operator's form."""
         attrs = self.weights.attributes(node)
         used = [self.reads[name] > 0 for name in node.output]
-        fresh = self.g.begin(FileNode(node.op_type, _name(node), attrs, used))
+        kind = _kind(node)
+        fresh = self.g.begin(FileNode(kind, _name(node), attrs, used))
         known = all(value is None or value.arrays is not None for value in inputs)
-        if inputs and known and is_computed(node.op_type):
+        if inputs and known and is_computed(kind):
             return self._computed(node, attrs, inputs)
-        row = import_of(node.op_type, self.g.opset)
+        row = import_of(kind, self.g.opset)
         if row.form is None:
-            if is_computed(node.op_type):
+            if is_computed(kind):
                 self.g.refuse(row.reason, row.fix)
             return []
         missing = missing_input(row.form, inputs)

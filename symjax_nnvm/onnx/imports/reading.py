@@ -69,7 +69,7 @@ def defaults(node: onnx.NodeProto, opset: int) -> set[str]:
     """The attributes of a node that have the values which ONNX gives them where they are left out."""
     defs = import_onnx().defs
     try:
-        schema = defs.get_schema(node.op_type, opset)
+        schema = defs.get_schema(node.op_type, opset, node.domain)
     except defs.SchemaError:
         return set()
     usual = {name: attribute.default_value for name, attribute in schema.attributes.items()}

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.import_registry import no_import, onnx_import
+from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add
 from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad, reshape
 from symjax_nnvm.onnx.imports.ops.windows import Window, window
@@ -25,7 +25,8 @@ def _padded(g: Composer, x: Value, w: Window) -> tuple[Value, tuple[int, ...]]:
 
 
 @onnx_import("Conv")
-def _conv(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
+def convolve(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    """A convolution of floats, by the node's attributes."""
     need_float(g, x)
     w = window(g, x, _kernel(g, weight))
     data, sides = _padded(g, x, w)
@@ -138,12 +139,3 @@ def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
         g.refuse("MXNet's col2im is over two axes with the same padding on both sides")
     how: dict[str, Any] = {"stride": tuple(g.attr("strides", [1, 1])), "dilate": tuple(g.attr("dilations", [1, 1]))}
     return g.op("col2im", x, output_size=size, kernel=kernel, pad=pads[:rank], **how)
-
-
-_QUANTISED = "quantised arithmetic is written into ONNX files, and not read from them"
-no_import(
-    *("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "DynamicQuantizeLinear"),
-    *("DequantizeLinear",),
-    reason=_QUANTISED,
-    fix="Export the network in floating-point numbers.",
-)

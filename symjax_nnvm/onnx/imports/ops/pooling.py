@@ -7,7 +7,7 @@ from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import need_float, pad
+from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, pad
 from symjax_nnvm.onnx.imports.ops.windows import Window, window
 from symjax_nnvm.onnx.imports.values import Value
 
@@ -97,9 +97,20 @@ def _lp_pool(g: Composer, x: Value) -> Value:
     return _pool("lp", p_value=p)(g, g.op("abs", x))  # pyright: ignore[reportReturnType]
 
 
-onnx_import("MaxPool", ignores=("storage_order",))(_pool("max"))
+def _of_levels(form: ImportForm) -> ImportForm:
+    """Return the form that computes with 8-bit integers, which float32 holds, as well."""
+
+    def either(g: Composer, x: Value) -> Value:
+        if x.dtype not in ("int8", "uint8"):
+            return form(g, x)  # pyright: ignore[reportReturnType]
+        return cast(g, form(g, cast(g, x, "float32")), x.dtype)  # pyright: ignore[reportArgumentType]
+
+    return either
+
+
+onnx_import("MaxPool", ignores=("storage_order",))(_of_levels(_pool("max")))
 onnx_import("AveragePool")(_pool("avg"))
-onnx_import("GlobalMaxPool")(_global("max"))
+onnx_import("GlobalMaxPool")(_of_levels(_global("max")))
 onnx_import("GlobalAveragePool")(_global("avg"))
 
 

@@ -48,7 +48,8 @@ def _bias(g: Composer, c: Value, array: np.ndarray, hidden: int, beta: float) ->
 
 
 @onnx_import("MatMul")
-def _matmul(g: Composer, a: Value, b: Value) -> Value:
+def matmul(g: Composer, a: Value, b: Value) -> Value:
+    """A product of floats; one with a constant matrix is a fully connected layer."""
     if not is_float(a.dtype):
         g.refuse(f"it computes with {a.dtype}, but MXNet's products only with floating-point numbers")
     if b.array is not None and b.ndim == 2 and a.ndim > 1:
@@ -67,7 +68,7 @@ def _vectors(g: Composer, a: Value, b: Value) -> Value:
     """A vector is a row before a matrix, a column after one; the axis goes again."""
     rows = reshape(g, a, [(1, *shape) for shape in a.shapes]) if a.ndim == 1 else a
     columns = reshape(g, b, [(*shape, 1) for shape in b.shapes]) if b.ndim == 1 else b
-    product = _matmul(g, rows, columns)
+    product = matmul(g, rows, columns)
     shapes = []
     for shape in product.shapes:
         kept = shape[:-1] if b.ndim == 1 else shape

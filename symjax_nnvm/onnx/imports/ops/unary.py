@@ -38,7 +38,7 @@ def _plus(g: Composer, x: Value, number: float) -> Value:
 
 
 @onnx_import("Round")
-def _round(g: Composer, x: Value) -> Value:
+def round_to_even(g: Composer, x: Value) -> Value:
     """Return the nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer.
 
     Of infinity the rest and the remainder are nan, and both comparisons 0.

@@ -1,0 +1,79 @@
+"""`from_onnx` of what onnxruntime's quantiser writes: its results, level for level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+import symjax_nnvm as nn
+from lowering import compile
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import OnnxError
+from tests.onnx.runtime import run
+
+SHAPE = (2, 3, 10, 10)
+
+
+def network() -> sym.Symbol:
+    def convolution(x: sym.Symbol, name: str, groups: int = 1) -> sym.Symbol:
+        return sym.Convolution(x, kernel=(3, 3), pad=(1, 1), num_filter=8, num_group=groups, name=name)
+
+    first = sym.Activation(sym.BatchNorm(convolution(sym.Variable("data"), "c1"), name="bn"), act_type="relu")
+    second = sym.LeakyReLU(convolution(first, "c2", groups=2), act_type="leaky")
+    joined = sym.Concat(first + second, sym.sigmoid(second), dim=1)
+    pooled = sym.Pooling(joined, kernel=(2, 2), stride=(2, 2), pool_type="max")
+    return sym.FullyConnected(sym.Pooling(pooled, global_pool=True, pool_type="avg"), num_hidden=5, name="fc")
+
+
+class Batches(CalibrationDataReader):
+    def __init__(self) -> None:
+        self._batches = iter([{"data": np.random.default_rng(i).normal(size=SHAPE).astype("f")} for i in range(4)])
+
+    def get_next(self) -> dict[str, np.ndarray]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return next(self._batches, None)  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.slow("quantises a network in five ways")
+def test_what_onnxruntime_quantised_gives_its_results(tmp_path: Path):
+    """But for a level where a runtime rounds what it computed in another order."""
+    net, random = network(), np.random.default_rng(0)
+    shapes, _, states = net.infer_shape(data=SHAPE)
+    arrays = zip(net.list_arguments(), shapes, strict=True)
+    args = {name: random.normal(0, 0.3, shape).astype("f") for name, shape in arrays if name != "data"}
+    aux = {name: np.ones(shape, "f") for name, shape in zip(net.list_auxiliary_states(), states, strict=True)}
+    floats = tmp_path / "floats.onnx"
+    onnx.save(nn.to_onnx(net, args, aux, shapes={"data": SHAPE}), floats)
+    made = {"dynamic": tmp_path / "dynamic.onnx"}
+    quantize_dynamic(floats, made["dynamic"])
+    for form in (QuantFormat.QDQ, QuantFormat.QOperator):
+        for dtype, per_channel in ((QuantType.QUInt8, True), (QuantType.QInt8, False)):
+            path = made[f"{form.name} {dtype.name}"] = tmp_path / f"{form.name}{dtype.name}.onnx"
+            static = {"quant_format": form, "activation_type": dtype, "per_channel": per_channel}
+            quantize_static(floats, path, Batches(), weight_type=QuantType.QInt8, **static)
+    data = random.normal(size=SHAPE).astype("f")
+    for name, path in made.items():
+        model = onnx.load(path)
+        back, weights, back_aux = nn.from_onnx(model)
+        (ours,), _ = compile(back)({**weights, "data": data}, back_aux)
+        (theirs,) = run(model, {"data": data})
+        tolerance = np.abs(theirs).max() * (1e-6 if name == "dynamic" else 1 / 127)
+        np.testing.assert_allclose(ours, theirs, atol=tolerance, err_msg=name)
+
+
+def test_levels_that_mxnet_lacks_are_refused():
+    def model(zero: np.generic, domain: str = "") -> onnx.ModelProto:
+        constant = onnx.numpy_helper.from_array
+        node = onnx.helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"], name="q", domain=domain)
+        ends = [onnx.helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy"]
+        weights = [constant(np.array(0.1, "f"), "scale"), constant(np.asarray(zero), "zero")]
+        graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], weights)
+        return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
+
+    with pytest.raises(OnnxError, match="no levels of int16.*'q'"):
+        nn.from_onnx(model(np.int16(0)))
+    with pytest.raises(OnnxError, match="domain 'com.acme'"):
+        nn.from_onnx(model(np.int8(0), "com.acme"))
