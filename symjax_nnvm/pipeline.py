@@ -41,6 +41,7 @@ from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.place_device import place_device
 from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
+from symjax_nnvm.passes.quantize import Quantization, quantize
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
 from symjax_nnvm.passes.subgraphs import Known, has_subgraphs, in_subgraphs
@@ -105,8 +106,8 @@ class Options:
     dense layers; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
     nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not run,
     by default those that `without` says. groups: pairs of a `ctx_group` and the device that runs it, whatever stands
-    for a device; first "" with the device of nodes in no group; None: one device runs all. stages: the pipeline, by
-    default `stages()`.
+    for a device; first "" with the device of nodes in no group; None: one device runs all. quantization: the layers
+    that compute with 8-bit integers; None: those of the graph. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -125,6 +126,7 @@ class Options:
     data_axis: tuple[str, ...] = ("data",)
     without: frozenset[str] = field(default_factory=_without.get)
     groups: tuple[tuple[str, Hashable], ...] | None = None
+    quantization: Quantization | None = None
     stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
 
     def __post_init__(self):
@@ -222,6 +224,7 @@ _CPU = Need("a CPU", lambda options: options.platform == "cpu" or None)
 _BACKEND = Need("a backend", lambda options: options.backend)
 _FUSING = Need("a backend that fuses", lambda options: options.backend if _fuses(options.backend) else None)
 _GROUPS = Need("devices of groups", lambda options: options.groups)
+_INTEGERS = Need("a quantization", lambda options: options.quantization)
 _HALF = Need("a half precision", lambda options: options.compute_dtype)
 
 
@@ -250,6 +253,14 @@ STAGES: tuple[Stage, ...] = (
         "constraints where __sharding__ says",
         lambda graph, options: place_sharding(graph, options.mesh.axis_names if options.mesh else ()),
         (_MESH,),
+    ),
+    Stage(
+        "QuantizeGraph",
+        "layers of 8-bit integers",
+        lambda graph, options: quantize(graph, options.quantization or Quantization()),
+        (_INTEGERS, _NO_GRADIENTS),
+        optional=False,
+        inside=False,
     ),
     Stage(
         "SimplifyInference",

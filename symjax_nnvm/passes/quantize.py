@@ -8,7 +8,7 @@ operators that round (TCalibrated) the ranges of what they round (`SetCalibTable
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,13 +35,15 @@ class Quantization:
         offline: names of the parameters that are quantised before.
         dtype: of the arrays; auto: uint8 where a calibrated range has no negative numbers.
         smart: operators that are cheap are quantised only between convolutions, dense layers and the like; else always.
+        ranges: of outputs by name, as pairs, where they are calibrated.
     """
 
-    excluded: Collection[str] = ()
-    excluded_ops: Collection[str] = ()
-    offline: Collection[str] = ()
+    excluded: frozenset[str] = frozenset()
+    excluded_ops: frozenset[str] = frozenset()
+    offline: frozenset[str] = frozenset()
     dtype: QuantizedDtype = "int8"
     smart: bool = True
+    ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
 
 
 @register_pass("QuantizeGraph", requires=("quantization",), op_attrs=("FQuantized",), change_graph=True)
@@ -57,7 +59,8 @@ def quantize(graph: Graph, wishes: Quantization) -> Graph:
     rule = _Rule(forms, wishes)
     rewritten = rewrite(graph.outputs, rule.change, fresh=True)
     heads = [rule.as_float(old, new) for old, new in zip(graph.outputs, rewritten.outputs, strict=True)]
-    return graph.derive(count_versions(heads), attrs={})
+    quantized = graph.derive(count_versions(heads), attrs={})
+    return set_ranges(quantized, dict(wishes.ranges)) if wishes.ranges else quantized
 
 
 def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, QuantizedForm]:

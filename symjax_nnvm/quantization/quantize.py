@@ -66,7 +66,9 @@ def quantize(
     expect_arrays(aux or {}, "aux")
     _expect_one_of("mode", mode, Mode)
     _expect_one_of("dtype", dtype, QuantizedDtype)
-    wishes = Quantization(_names("excluded", excluded), _names("excluded_ops", excluded_ops), set(args), dtype, smart)
+    wishes = Quantization(
+        _names("excluded", excluded), _names("excluded_ops", excluded_ops), frozenset(args), dtype, smart
+    )
     _refuse_unknown_layers(net, wishes.excluded)
     quantized = quantized_symbol(net, wishes)
     if mode != "none":

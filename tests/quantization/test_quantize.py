@@ -14,8 +14,12 @@ import pytest
 import lowering.mx as mx
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.io.symbol_json.graph_json import save_json
+from symjax_nnvm.passes.quantize import Quantization
+from symjax_nnvm.pipeline import STAGES, Options, Pipeline
 from symjax_nnvm.quantization.calibration import HistogramCollector, checked_ranges
 from symjax_nnvm.quantization.entropy import entropy_threshold
+from symjax_nnvm.quantization.quantize import calibrated, quantized_symbol
 from tests.quantization.networks import NETWORKS, VALUES, batches, parameters, values
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "goldens/quantized.json").read_text(encoding="utf-8"))
@@ -150,3 +154,16 @@ def test_the_threshold_of_data_is_the_operators():
         of_operator = mx.nd.contrib.calibrate_entropy(*arrays, num_quantized_bins=31)
         assert threshold == np.float32(of_operator[0].asscalar())
         np.testing.assert_allclose(divergence, of_operator[1].asscalar(), rtol=1e-3)  # float32 sums in another order
+
+
+def test_a_stage_of_the_pipeline_makes_the_same_layers():
+    model = network("mlp")
+    wishes = Quantization(offline=frozenset(model.args), ranges=(("data", (-1.0, 2.0)),))
+    only = (stage for stage in STAGES if stage.name == "QuantizeGraph")
+    plan = Pipeline(model.net.outputs).plan(Options(quantization=wishes, stages=tuple(only)))
+    made = calibrated(quantized_symbol(model.net, wishes), {"data": (-1.0, 2.0)})
+    assert save_json(plan.graph) == save_json(nn.graph.create(made))
+    assert "-1.0" in save_json(plan.graph)
+    with_gradients = Pipeline(model.net.outputs).plan(Options(quantization=wishes, wrt=("fc1_weight",)))
+    record = next(record for record in with_gradients.records if record.name == "QuantizeGraph")
+    assert record.missing == ("no gradients",)
