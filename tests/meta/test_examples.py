@@ -57,6 +57,7 @@ def test_lenet_executor(example, capsys):
 
 
 @pytest.mark.slow("compiles")
+@pytest.mark.nightly("tests/lowering/training/test_training_parity.py trains a recurrent network, too")
 def test_char_lstm(example, capsys):
     assert example("char_lstm").main(steps=80, length=20) < 14
     assert "You may " in capsys.readouterr().out

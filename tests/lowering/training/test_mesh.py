@@ -59,6 +59,7 @@ def test_a_mesh_computes_what_one_device_does(name: str) -> None:
 
 
 @pytest.mark.slow("compiles")
+@pytest.mark.nightly("all update by the same program", but_one_in=3)
 @pytest.mark.usefixtures("compiled_fully")  # powers of float32 numbers and draws differ in their last bits
 @pytest.mark.parametrize("name", list_optimizers())
 def test_every_optimiser_updates_its_part(name: str) -> None:

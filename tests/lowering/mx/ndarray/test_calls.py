@@ -97,7 +97,8 @@ def test_axes_that_cannot_be_moved_are_a_value_error():
             nd.moveaxis(x, source, destination)
 
 
-@pytest.mark.slow("waits for processes or threads")
+@pytest.mark.slow("compiles")
+@pytest.mark.nightly("27 of the same", but_one_in=3)
 @pytest.mark.usefixtures("compiled_fully")  # else what earlier tests called moves up here
 @pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "truediv", "rsub", "rtruediv", "gt", "lt", "eq"])
