@@ -19,6 +19,7 @@ from jax.core import Tracer
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from lowering.core.python_calls import at_home, is_called_back, of_this_thread
+from lowering.host.placed import placed_one
 from lowering.jax_casts import written
 from lowering.sharding.explicit_axes import on_auto_axes
 from lowering.xla.compile_options import telling_memory
@@ -233,7 +234,7 @@ class OwnCell(ArrayCell):
         with writing(self):
             if self._held is None:
                 with telling_memory:
-                    self.value, self.shown = at_home(jax.device_put(self._memory, self._device)), True
+                    self.value, self.shown = at_home(placed_one(self._memory, self._device)), True
             return self._held  # pyright: ignore[reportReturnType]
 
     @property

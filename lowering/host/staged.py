@@ -13,18 +13,17 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import SingleDeviceSharding
 
 from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.open_sizes import OpenTraces, trace
+from lowering.host.placed import placed
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
-from lowering.native.unpromised import put
 from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, too_large, wait_for_memory
 from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
@@ -312,7 +311,7 @@ def _price_of(jaxpr: Any) -> float:
 class _Evaluated:
     """A program of one signature, evaluated. accounts: each call is counted in. fits: memory holds what it computes."""
 
-    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree", "_types", "fits")
+    __slots__ = ("_accounts", "_cost", "_evaluator", "_kinds", "_tree", "fits")
 
     def __init__(self, evaluator: Evaluator, shapes: Any, accounts: Sequence[Account]):
         self._kinds, self._tree = jax.tree_util.tree_flatten(shapes)
@@ -320,7 +319,6 @@ class _Evaluated:
             raise NotEvaluated
         self._evaluator, self._accounts, self.fits = evaluator, accounts, True
         self._cost = _OF_A_CALL + evaluator.microseconds
-        self._types: list[Any] = []
 
     @property
     def account(self) -> Account:
@@ -340,31 +338,14 @@ class _Evaluated:
         # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
         own = {id(value): value for value in results if getattr(value, "base", None) is None}
         arrays = [np.asarray(value) if own.pop(id(value), None) is value else np.array(value) for value in results]
-        arrays = map(_as_kind, self._placed(arrays, _place_of(leaves)), self._kinds)
+        arrays = map(_as_kind, placed(arrays, _place_of(leaves)), self._kinds)
         return jax.tree_util.tree_unflatten(self._tree, arrays)
 
-    def _placed(self, arrays: list[np.ndarray], place: SingleDeviceSharding | None) -> Sequence[jax.Array]:
-        """Return NumPy's arrays as JAX's."""
-        pairs = zip(arrays, self._types, strict=True) if self._types else ()
-        if self._types and all(array.dtype == t.dtype and array.shape == t.shape for array, t in pairs):
-            placed = put(self._types, arrays, place or _on_first_device(), place is not None)
-            if placed is not None:
-                return placed
-        placed = jax.device_put(arrays, place)
-        self._types = [*map(jax.typeof, placed)]
-        return placed
 
-
-def _place_of(leaves: Sequence[Any]) -> SingleDeviceSharding | None:
+def _place_of(leaves: Sequence[Any]) -> Any:
     """Return the device that arrays are bound to, as results then are, too; None where they may go to any."""
     bound = (leaf for leaf in leaves if getattr(leaf, "committed", False))
-    return next((SingleDeviceSharding(device) for leaf in bound for device in leaf.devices()), None)
-
-
-@cache
-def _on_first_device() -> SingleDeviceSharding:
-    """Return where arrays are that may go to any device."""
-    return SingleDeviceSharding(jax.devices()[0])
+    return next((device for leaf in bound for device in leaf.devices()), None)
 
 
 def _as_kind(array: jax.Array, kind: Any) -> jax.Array:

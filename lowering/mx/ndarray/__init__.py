@@ -47,6 +47,7 @@ from lowering.mx.ndarray.saved_arrays import as_ndarray as as_ndarray
 from lowering.mx.ndarray.saved_arrays import load as load
 from lowering.mx.ndarray.saved_arrays import save as save
 from lowering.mx.tape.waiting import run_all
+from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.symbol.functions import OF_NODES
 
 py_slice = slice
@@ -183,7 +184,8 @@ def waitall() -> None:
     jax.effects_barrier()
     for live in jax.live_arrays():
         try:
-            live.block_until_ready()
+            with telling_memory:
+                live.block_until_ready()
         except RuntimeError:
             if not live.is_deleted():  # as an update in another thread does that writes it in place
                 raise

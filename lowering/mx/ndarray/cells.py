@@ -15,6 +15,7 @@ from jax.core import Tracer
 
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, committed_place, on_cpu, writing
+from lowering.host.placed import placed_one
 from lowering.jax_casts import held, written
 from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.errors import LoweringError, NarrowedDtypeWarning
@@ -182,7 +183,7 @@ class View(Cell):
         """The value of the part."""
         part = _copied(self)
         if part is not None:
-            return jax.device_put(part, self.place)
+            return placed_one(part, self.place)
         whole = self.base.show()
         if whole is not self._seen:
             self._seen, self._value = whole, self.take(whole)
@@ -299,7 +300,7 @@ def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
     if isinstance(value, np.ndarray):
         return value.reshape(shape)
     if on_cpu(value):
-        return jax.device_put(np.asarray(value).reshape(shape), committed_place(value))
+        return placed_one(np.asarray(value).reshape(shape), committed_place(value))
     return jnp.reshape(value, shape)
 
 
@@ -308,7 +309,7 @@ def item(value: Any, key: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value[key]
     if on_cpu(value):
-        return jax.device_put(np.asarray(value)[key], committed_place(value))
+        return placed_one(np.asarray(value)[key], committed_place(value))
     return value[key]
 
 
@@ -318,5 +319,5 @@ def put(value: Any, key: Any, part: Any) -> Any:
     if on_host or (on_cpu(value) and not isinstance(part, Tracer)):
         whole = np.array(value)
         whole[key] = written(np.asarray(part), whole.dtype)
-        return whole if on_host else jax.device_put(whole, committed_place(value))
+        return whole if on_host else placed_one(whole, committed_place(value))
     return value.at[key].set(written(part, value.dtype))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.host.placed import placed_one
 from lowering.jax_casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts, check_flag, checks_flags
 from lowering.mx.context import Context, as_context
@@ -41,7 +42,7 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     if array.dtype != wanted:
         warn_of_narrowing(wanted)
     with telling_memory:
-        return like_jax(jax.device_put(array, context.device), context)
+        return like_jax(placed_one(array, context.device), context)
 
 
 def native_dtype(dtype: Any) -> np.dtype:
