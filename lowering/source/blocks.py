@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from lowering.source.expressions import CONST, INPUT, STRING
 from lowering.source.names import Names, identifier, quoted
@@ -17,9 +18,12 @@ __all__ = [
     "RESERVED",
     "Call",
     "Function",
+    "Steps",
     "abstract",
+    "common_start",
     "expression",
     "found_functions",
+    "literal_text",
     "rendered",
 ]
 
@@ -46,7 +50,7 @@ class Call:
 @dataclass(eq=False)
 class Function:
     """A function of the printed file. strings, literals: its parameters of these kinds. inputs: slots of its arrays.
-    calls: its body as steps, with the slot of its result; or `lines`, with the arrays' names."""
+    calls: its body as steps, with the slots of its results; or `lines`, with the arrays' names."""
 
     name: str
     strings: list[str]
@@ -54,7 +58,7 @@ class Function:
     inputs: tuple[int, ...]
     names: Names
     calls: list[Call] | None = None
-    result: int = -1
+    results: tuple[int, ...] = ()
     lines: list[str] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
     common: str = ""
@@ -152,9 +156,9 @@ def abstract(
     known: dict[tuple[str, ...], str] = {}
     for column in zip(*(row[1] for row in rows), strict=True):
         texts, hint = tuple(text for _, text in column), column[0][0]
-        if len(set(texts)) == 1 and _OPEN not in texts[0]:
+        if len(set(texts)) == 1 and (by_number or _OPEN not in texts[0]):
             consts.append(texts[0])
-        elif hint == _NUMBER and all(text.isdigit() for text in texts):
+        elif all(map(str.isdigit, texts)) and (hint == _NUMBER or numbers.tells([*map(int, texts)])):
             consts.append(numbers.text([int(text) for text in texts], "number"))
         else:
             if texts not in known:
@@ -180,12 +184,27 @@ class _Numbers:
         if len(set(vector)) == 1:
             return str(vector[0])
         for name, known in zip(self.names, self.vectors, strict=True):
-            if len({a - b for a, b in zip(vector, known, strict=True)}) == 1:
-                distance = vector[0] - known[0]
-                return expression(name if not distance else f"{name} {'+' if distance > 0 else '-'} {abs(distance)}")
+            times, rest = self._line(vector, known)
+            if rest is not None and times == -1:
+                return expression(f"{rest} - {name}")
+            if rest is not None:
+                shift = f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else ""
+                return expression(f"{name if times == 1 else f'{times} * {name}'}{shift}")
         self.names.append(self._scope.new(self.preferred or hint, "number"))
         self.vectors.append(vector)
         return expression(self.names[-1])
+
+    def tells(self, vector: list[int]) -> bool:
+        """Return whether the number of each turn of a loop is told by another one."""
+        return bool(self.preferred) and any(self._line(vector, known)[1] is not None for known in self.vectors)
+
+    def _line(self, vector: list[int], known: list[int]) -> tuple[int, int | None]:
+        """Return the factor and the sum that make a number of another one, the sum None where there are none such: of
+        two occurrences, or outside of loops, the factor is 1."""
+        across = known[1] - known[0]
+        times = (vector[1] - vector[0]) // across if self.preferred and len(vector) > 2 and across else 1
+        rests = {a - times * b for a, b in zip(vector, known, strict=True)}
+        return times, rests.pop() if len(rests) == 1 and times else None
 
 
 def _strings(
@@ -216,7 +235,7 @@ def _strings(
         return texts
     known: dict[tuple[str, ...], str] = {}
     for column in zip(*rows, strict=True):
-        if column not in known and (len(set(column)) > 1 or _OPEN in column[0]):
+        if column not in known and (len(set(column)) > 1 or (_OPEN in column[0] and not numbers.preferred)):
             end = _beginning([text[::-1] for text in column])[::-1]
             known[column] = names.new(f"name_{_BORDER.split(end)[-1]}")
             parameters.append(known[column])
@@ -276,46 +295,62 @@ def _prefixes(rows: Sequence[list[str]]) -> tuple[list[str], list[str] | None]:
 
 
 def found_functions(
-    main: list[Call], results: Iterable[int], new_name: Callable[[Sequence[Call], str], str], scope: Names
-) -> tuple[list[Call], list[Function]]:
-    """Return the program with its repeated blocks as functions, which stand before those that call them."""
+    bodies: list[Steps], new_name: Callable[[Sequence[Call], str], str], scope: Names
+) -> list[Function]:
+    """Put calls of functions in the place of what is repeated in the program; return the functions. bodies: the steps
+    of the program and of the loops in it, with their results."""
     functions: list[Function] = []
-    bodies: list[tuple[list[Call], set[int]]] = [(main, set(results))]
     while True:
         best = _best(bodies)
         if best is None:
             break
-        length, places = best
-        first = bodies[places[0][0]][0][places[0][1] : places[0][1] + length]
-        function, new = _as_function(bodies, places, length, new_name(first, common_start(first)), scope)
+        length, places, spots = best
+        first = _window(bodies, places[0], length)
+        function, new = _as_function(bodies, places, length, spots, new_name(first, common_start(first)), scope)
         for (body, start), call in sorted(zip(places, new, strict=True), key=lambda pair: pair[0], reverse=True):
-            bodies[body][0][start : start + length] = [call]
+            bodies[body].calls[start : start + length] = [call]
         functions.append(function)
         assert function.calls is not None
-        bodies.append((function.calls, {function.result}))
-    return main, functions
+        bodies.append(Steps(function.calls, set(function.results), len(function.results)))
+    return functions
+
+
+class Steps(NamedTuple):
+    """The steps of the program, a loop or a function. most: results that a function made of some of them may have."""
+
+    calls: list[Call]
+    results: set[int]
+    most: int = 1
 
 
 _Place = tuple[int, int]
 
 
-def _best(bodies: Sequence[tuple[list[Call], set[int]]]) -> tuple[int, list[_Place]] | None:
-    """Return the length and the places of the windows that save most lines."""
-    best: tuple[float, int, list[_Place]] | None = None
-    uses = [_readers(calls, results) for calls, results in bodies]
-    longest = min(_LONGEST, max(len(calls) for calls, _ in bodies))
-    seen: dict[int, dict[_Place, int]] = {}
+_Spots = tuple[tuple[int, int], ...]
+"""Values of a window: the place of the call and of its output."""
+
+
+def _window(bodies: Sequence[Steps], place: _Place, length: int) -> list[Call]:
+    return bodies[place[0]].calls[place[1] : place[1] + length]
+
+
+def _best(bodies: Sequence[Steps]) -> tuple[int, list[_Place], _Spots] | None:
+    """Return the length and the places of the windows that save most lines, and their results."""
+    best: tuple[float, int, list[_Place], _Spots] | None = None
+    uses = [_readers(body.calls, body.results) for body in bodies]
+    runs = [_runs(body.calls) for body in bodies]
+    longest = min(_LONGEST, max(len(body.calls) for body in bodies))
     ids: dict[object, int] = {}
-    current = {
+    single = {
         (b, i): ids.setdefault(call.template, len(ids))
-        for b, (calls, _) in enumerate(bodies)
-        for i, call in enumerate(calls)
+        for b, body in enumerate(bodies)
+        for i, call in enumerate(body.calls)
     }
-    seen[1] = dict(current)
+    current = dict(single)
     for length in range(2, longest + 1):
         grouped: dict[tuple[int, int], list[_Place]] = defaultdict(list)
         for (b, i), number in current.items():
-            nxt = seen[1].get((b, i + length - 1))
+            nxt = single.get((b, i + length - 1))
             if nxt is not None:
                 grouped[number, nxt].append((b, i))
         current = {
@@ -324,25 +359,43 @@ def _best(bodies: Sequence[tuple[list[Call], set[int]]]) -> tuple[int, list[_Pla
         if not current:
             break
         for places in grouped.values():
-            if len(places) < 2 or length < 3 or (best is not None and (len(places) - 1) * (length - 1) < best[0]):
+            if length < 3 or (best is not None and (len(_apart(places, length)) - 1) * (length - 1) - 2 < best[0]):
                 continue
-            alike: dict[object, list[_Place]] = defaultdict(list)
-            b, i = places[0]
-            if _is_periodic([call.template for call in bodies[b][0][i : i + length]]):
+            alike: dict[_Form, list[_Place]] = defaultdict(list)
+            if len(places) < 2 or _is_periodic([call.template for call in _window(bodies, places[0], length)]):
                 continue
             for b, i in places:
-                form = _form(bodies[b][0][i : i + length], uses[b], i)
-                if form is not None and (
-                    not alike[form] or alike[form][-1][0] != b or alike[form][-1][1] + length <= i
-                ):
-                    alike[form].append((b, i))
-            for chosen in alike.values():
-                names = [call.name for call in bodies[chosen[0][0]][0][chosen[0][1] : chosen[0][1] + length]]
+                if i not in runs[b] and i + length not in runs[b]:
+                    form = _form(_window(bodies, (b, i), length), uses[b], i, bodies[b].most)
+                    if form is not None:
+                        alike[form].append((b, i))
+            for form, found in alike.items():
+                chosen = _apart(found, length)
+                names = [call.name for call in _window(bodies, chosen[0], length)]
                 together = len(_beginning(names)) / (1 + max(map(len, names)))
                 saved = (len(chosen) - 1) * (length - 1) - 3 + together
                 if len(chosen) > 1 and saved > 0 and (best is None or saved > best[0]):
-                    best = saved, length, chosen
+                    best = saved, length, chosen, form[1]
     return None if best is None else best[1:]
+
+
+def _apart(places: Sequence[_Place], length: int) -> list[_Place]:
+    """Return the places of windows that do not overlap, of those in order."""
+    chosen: list[_Place] = []
+    for b, i in places:
+        if not chosen or chosen[-1][0] != b or chosen[-1][1] + length <= i:
+            chosen.append((b, i))
+    return chosen
+
+
+def _runs(calls: Sequence[Call]) -> set[int]:
+    """Return the places between equal calls, three or more, each on what the one before makes: windows do not begin or
+    end there, as these are a loop."""
+    joined = [
+        i > 0 and call.template == calls[i - 1].template and bool(set(call.inputs) & set(calls[i - 1].outputs))
+        for i, call in enumerate(calls)
+    ]
+    return {i for i, one in enumerate(joined) if one and (joined[i - 1] or joined[i + 1 : i + 2] == [True])}
 
 
 def _is_periodic(window: Sequence[str]) -> bool:
@@ -360,8 +413,11 @@ def _readers(calls: Sequence[Call], results: set[int]) -> dict[int, int]:
     return last | {slot: len(calls) for slot in results}
 
 
-def _form(window: Sequence[Call], last: Mapping[int, int], start: int) -> object | None:
-    """Return how a window's values flow; None where more than its last value is read outside."""
+_Form = tuple[tuple[object, ...], _Spots]
+
+
+def _form(window: Sequence[Call], last: Mapping[int, int], start: int, most: int) -> _Form | None:
+    """Return how a window's values flow; None where its last value is not read outside, or more than so many are."""
     inside: dict[int, tuple[int, int]] = {}
     outer: dict[int, int] = {}
     form: list[object] = []
@@ -369,18 +425,18 @@ def _form(window: Sequence[Call], last: Mapping[int, int], start: int) -> object
         form.append(tuple(inside.get(slot) or outer.setdefault(slot, len(outer)) for slot in call.inputs))
         inside.update((slot, (place, number)) for number, slot in enumerate(call.outputs))
     leaving = [spot for slot, spot in inside.items() if last.get(slot, -1) >= start + len(window)]
-    if leaving != [(len(window) - 1, 0)]:
+    if not leaving or leaving[-1] != (len(window) - 1, 0) or len(leaving) > most:
         return None
     read = {slot for slot, _ in inside.items() if slot in last}
     unread = [c for c in window[:-1] if not read.intersection(c.outputs) and not c.strings]
-    return None if unread else (tuple(form), len(outer))
+    return None if unread else ((*form, len(outer)), tuple(leaving))
 
 
 def _as_function(
-    bodies: Sequence[tuple[list[Call], set[int]]], places: Sequence[_Place], length: int, name: str, scope: Names
+    bodies: Sequence[Steps], places: Sequence[_Place], length: int, spots: _Spots, name: str, scope: Names
 ) -> tuple[Function, list[Call]]:
     """Return the function of the windows at places, and the call of each."""
-    windows = [bodies[b][0][i : i + length] for b, i in places]
+    windows = [_window(bodies, place, length) for place in places]
     names = Names(RESERVED, scope)
     rows = [
         ([s for call in window for s in call.strings], [c for call in window for c in call.consts])
@@ -397,11 +453,12 @@ def _as_function(
         for call in windows[0]
     ]
     outer = [_outer(window) for window in windows]
-    function = Function(name, made.names, made.literals, outer[0], names, calls=calls, result=windows[0][-1].outputs[0])
+    results = [tuple(window[p].outputs[i] for p, i in spots) for window in windows]
+    function = Function(name, made.names, made.literals, outer[0], names, calls=calls, results=results[0])
     function.common = common_start(windows[0])
     return function, [
-        function.call(inputs, given, window[-1].outputs[:1], common_start(window), window[-1].name)
-        for window, inputs, given in zip(windows, outer, made.given, strict=True)
+        function.call(inputs, given, outputs, common_start(window), window[-1].name)
+        for window, inputs, given, outputs in zip(windows, outer, made.given, results, strict=True)
     ]
 
 

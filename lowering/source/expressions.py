@@ -19,7 +19,7 @@ from lowering.source.names import Names
 from lowering.source.templates import marker, replaced
 from symjax_nnvm.errors import LoweringError
 
-__all__ = ["CONST", "DIM", "INPUT", "STRING", "Code", "dtype_text", "number_text", "print_body", "tuple_text"]
+__all__ = ["CONST", "DIM", "INPUT", "MANY", "STRING", "Code", "dtype_text", "number_text", "print_body", "tuple_text"]
 __all__ += ["value_text"]
 
 INPUT, STRING, CONST, DIM = "i", "s", "c", "d"
@@ -30,6 +30,12 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 _INLINE = 46
 """An expression up to this long may stand inside another."""
+
+MANY = 4
+"""Outputs of a call up to which each has a name of its own; more are the elements of one list."""
+
+_LARGEST_LIST = 32
+"""Elements that a list in the source may have; more are a text of the module."""
 
 _LARGEST_TABLE = 4096
 """Elements that a table in the source may have."""
@@ -130,6 +136,8 @@ class Code:
     statements: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     consts: list[tuple[str, str]] = field(default_factory=list)
+    lists: dict[str, int] = field(default_factory=dict)
+    """Names of lists of arrays, with their lengths."""
 
 
 class _Broadcast(NamedTuple):
@@ -163,7 +171,7 @@ def print_body(
     consts: literals of other code beside it, which are numbered first."""
     printer = _Printer(Code(consts=[] if consts is None else consts), names, where)
     printer.known.update(zip(map(id, body.inputs), map(Expr, inputs), strict=True))
-    printer.count(body, 1)
+    printer.count(body)
     printer.code.results = printer.run(body, "")
     return printer.code
 
@@ -179,10 +187,11 @@ class _Printer:
 
     # -- statements --------------------------------------------------------------------------------------------------
 
-    def count(self, body: Body, weight: int) -> None:
-        """Count the readers of each value; a broadcast's readers are its source's."""
+    def count(self, body: Body) -> None:
+        """Count the readers of each value; a broadcast's readers are its source's. What a body reads of the body around
+        it is read more than once; what nothing reads of the steps of a scan is left out."""
         for atom in body.results:
-            self.uses[id(atom)] += weight
+            self.uses[id(atom)] += 1
         for equation in reversed(body.equations()):
             if equation.name == "broadcast_in_dim":
                 (source,), dims = equation.inputs, equation.params["broadcast_dimensions"]
@@ -190,10 +199,15 @@ class _Printer:
                 named = subscript and isinstance(source, Value) and source.made_by is not None
                 self.uses[id(source)] += self.uses[id(equation.outputs[0])] + named
                 continue
+            if equation.name == "scan":
+                (inner,), carried = equation.bodies, equation.params["num_carry"]
+                read = [i for i, v in enumerate(equation.outputs) if i < carried or self.uses[id(v)]]
+                equation.outputs = [equation.outputs[i] for i in read]
+                inner.results = [inner.results[i] for i in read]
             for atom in equation.inputs:
-                self.uses[id(atom)] += 2 * weight if equation.bodies else weight
+                self.uses[id(atom)] += 2 if equation.bodies or id(atom) in body.outer else 1
             for inner in equation.bodies:
-                self.count(inner, 2)
+                self.count(inner)
 
     def run(self, body: Body, indent: str) -> list[str]:
         """Write the statements of a body; return its results."""
@@ -201,7 +215,7 @@ class _Printer:
         self.returned |= set(map(id, body.results))
         for equation in body.equations():
             self.equation(equation)
-        results = [self.text(atom, strong=True).text for atom in body.results]
+        results = [self.text(atom).text for atom in body.results]
         self.indent = before
         return results
 
@@ -212,6 +226,9 @@ class _Printer:
             self.known[id(out)] = _Broadcast(
                 equation.inputs[0], tuple(equation.params["broadcast_dimensions"]), out.shape
             )
+            return
+        if equation.name == "scan":
+            self.scan(equation)
             return
         if equation.bodies:
             self.assign(equation.outputs, self.control(equation), "loop")
@@ -232,6 +249,12 @@ class _Printer:
 
     def assign(self, values: Sequence[Value], text: str, hint: str) -> None:
         """Write `names = text`."""
+        if len(values) > MANY:
+            several = self.names.new(hint)
+            self.code.lists[several] = len(values)
+            self.known.update((id(value), Expr(f"{several}[{i}]")) for i, value in enumerate(values))
+            self.write(f"{several} = {text}")
+            return
         names = [self.names.new(hint) if self.uses[id(value)] else "_" for value in values]
         self.known.update((id(value), Expr(name)) for value, name in zip(values, names, strict=True))
         self.write(f"{', '.join(names)} = {text}")
@@ -262,7 +285,7 @@ class _Printer:
         """Return a tuple of sizes as a literal."""
         return self.const(hint, tuple_text(list(map(self.size, sizes))))
 
-    def text(self, atom: Atom, *, strong: bool = False) -> Expr:
+    def text(self, atom: Atom, *, strong: bool = True) -> Expr:
         """Return an atom. strong: a number has its dtype, as nothing beside it says it."""
         if isinstance(atom, Constant):
             found = self.tables.get((id(atom), self.indent)) or self.constant(atom.array, strong)
@@ -283,8 +306,10 @@ class _Printer:
             fill = {0: "jnp.zeros", 1: "jnp.ones"}.get(_number(source.array))
             if fill is not None:
                 return f"{fill}({self.sizes('shape', shape)}, {dtype_text(dtype)})"
-            return f"jnp.full({self.sizes('shape', shape)}, {self.text(source).text}, {dtype_text(dtype)})"
-        inner = self.text(source, strong=True)
+            return (
+                f"jnp.full({self.sizes('shape', shape)}, {self.text(source, strong=False).text}, {dtype_text(dtype)})"
+            )
+        inner = self.text(source)
         if known.dims and sorted(map(str, source.shape)) == sorted(map(str, (s for s in shape if s != 1))):
             parts = [":" if axis in known.dims else "None" for axis in range(len(shape))]
             while parts[-1] == ":":
@@ -311,8 +336,12 @@ class _Printer:
         if array.ndim == 1 and array.dtype.kind in "iu" and np.array_equal(flat, np.arange(array.size) + flat[0]):
             span = f"{flat[0]}, {flat[0] + array.size}" if flat[0] else str(array.size)
             return Expr(f"jnp.arange({self.const('places', span)}, dtype={dtype_text(array.dtype)})")
-        numbers = f"[{', '.join(map(number_text, flat))}]"
         shaped = f".reshape({self.sizes('shape', array.shape)})" if array.ndim > 1 else ""
+        if array.size > _LARGEST_LIST and array.dtype.kind in "fiu":
+            text = self.names.table(" ".join(number_text(number).replace("jnp.", "") for number in flat))
+            split = f"np.array({self.const('table', text)}.split(), np.{array.dtype.name})"
+            return Expr(f"jnp.asarray({split}{shaped})")
+        numbers = f"[{', '.join(map(number_text, flat))}]"
         return Expr(f"jnp.array({self.const('table', numbers)}, {dtype_text(array.dtype)}){shaped}")
 
     def operands(self, equation: Equation, shape: tuple[Any, ...]) -> list[Expr]:
@@ -339,7 +368,7 @@ class _Printer:
         """Return the expression of an equation that has no bodies."""
         name, params, outputs = equation.name, equation.params, equation.outputs
         if name == "idiom":
-            texts = [self.text(atom, strong=True).text for atom in equation.inputs]
+            texts = [self.text(atom).text for atom in equation.inputs]
             return Expr(params["text"].format(*texts, **{k: self.const(k, v) for k, v in params["consts"].items()}))
         shape, dtype = outputs[0].shape, outputs[0].dtype
         if name in _INFIX and not (name == "div" and not jnp.issubdtype(dtype, jnp.inexact)):
@@ -361,15 +390,15 @@ class _Printer:
         if name in _REDUCTIONS:
             return self.reduction(equation)
         if name == "neg":
-            return Expr(f"-{self.text(equation.inputs[0], strong=True).within(_SIGNED)}", _SIGNED)
+            return Expr(f"-{self.text(equation.inputs[0]).within(_ATOM)}", _SIGNED)
         if name == "not":
-            return Expr(f"~{self.text(equation.inputs[0], strong=True).within(_SIGNED)}", _SIGNED)
+            return Expr(f"~{self.text(equation.inputs[0]).within(_SIGNED)}", _SIGNED)
         function = _FUNCTIONS.get(name)
         if function is not None:
             return self.call(function, equation.inputs)
         if name in _PARAMETERS:
             places, words = _PARAMETERS[name]
-            texts = [self.text(atom, strong=True).text for atom in equation.inputs]
+            texts = [self.text(atom).text for atom in equation.inputs]
             given = [*texts, *(self.const(key.split("_")[0], value_text(params[key])) for key in places)]
             options = {key: params[key] for key in words if params.get(key) is not None}
             options |= {"symmetrize_input": False} if name in ("cholesky", "eigh") else {}
@@ -382,12 +411,7 @@ class _Printer:
 
     def call(self, function: str, atoms: Sequence[Atom], *more: str, **options: Any) -> Expr:
         """Return the call of a function of JAX's."""
-        if len(atoms) == 1 or all(isinstance(atom, Constant) for atom in atoms):
-            texts = [self.text(atom, strong=True).text for atom in atoms]
-        else:
-            texts = [
-                self.text(atom, strong=isinstance(atom, Constant) and atom.dtype.kind == "u").text for atom in atoms
-            ]
+        texts = [self.text(atom).text for atom in atoms]
         parts = [*texts, *more, *(f"{key}={self.const(key, value_text(value))}" for key, value in options.items())]
         return Expr(f"{function}({', '.join(parts)})")
 
@@ -395,18 +419,18 @@ class _Printer:
         """Return a reduction: jnp's, unless that would compute in another dtype."""
         name, (data,), axes = equation.name, equation.inputs, tuple(equation.params["axes"])
         if name in ("reduce_sum", "reduce_prod") and data.dtype not in (np.float32, np.float64, np.int32, np.int64):
-            return Expr(f"lax.{name}({self.text(data, strong=True).text}, {self.axes(axes, keep=True)})")
+            return Expr(f"lax.{name}({self.text(data).text}, {self.axes(axes, keep=True)})")
         if math.prod(s for s in data.shape if isinstance(s, int)) == 0:
-            return Expr(f"lax.{name}({self.text(data, strong=True).text}, {self.axes(axes, keep=True)})")
+            return Expr(f"lax.{name}({self.text(data).text}, {self.axes(axes, keep=True)})")
         whole = "" if len(axes) == len(data.shape) else f", axis={self.axes(axes)}"
-        return Expr(f"jnp.{_REDUCTIONS[name]}({self.text(data, strong=True).text}{whole})")
+        return Expr(f"jnp.{_REDUCTIONS[name]}({self.text(data).text}{whole})")
 
     def axes(self, axes: Sequence[int], keep: bool = False) -> str:
         """Return axes: one as a number."""
         return self.const("axis", str(axes[0]) if len(axes) == 1 and not keep else tuple_text(list(map(str, axes))))
 
     def _reshape(self, e: Equation) -> str:
-        source, sizes = self.text(e.inputs[0], strong=True).within(_ATOM), e.params["new_sizes"]
+        source, sizes = self.text(e.inputs[0]).within(_ATOM), e.params["new_sizes"]
         fixed = [size for size in sizes if isinstance(size, int)]
         if 0 not in fixed and 0 not in e.inputs[0].shape and len(fixed) == len(sizes) - (len(sizes) > 1) != 0:
             if len(sizes) == 1:
@@ -416,15 +440,15 @@ class _Printer:
         return f"{source}.reshape({self.sizes('shape', sizes)})"
 
     def _transpose(self, e: Equation) -> str:
-        source, order = self.text(e.inputs[0], strong=True).within(_ATOM), tuple(e.params["permutation"])
+        source, order = self.text(e.inputs[0]).within(_ATOM), tuple(e.params["permutation"])
         return f"{source}.T" if order == (1, 0) else f"{source}.transpose({self.const('axes', tuple_text(order))})"
 
     def _squeeze(self, e: Equation) -> str:
-        source = self.text(e.inputs[0], strong=True).within(_ATOM)
+        source = self.text(e.inputs[0]).within(_ATOM)
         return f"{source}.squeeze({self.axes(e.params['dimensions'])})"
 
     def _convert_element_type(self, e: Equation) -> str:
-        source, dtype = self.text(e.inputs[0], strong=True), dtype_text(e.params["new_dtype"])
+        source, dtype = self.text(e.inputs[0]), dtype_text(e.params["new_dtype"])
         if jnp.issubdtype(e.inputs[0].dtype, jnp.complexfloating):
             return f"lax.convert_element_type({source.text}, {dtype})"
         return f"{source.within(_ATOM)}.astype({dtype})"
@@ -441,10 +465,10 @@ class _Printer:
             parts.append(f"{first}:{last}" + ("" if step == 1 else f":{step}"))
         while parts and parts[-1] == ":":
             parts.pop()
-        return f"{self.text(data, strong=True).within(_ATOM)}[{', '.join(parts) or '...'}]"
+        return f"{self.text(data).within(_ATOM)}[{', '.join(parts) or '...'}]"
 
     def _concatenate(self, e: Equation) -> str:
-        parts = ", ".join(self.text(atom, strong=True).text for atom in e.inputs)
+        parts = ", ".join(self.text(atom).text for atom in e.inputs)
         axis = e.params["axis" if e.name == "stack" else "dimension"]
         return f"jnp.{e.name}([{parts}], axis={self.const('axis', str(axis))})"
 
@@ -462,12 +486,12 @@ class _Printer:
     def _argmax(self, e: Equation) -> str:
         axis = self.const("axis", str(e.params["axes"][0]))
         dtype = dtype_text(e.params["index_dtype"])
-        return f"lax.{e.name}({self.text(e.inputs[0], strong=True).text}, {axis}, {dtype})"
+        return f"lax.{e.name}({self.text(e.inputs[0]).text}, {axis}, {dtype})"
 
     _argmin = _argmax
 
     def _sort(self, e: Equation) -> str:
-        texts = [self.text(atom, strong=True).text for atom in e.inputs]
+        texts = [self.text(atom).text for atom in e.inputs]
         several = tuple_text(texts)
         p = e.params
         return (
@@ -477,7 +501,7 @@ class _Printer:
 
     def _total_order(self, e: Equation) -> Expr:
         """Return a comparison in which NaN is the largest number; JAX makes all zeros and all NaN one before it."""
-        left, right = (self.text(atom, strong=True).within(_COMPARED + 1) for atom in e.inputs)
+        left, right = (self.text(atom).within(_COMPARED + 1) for atom in e.inputs)
         plain, is_nan = f"{left} {_COMPARISONS[e.name.removesuffix('_to')]} {right}", f"jnp.isnan({right})"
         if not jnp.issubdtype(e.inputs[0].dtype, jnp.inexact):
             return Expr(plain, _COMPARED)
@@ -495,7 +519,7 @@ class _Printer:
         (across, down), (batch, others) = (tuple(map(tuple, pair)) for pair in p["dimension_numbers"])
         plain = p["precision"] is None and p.get("preferred_element_type") in (None, e.outputs[0].dtype)
         plain = plain and left.dtype == right.dtype == e.outputs[0].dtype
-        first, second = self.text(left, strong=True), self.text(right, strong=True)
+        first, second = self.text(left), self.text(right)
         count = len(batch)
         if plain and batch == others == tuple(range(count)) and len(across) == len(down) == 1:
             last = len(left.shape) - 1
@@ -577,10 +601,31 @@ class _Printer:
         if not hasattr(lax, function.removeprefix("lax.")):
             raise self.where("its rule reduces windows by a function of its own, which this version does not print")
         e = Equation(e.name, [data], e.outputs, e.params)
-        return self.window(e, self.text(initial, strong=True).text, function)
+        return self.window(e, self.text(initial).text, function)
 
     def _gather(self, e: Equation) -> Expr:
-        p, n = e.params, e.params["dimension_numbers"]
+        p, n, (data, places) = e.params, e.params["dimension_numbers"], e.inputs
+        one_axis = n.start_index_map == n.collapsed_slice_dims and len(n.start_index_map) == 1
+        whole = [axis for axis, size in enumerate(data.shape) if not _is(p["slice_sizes"][axis], size)]
+        axis = (
+            n.start_index_map[0]
+            if one_axis and not n.operand_batching_dims and whole in ([], [*n.start_index_map])
+            else -1
+        )
+        number = _repeated_number(places)
+        if (
+            axis >= 0
+            and places.shape == (1,)
+            and number is not None
+            and number >= 0
+            and isinstance(data.shape[axis], int)
+        ):
+            index = self.const("places", str(min(number, data.shape[axis] - 1)))
+            return Expr(f"{self.text(data).within(_ATOM)}[{':, ' * axis}{index}]")
+        offsets = tuple(range(len(places.shape) - 1, len(e.outputs[0].shape)))
+        column = self.made_column(places)
+        if axis == 0 and n.offset_dims == offsets and column is not None and p["mode"] == lax.GatherScatterMode.CLIP:
+            return self.call("jnp.take", [data, column], axis=0, mode="clip")
         names = ("offset_dims", "collapsed_slice_dims", "start_index_map")
         batching = ("operand_batching_dims", "start_indices_batching_dims")
         options = self.indexing(p)
@@ -593,6 +638,14 @@ class _Printer:
             self.sizes("sizes", p["slice_sizes"]),
             **options,
         )
+
+    def made_column(self, atom: Atom) -> Atom | None:
+        """Return what an array repeats with another axis at its end, if it does."""
+        made = self.known.get(id(atom))
+        is_column = isinstance(made, _Broadcast) and made.dims == tuple(range(len(made.shape) - 1))
+        if isinstance(made, _Broadcast) and is_column and made.source.shape == made.shape[:-1]:
+            return made.source
+        return None
 
     def numbers(self, numbers: Any, names: Sequence[str], batching: Sequence[str]) -> str:
         """Return the dimension numbers of a gather or scatter."""
@@ -616,7 +669,7 @@ class _Printer:
 
     def _dynamic_slice(self, e: Equation) -> Expr:
         data, *starts = e.inputs
-        places = tuple_text([self.text(start).text for start in starts])
+        places = tuple_text([self.text(start, strong=False).text for start in starts])
         return self.call("lax.dynamic_slice", [data], places, self.sizes("sizes", e.params["slice_sizes"]))
 
     def _dynamic_update_slice(self, e: Equation) -> str:
@@ -646,7 +699,7 @@ class _Printer:
     def _random_gamma(self, e: Equation) -> Expr:
         key, alpha = e.inputs
         name = "loggamma" if e.params["log_space"] else "gamma"
-        alphas = self.text(alpha, strong=True).text
+        alphas = self.text(alpha).text
         return self.call(f"jax.random.{name}", [key], alphas, f"dtype={dtype_text(alpha.dtype)}")
 
     # -- control flow ------------------------------------------------------------------------------------------------
@@ -662,7 +715,9 @@ class _Printer:
             parts = [self.names.new("part") for _ in values]
             self.known.update((id(value), Expr(text)) for value, text in zip(values, parts, strict=True))
             if parts:
-                self.code.statements.append(f"{indent}{', '.join(parts)}{',' if len(parts) == 1 else ''} = {argument}")
+                self.code.statements.append(
+                    f"{indent}{tuple_text(parts) if len(parts) == 1 else ', '.join(parts)} = {argument}"
+                )
         results = self.run(body, indent)
         self.code.statements += [f"{indent}return {result(results)}", ""]
         return name
@@ -672,7 +727,7 @@ class _Printer:
         if e.name == "cond":
             branches = [self.function(b, "branch", {}, tuple_text) for b in e.bodies]
             index = e.inputs[0]
-            which = self.text(index, strong=True).text
+            which = self.text(index).text
             several = self.unpacked(e)
             if len(branches) == 2:
                 return f"lax.cond({which} == 1, {branches[1]}, {branches[0]}){several}"
@@ -683,7 +738,7 @@ class _Printer:
             carry = self.names.new("carry")
             test, body = e.bodies
             tested = self.function(test, "goes_on", {carry: test.inputs}, lambda r: r[0])
-            initial = tuple_text([self.text(atom, strong=True).text for atom in e.inputs[first:]])
+            initial = tuple_text([self.text(atom).text for atom in e.inputs[first:]])
             axes = len(test.results[0].shape)
 
             def chosen(results: Sequence[str]) -> str:
@@ -698,23 +753,31 @@ class _Printer:
             step = self.function(body, "step", {carry: body.inputs}, chosen)
             tested = f"lambda {carry}: jnp.any({tested}({carry}))" if axes else tested
             return f"lax.while_loop({tested}, {step}, {initial}){self.unpacked(e)}"
-        (body,) = e.bodies
+        raise AssertionError(e.name)
+
+    def scan(self, e: Equation) -> None:
+        """Write a scan, with its step as a function."""
+        p, (body,) = e.params, e.bodies
         consts, carried = p["num_consts"], p["num_carry"]
-        given = [self.text(atom, strong=True).text for atom in e.inputs[consts:]]
+        given = [self.text(atom).text for atom in e.inputs[consts:]]
         carry, item = self.names.new("carry"), self.names.new("item")
         unpacked = {carry: body.inputs[:carried], item: body.inputs[carried:]}
-        name = self.function(body, "step", unpacked, lambda r: f"{tuple_text(r[:carried])}, {tuple_text(r[carried:])}")
+
+        def returned(results: list[str]) -> str:
+            return f"{tuple_text(results[:carried])}, {tuple_text(results[carried:]) if results[carried:] else None}"
+
+        name = self.function(body, "step", unpacked, returned)
         options = [] if given[carried:] else [f"length={self.const('length', self.size(p['length']))}"]
         options += ["reverse=True"] if p["reverse"] else []
         sequences = tuple_text(given[carried:]) if given[carried:] else "None"
         call = f"lax.scan({', '.join([name, tuple_text(given[:carried]), sequences, *options])})"
-        if not e.outputs:
-            return call
-        pair = self.names.new("last"), self.names.new("each")
-        self.write(f"{pair[0]}, {pair[1]} = {call}")
-        if len(e.outputs) == 1:
-            return f"{pair[0] if carried else pair[1]}[0]"
-        return f"(*{pair[0]}, *{pair[1]})"
+        names = [
+            self.names.new("last" if i < carried else "each") if self.uses[id(v)] else "_"
+            for i, v in enumerate(e.outputs)
+        ]
+        self.known.update((id(value), Expr(text)) for value, text in zip(e.outputs, names, strict=True))
+        left, right = (tuple_text(part) if set(part) - {"_"} else "_" for part in (names[:carried], names[carried:]))
+        self.write(f"{left}, {right} = {call}")
 
     def define(self, line: str) -> None:
         """Write the first line of a function inside this one."""
@@ -793,6 +856,8 @@ def number_text(number: Any) -> str:
 
 def value_text(value: Any) -> str:
     """Return a parameter of a primitive: numbers, words and tuples of such."""
+    if isinstance(value, (tuple, list)) and len(value) > 2 * MANY and len(set(value)) == 1:
+        return f"({value_text(value[0])},) * {len(value)}"
     if isinstance(value, (tuple, list)):
         return tuple_text(list(map(value_text, value)))
     if isinstance(value, Enum):
@@ -808,6 +873,15 @@ def value_text(value: Any) -> str:
 
 def _number(array: np.ndarray) -> Any:
     return array.item() if array.dtype.kind in "fiu" and not (array == 0 and np.signbit(array)) else None
+
+
+def _repeated_number(atom: Atom) -> int | None:
+    """Return the number that is each element of an array, where the array says it."""
+    while isinstance(atom, Value) and atom.made_by and atom.made_by.name == "broadcast_in_dim":
+        (atom,) = atom.made_by.inputs
+    if isinstance(atom, Constant) and atom.array.size and (atom.array == atom.array.flat[0]).all():
+        return int(atom.array.flat[0])
+    return None
 
 
 def _lowest(dtype: Any) -> str:

@@ -64,7 +64,7 @@ def _function(path: str) -> Callable[..., Any]:
 
 
 @cache
-def _pattern(path: str, shape: tuple[Any, ...], dtype: Any, options: tuple[tuple[str, Any], ...]) -> Body | None:
+def _pattern(path: str, shape: tuple[Any, ...], dtype: Any, options: tuple[tuple[str, Any], ...]) -> Body:
     described = jax.ShapeDtypeStruct(shape, dtype)
     if path.startswith("jax.random"):
         key = jax.eval_shape(lambda: jax.random.key(0))
@@ -99,16 +99,14 @@ def _found(equation: Equation) -> Equation | None:
         for idiom in _IDIOMS:
             if idiom.last == equation.name:
                 for options in idiom.ways(len(out.shape)):
-                    pattern = _pattern(idiom.function, out.shape, out.dtype, tuple(options.items()))
-                    bound = pattern and _unify(pattern, equation)
+                    bound = _bound(equation, idiom.function, tuple(options.items()))
                     if bound:
                         given = "".join(f", {key}={{{key}}}" for key in options)
                         texts = {key: value_text(value) for key, value in options.items()}
                         return _idiom(f"{idiom.function}({{0}}{given})", bound, **texts)
         for path, last in _DRAWS:
             if last == equation.name and out.shape and out.dtype in (np.float32, np.float64):
-                pattern = _pattern(path, out.shape, out.dtype, ())
-                bound = pattern and _unify(pattern, equation)
+                bound = _bound(equation, path, ())
                 if bound and all(isinstance(size, int) for size in out.shape):
                     shape = tuple_text(out.shape)
                     return _idiom(f"{path}({{0}}, {{shape}}, {dtype_text(out.dtype)})", bound, shape=shape)
@@ -116,6 +114,28 @@ def _found(equation: Equation) -> Equation | None:
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------
+
+
+def _bound(equation: Equation, path: str, options: tuple[tuple[str, Any], ...]) -> list[Atom] | None:
+    """Return what the function's inputs are where it gives the equation's result; it is traced for the very shape
+    only if the primitives of a small array's are those of the equation."""
+    (out,) = equation.outputs
+    alike = _pattern(path, (2,) * len(out.shape), out.dtype, options)
+    if not _has_primitives(alike.results[0], out):
+        return None
+    return _unify(_pattern(path, out.shape, out.dtype, options), equation)
+
+
+def _has_primitives(pattern: Atom, atom: Atom) -> bool:
+    """Return whether an atom is made by primitives of the same names as a pattern's, broadcasts left aside."""
+    if isinstance(pattern, Constant) or pattern.made_by is None or pattern.made_by.name == "broadcast_in_dim":
+        return True
+    made = atom.made_by if isinstance(atom, Value) else None
+    return (
+        made is not None
+        and made.name == pattern.made_by.name
+        and all(map(_has_primitives, pattern.made_by.inputs, made.inputs))
+    )
 
 
 def _unify(pattern: Body, equation: Equation) -> list[Atom] | None:

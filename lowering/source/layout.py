@@ -1,58 +1,113 @@
-"""Statements as lines of no more than 100 columns, broken as ruff breaks them."""
+"""Statements as lines of no more than 100 columns, broken where `ruff format` breaks them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-__all__ = ["COLUMNS", "laid_out"]
+__all__ = ["COLUMNS", "laid_out", "lines_of"]
 
 COLUMNS = 100
-_HEAD = re.compile(r"return |[\w, \[\]\".]* = ")
-_OPERATOR = re.compile(r" [-+*/|&^@<>=!]{1,2} ")
+_HEAD = re.compile(r"return |for [\w, ]* in ")
+_KEYWORD = re.compile(r"\w+=(?!=)")
+_WORD_BEFORE = re.compile(r"[\w\])]")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
+_OPERATORS = (
+    (" if ", " else ", " for "),
+    (" == ", " != ", " < ", " <= ", " > ", " >= "),
+    *((f" {sign} ",) for sign in "|^&"),
+    (" + ", " - "),
+    (" * ", " / ", " @ ", " // ", " % "),
+)
+"""Operators, those that bind least first."""
 
 
 def laid_out(statement: str, indent: str = "") -> list[str]:
     """Return the lines of a statement of one line."""
-    whole = indent + statement
-    if len(whole) <= COLUMNS:
-        return [whole]
-    brackets = [pair for pair in _brackets(statement) if len(indent) + pair[0] < COLUMNS]
-    if not brackets:
-        return _split_operators(statement, indent)
-    first, last = brackets[-1]
-    head, body, tail = statement[: first + 1], statement[first + 1 : last], statement[last:]
-    inner = indent + "    "
-    parts = split_commas(body)
-    is_tuple = len(parts) == 1 and body.rstrip().endswith(",")
-    if len(inner + body) <= COLUMNS and not is_tuple and " for " not in body and "\n" not in body:
-        return [indent + head, inner + body, *laid_out(tail, indent)]
-    if len(parts) == 1 and not is_tuple:
-        lines = laid_out(parts[0], inner)
-    else:
-        lines = [line for part in parts for line in _with_comma(laid_out(part, inner))]
-    return [indent + head, *lines, *laid_out(tail, indent)]
-
-
-def _with_comma(lines: list[str]) -> list[str]:
-    return [*lines[:-1], lines[-1] + ","]
-
-
-def _split_operators(statement: str, indent: str) -> list[str]:
-    """Return the lines of a statement, or of an expression in brackets, that is broken before its operators."""
-    head = _HEAD.match(statement)
-    inner, begin = (indent + "    ", head.end()) if head else (indent, 0)
-    depth, start, parts = 0, begin, []
-    for place, letter in _code(statement):
-        depth += (letter in _PAIRS) - (letter in _PAIRS.values())
-        if not depth and place > start and _OPERATOR.match(statement, place):
-            parts.append(statement[start:place])
-            start = place + 1
-    if not parts or statement[0] in _PAIRS.values():
+    if len(indent + statement) <= COLUMNS:
         return [indent + statement]
-    lines = [line for part in (*parts, statement[start:]) for line in laid_out(part, inner)]
-    return [f"{indent}{head[0]}(", *lines, f"{indent})"] if head else lines
+    if statement.startswith("def "):
+        return _broken(statement, indent)
+    head = _HEAD.match(statement)
+    equals = (i + 3 for i in _free(statement) if statement.startswith(" = ", i))
+    start, end = head.end() if head else next(equals, 0), ":" if statement.startswith("for ") else ""
+    first, value = indent + statement[:start], statement[start : len(statement) - len(end)]
+    if len(first) > COLUMNS:  # names of many outputs
+        names = _each(_split(statement[: start - 3], ","), indent + "    ")
+        return [f"{indent}(", *names, *laid_out(f") = {value}", indent)]
+    if len(parts := _split(value, ",")) > 1:
+        return [f"{first}(", *_each(parts, indent + "    "), f"{indent}){end}"]
+    operands = _operands(value)
+    calls = value[-1] in ")]" and not _is_subscript(value, _brackets(value)[-1][0])
+    if len(operands) > 2 or (len(operands) == 2 and not calls):
+        return [f"{first}(", *_inside(value, indent + "    "), f"{indent}){end}"]
+    return _broken(statement, indent)
+
+
+def lines_of(statements: Iterable[str], indent: str = "") -> list[str]:
+    """Return the lines of statements, which may be indented already."""
+    lines: list[str] = []
+    for statement in statements:
+        bare = statement.lstrip(" ")
+        lines += laid_out(bare, indent + " " * (len(statement) - len(bare))) if bare else [""]
+    return lines
+
+
+def _inside(text: str, indent: str, end: str = "") -> list[str]:
+    """Return the lines of an expression inside brackets. end: what stands after it."""
+    if len(indent + text + end) <= COLUMNS:
+        return [indent + text + end]
+    keyword = _KEYWORD.match(text)
+    operands = _operands(text[keyword.end() :] if keyword else text)
+    if len(operands) == 1:
+        return _broken(text + end, indent)
+    operands[0] = (keyword[0] if keyword else "") + operands[0]
+    return [line for part in operands[:-1] for line in _inside(part, indent)] + _inside(operands[-1], indent, end)
+
+
+def _each(parts: Iterable[str], indent: str) -> list[str]:
+    return [line for part in parts for line in _inside(part, indent, ",")]
+
+
+def _broken(text: str, indent: str) -> list[str]:
+    """Return the lines of a text that is broken in the first brackets that do not fit before the next ones open."""
+    brackets = _brackets(text)
+    opens = [first for first, _ in brackets]
+    place = next((i for i, after in enumerate(opens[1:]) if len(indent) + after + 1 > COLUMNS), len(brackets) - 1)
+    if place < 0:
+        return [indent + text]
+    first, last = brackets[place]
+    body, inner = text[first + 1 : last], indent + "    "
+    parts = _split(body, ",")
+    literal = text[first] == "{" or (not _WORD_BEFORE.match(text[first - 1 : first]) and text[first - 1 : first] != "")
+    literal = literal or first == 0
+    if len(parts) == 1 and text[first] == "(" and literal and not body.endswith(","):
+        lines = _inside(body, inner)  # brackets around an expression
+    elif (literal and " for " not in body) or len(inner + body) > COLUMNS:
+        lines = _each(parts, inner) if " for " not in body else _inside(body, inner)
+    else:
+        lines = [inner + body]
+    return [indent + text[: first + 1], *lines, *_after(text[last:], indent)]
+
+
+def _after(text: str, indent: str) -> list[str]:
+    return [indent + text] if len(indent + text) <= COLUMNS else _broken(text, indent)
+
+
+def _operands(text: str) -> list[str]:
+    """Return the operands of the operators that bind least, each but the first with its operator before it."""
+    if text.startswith("lambda "):
+        return [text]
+    free = _free(text)
+    for level in _OPERATORS:
+        places = [i for i in free if any(text.startswith(operator, i) for operator in level)]
+        if places:
+            return [text[a:b].strip() for a, b in zip([0, *places], [*places, len(text)], strict=True)]
+    return [text]
+
+
+def _is_subscript(text: str, opens: int) -> bool:
+    return text[opens] == "[" and _WORD_BEFORE.match(text[opens - 1 : opens]) is not None
 
 
 def _brackets(text: str) -> list[tuple[int, int]]:
@@ -69,15 +124,21 @@ def _brackets(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def split_commas(text: str) -> list[str]:
-    """Return the parts between the outermost commas."""
-    parts, depth, start = [], 0, 0
+def _free(text: str) -> list[int]:
+    """Return the places in a text that are in no brackets and no string."""
+    places, depth = [], 0
     for place, letter in _code(text):
         depth += (letter in _PAIRS) - (letter in _PAIRS.values())
-        if letter == "," and not depth:
-            parts.append(text[start:place].strip())
-            start = place + 1
-    return [part for part in (*parts, text[start:].strip()) if part]
+        if depth == 0:
+            places.append(place)
+    return places
+
+
+def _split(text: str, by: str) -> list[str]:
+    """Return the parts between the outermost commas."""
+    places = [i for i in _free(text) if text[i] == by]
+    parts = [text[a:b].strip(", ") for a, b in zip([0, *places], [*places, len(text)], strict=True)]
+    return [part for part in parts if part]
 
 
 def _code(text: str) -> list[tuple[int, str]]:
@@ -92,12 +153,3 @@ def _code(text: str) -> list[tuple[int, str]]:
         else:
             letters.append((place, letter))
     return letters
-
-
-def lines_of(statements: Iterable[str], indent: str = "") -> list[str]:
-    """Return the lines of statements, which may be indented already."""
-    lines: list[str] = []
-    for statement in statements:
-        bare = statement.lstrip(" ")
-        lines += laid_out(bare, indent + " " * (len(statement) - len(bare))) if bare else [""]
-    return lines

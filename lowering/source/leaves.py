@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from lowering.source.blocks import RESERVED, Call
@@ -45,7 +45,7 @@ class Leaf:
 
     def __init__(self, node: TracedNode, params: Mapping[int, str], read: set[int], scope: Names):
         self.node, self._params, self._scope = node, params, scope
-        self.is_custom = node.backward is not None
+        self.is_custom = bool(node.backward)
         self.name = node.node.name or str(node.node.op and node.node.op.name)
         self.strings: list[str] = []
         self.consts: list[tuple[str, str]] = []
@@ -56,13 +56,7 @@ class Leaf:
         self.outputs, self._kept = tuple(node.outputs[p] for p in kept), kept
         places = iter(range(len(self.inputs)))
         self._texts = [self._param(params[s]) if s in params else marker(INPUT, next(places)) for s in node.inputs]
-        self._codes: list[Code] = []
-        for body in node.bodies():
-            before, code = len(self.consts), self._code(body)
-            if self._codes and self._text(code) == self._text(self._codes[0]):
-                del self.consts[before:]
-            else:
-                self._codes.append(code)
+        self._codes = self._different(map(self._code, node.bodies()))
         first = self._codes[0]
         self.is_function = self.is_custom or len(self._codes) > 1 or bool(first.statements) or len(kept) != 1
 
@@ -93,7 +87,7 @@ class Leaf:
         if self.is_custom and arrays is None:
             texts = [marker(INPUT, i) for i in range(len(self.node.inputs))]
         key = "key" if self.is_custom else marker(WORD, "key")
-        names = Names((*RESERVED, *_HINTS, *self.arrays, "name"), self._scope)
+        names = Names((*RESERVED, *_HINTS, *self.arrays, "name", "each"), self._scope)
         code = print_body(with_idioms(body), [key, *texts], names, partial(refusal, self.node.node), self.consts)
         for place, name in self.node.states.items():
             if place in self._stored and _source(body.results[place]) not in body.inputs:
@@ -131,29 +125,42 @@ class Leaf:
 
     def lines(self) -> list[str]:
         """Return the body of the node's function."""
-        *others, last = reversed(self._codes)
-        lines: list[str] = []
-        for code in others:  # in training
-            lines.append(f"if {self._word('train')}:")
-            lines += [f"    {line}" for line in (*code.statements, *_returned(code))]
-        return [*lines, *last.statements, *_returned(last)]
+        return self._by_mode([_returned(code) for code in self._codes])
 
-    def _word(self, word: str) -> str:
-        return word if self.is_custom else marker(WORD, word)
+    def _different(self, codes: Iterable[Code]) -> list[Code]:
+        """Return the codes at inference and in training: one where they are the same."""
+        found: list[Code] = []
+        before = len(self.consts)
+        for code in codes:
+            if found and self._text(code) == self._text(found[0]):
+                del self.consts[before:]
+            else:
+                found.append(code)
+            before = len(self.consts)
+        return found
+
+    def _by_mode(self, texts: Sequence[list[str]]) -> list[str]:
+        """Return the statements of a function that may be another in training."""
+        train = "train" if self.is_custom else marker(WORD, "train")
+        *others, last = reversed(texts)
+        return [line for lines in others for line in (f"if {train}:", *(f"    {line}" for line in lines))] + last
 
     def backward(self, arrays: Sequence[str], cotangents: Sequence[str]) -> list[str]:
         """Return the body of the function of the node's gradient, from its arrays and the cotangents of its outputs."""
-        body = flatten(self.node.backward)
-        code = self._code(body, [*arrays, *cotangents])
-        results: list[str] = ["None"] * len(self.node.inputs)
-        for place, text, result in zip(self.node.wrt, code.results, body.results, strict=True):
-            results[place] = "None" if _is_zero(result) else text
-        return [*code.statements, f"return {tuple_text(results)}"]
+        bodies = [flatten(jaxpr) for jaxpr in self.node.backward]
+        codes = self._different(self._code(body, [*arrays, *cotangents]) for body in bodies)
+        texts: list[list[str]] = []
+        for code, body in zip(codes, bodies, strict=False):
+            results: list[str] = ["None"] * len(self.node.inputs)
+            for place, text, result in zip(self.node.wrt, code.results, body.results, strict=True):
+                results[place] = "None" if _is_zero(result) else text
+            texts.append([*code.statements, f"return {tuple_text(results)}"])
+        return self._by_mode(texts)
 
     @property
     def heads(self) -> int:
         """Return how many of the outputs have a cotangent that the gradient gets."""
-        return len(self.node.backward.jaxpr.invars) - 1 - len(self.node.inputs)
+        return len(self.node.backward[0].jaxpr.invars) - 1 - len(self.node.inputs)
 
 
 def _source(atom: Atom) -> Atom:
@@ -171,6 +178,14 @@ def _is_zero(atom: Atom) -> bool:
 
 
 def _returned(code: Code) -> list[str]:
-    if not code.results:
-        return []
-    return [f"return {code.results[0] if len(code.results) == 1 else ', '.join(code.results)}"]
+    """Return the statements of a function, with what it returns."""
+    texts, lines = code.results, code.statements
+    together = ", ".join(texts)
+    if texts and lines and lines[-1].startswith(f"{together} = "):
+        return [*lines[:-1], f"return {lines[-1].removeprefix(f'{together} = ')}"]
+    for several, count in code.lists.items():
+        plain = [replaced(text, {CONST: lambda i: code.consts[int(i)][1]}) for text in texts]
+        if plain == [plain[0].replace(f"{several}[0]", f"{several}[{i}]") for i in range(count)]:
+            each = texts[0].replace(f"{several}[0]", "each")
+            return [*lines, f"return {several if each == 'each' else f'[{each} for each in {several}]'}"]
+    return [*lines, f"return {together}"] if texts else lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,17 @@ from lowering.source.blocks import (
     RESERVED,
     Call,
     Function,
+    Steps,
     abstract,
     common_start,
     found_functions,
+    literal_text,
     rendered,
 )
-from lowering.source.expressions import DIM, INPUT, STRING, dtype_text, tuple_text
+from lowering.source.expressions import CONST, DIM, INPUT, MANY, STRING, dtype_text, tuple_text
 from lowering.source.layout import COLUMNS, laid_out, lines_of
 from lowering.source.leaves import WORD, Leaf
+from lowering.source.loops import Loop, with_loops
 from lowering.source.names import Names, identifier
 from lowering.source.templates import found, marker, replaced, words_of
 from lowering.source.trace import Traced
@@ -31,22 +35,24 @@ __all__ = ["module_text"]
 _FIRST, _LAST = ("p", "states"), ("train", "key")
 """Words that functions hand on, before and after their other arguments."""
 
-_FEW_TURNS = 2
-"""Equal steps in a row from which on they are a loop."""
+_RETURN = re.compile(r"^( *return )(.*)")
+_RUN = re.compile(r"(\[?)\b(\w+)\[0\]((?:, \2\[[0-9]+\])+)(\]?)")
 
 
-def module_text(network: Traced, data: Sequence[str], results: Mapping[str, int], title: Sequence[str]) -> str:
-    """Return the module. data: the variables that `forward` takes one by one, the others are in `params`. results: the
-    slots of what it returns, by name. title: lines of the docstring."""
-    return _Module(network, data, results).text(title)
+def module_text(network: Traced, data: Sequence[str], title: str) -> str:
+    """Return the module. data: the variables that `forward` takes one by one, the others are in `params`. title:
+    what the docstring says."""
+    return _Module(network, data).text(title)
 
 
 class _Module:
-    def __init__(self, network: Traced, data: Sequence[str], results: Mapping[str, int]):
-        self._network, self._results = network, results
+    def __init__(self, network: Traced, data: Sequence[str]):
+        self._network, self._results = network, network.results
         self._globals = Names(RESERVED)
         self._main_names = Names(RESERVED, self._globals)
         self._sizes: dict[str, str] = {}
+        self._lengths: dict[str, int] = {}
+        self._last_shape = ""
         self._texts: dict[str, list[str]] = {}
         self._needs: dict[str, list[str]] = {}
         self._functions: dict[str, Function] = {}
@@ -55,27 +61,37 @@ class _Module:
         self._arguments = {name: self._main_names.new(name) for name in data}
         self._params = {slot: name for slot, name in network.variables.items() if slot not in self._data}
 
-    def text(self, title: Sequence[str]) -> str:
-        calls, functions = found_functions(self._calls(), self._results.values(), self._block_name, self._globals)
+    def text(self, title: str) -> str:
+        calls = with_loops(self._calls(), self._results, self._main_names, several=True)
+        bodies = [
+            Steps(c.body, {after for _, _, after in c.carried} | {*c.collected}, 2)
+            for c in calls
+            if isinstance(c, Loop)
+        ]
+        bodies = [Steps(calls, set(self._results)), *bodies]
+        functions = found_functions(bodies, self._block_name, self._globals)
         self._functions |= {function.name: function for function in functions}
         main = self._main(calls)
-        parts = [*(self._texts[name] for name in self._texts), main, self._load(), self._run()]
+        tables = [
+            [f'{name} = """', *textwrap.wrap(text, COLUMNS), '"""'] for text, name in self._globals.tables.items()
+        ]
+        parts = [*self._texts.values(), main, self._load(), self._run()]
         code = "\n\n\n".join("\n".join(part) for part in parts)
         imports = [
             *(["from functools import partial", ""] if "@partial(" in code else []),
-            *(["import jax"] if "jax" in words_of(code) else []),
+            "import jax",
             "import jax.numpy as jnp",
             "import numpy as np",
             *(["from jax import lax"] if "lax" in words_of(code) else []),
         ]
-        about = "\n".join(title) + ("\n" if len(title) > 1 else "")
-        return "\n".join([f'"""{about}"""', "", *imports, "", "", code, ""])
+        numbers = [line for table in tables for line in (*table, "")]
+        return "\n".join([*_docstring(title), "", *imports, "", *numbers, "", code, ""])
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def _calls(self) -> list[Call]:
         """Return the program as steps: expressions where they are short, else calls of functions."""
-        read = {slot for node in self._network.nodes for slot in node.inputs} | set(self._results.values())
+        read = {slot for node in self._network.nodes for slot in node.inputs} | set(self._results)
         leaves = [Leaf(node, self._params, read, self._globals) for node in self._network.nodes]
         grouped: dict[object, list[Leaf]] = defaultdict(list)
         for leaf in leaves:
@@ -85,11 +101,14 @@ class _Module:
             first = group[0]
             if first.is_custom:
                 calls |= self._custom(group)
-            elif first.is_function or (len(first.shown) > 60 and len(group) > 1) or len(first.shown) > 150:
+            elif first.is_function or (
+                len(first.shown) > (60 if len(group) > 1 else 150) and len(first.inputs) <= MANY
+            ):
                 calls |= self._function(group)
             else:
                 calls |= {id(leaf): [leaf.call()] for leaf in group}
-        return [call for leaf in leaves for call in calls[id(leaf)]]
+        steps = [call for leaf in leaves for call in calls[id(leaf)]]
+        return sorted(steps, key=lambda call: bool(call.inputs or call.strings or not call.outputs))  # constants first
 
     def _function(self, group: Sequence[Leaf]) -> dict[int, list[Call]]:
         """Define the function of nodes that are alike; return their calls."""
@@ -115,45 +134,41 @@ class _Module:
         backward = first.backward(inner, cotangents)
         backward = [rendered(line, arrays, (), [text for _, text in first.consts]) for line in backward]
         drawn = ["key"] if any("key" in words_of(line) for line in (*lines, *backward)) else []
-        modes = ["train"] if any(line.startswith("if train:") for line in lines) else []
-        every, saved = ", ".join([*modes, *arrays, *drawn]), [*arrays, *drawn]
-        decorator = "@partial(jax.custom_vjp, nondiff_argnums=(0,))" if modes else "@jax.custom_vjp"
+        modes = ["train"] if any(line.startswith("if train:") for line in (*lines, *backward)) else []
+        dims = _dims([*lines, *backward])
+        still = [*modes, *map(self._size, dims)]
+        every, saved = ", ".join([*still, *arrays, *drawn]), [*arrays, *drawn]
+        places = tuple_text(range(len(still)))
+        decorator = f"@partial(jax.custom_vjp, nondiff_argnums={places})" if still else "@jax.custom_vjp"
         if drawn:
-            backward[-1] = f"return (*{backward[-1].removeprefix('return ')}, None)"
+            backward = [_RETURN.sub(r"\1(*\2, None)", line) for line in backward]
         unpacked = [f"{', '.join(outputs)} = cotangents"] if len(outputs) > 1 else []
         taken = "cotangents" if unpacked or not outputs else outputs[0]
-        handed = ", ".join([*modes, "saved", taken])
-        dims = _dims([*lines, *backward])
-        if dims:
-            saved_sizes = {d: _size_of(d, first, self._network) for d in dims}
-            bind = [f"{self._size(d)} = {arrays[place]}.shape[{axis}]" for d, (place, axis) in saved_sizes.items()]
-            lines, backward = [*bind, *lines], [*bind, *backward]
         used = [text for text in saved if any(text in words_of(line) for line in backward)]
-        kept = [text if text in used else "_" for text in saved]
+        taken_out = [text if text in used else "_" for text in saved]
+        unpacked += [f"{tuple_text(taken_out) if len(saved) == 1 else ', '.join(taken_out)} = saved"] if used else []
         self._texts[name] = [
-            *(f"{decorator}", f"def {name}({every}):"),
+            *(decorator, *laid_out(f"def {name}({every}):")),
             *lines_of(map(self._plain, lines), "    "),
             *("", "", *laid_out(f"def {name}_forward({every}):")),
             *laid_out(f"return {name}({every}), {tuple_text(saved)}", "    "),
-            *("", "", *laid_out(f"def {name}_backward({handed}):")),
-            *lines_of([f"{', '.join(kept)}{',' if len(kept) == 1 else ''} = saved"] if used else [], "    "),
-            *lines_of(unpacked, "    "),
-            *lines_of(map(self._plain, backward), "    "),
+            *("", "", *laid_out(f"def {name}_backward({', '.join([*still, 'saved', taken])}):")),
+            *lines_of(map(self._plain, [*unpacked, *backward]), "    "),
             *("", "", *laid_out(f"{name}.defvjp({name}_forward, {name}_backward)")),
         ]
         self._needs[name] = []
+        first_texts = [*(marker(WORD, word) for word in modes), *(marker(DIM, dim) for dim in dims)]
         calls: dict[int, list[Call]] = {}
         for leaf in group:
-            places = iter(range(len(leaf.inputs)))
+            slots, words = iter(range(len(leaf.inputs))), iter(range(len(leaf.node.inputs)))
             strings = [self._params[s] for s in leaf.node.inputs if s in self._params]
-            words = iter(range(len(strings)))
             texts = [
                 f"{marker(WORD, 'p')}[{marker(STRING, next(words))}]"
                 if s in self._params
-                else marker(INPUT, next(places))
+                else marker(INPUT, next(slots))
                 for s in leaf.node.inputs
             ]
-            texts = [*(marker(WORD, word) for word in modes), *texts, *(marker(WORD, word) for word in drawn)]
+            texts = [*first_texts, *texts, *(marker(WORD, word) for word in drawn)]
             node = leaf.name
             called = [Call(f"{name}({', '.join(texts)})", leaf.inputs, tuple(strings), (), leaf.outputs, node)]
             for place, state in leaf.node.states.items():
@@ -196,7 +211,7 @@ class _Module:
             several = len(function.inputs) > 1
             arrays = [function.names.new(f"x{i + 1}" if several else "x") for i in range(len(function.inputs))]
             slots = dict(zip(function.inputs, arrays, strict=True))
-            lines = self._statements(function.calls, slots, function.names, function.result, function.common)
+            lines = self._returned(function.calls, slots, function)
         words = _words(lines)
         dims = _dims(lines)
         needs = self._needs[function.name] = [w for w in (*_FIRST, *_LAST) if w in words] + dims
@@ -208,8 +223,8 @@ class _Module:
             *lines_of(map(self._plain, lines), "    "),
         ]
 
-    def _expanded(self, text: str) -> str:
-        """Return the text with the whole arguments of the functions that it calls."""
+    def _expanded(self, template: str) -> str:
+        """Return a template with the whole arguments of the functions that it calls."""
 
         def name(called: str) -> str:
             if called not in self._needs:
@@ -222,82 +237,127 @@ class _Module:
             last = [marker(WORD if w in _LAST else DIM, w) for w in needs if w not in _FIRST]
             return "".join(f", {word}" for word in last)
 
-        text = replaced(text, {FUNCTION: name, END: end})
+        text = replaced(template, {FUNCTION: name, END: end})
         return text.replace("(, ", "(").replace(", )", ")")
 
     def _statements(
-        self, calls: Sequence[Call], slots: dict[int, str], names: Names, result: int | None, common: str
+        self,
+        calls: list[Call],
+        slots: dict[int, str],
+        names: Names,
+        results: Sequence[int],
+        common: str,
+        targets: Mapping[int, tuple[int, str]] | None = None,
     ) -> list[str]:
-        """Return the statements of steps. slots: names of the arrays that are there. result: what is returned."""
-        readers: dict[int, list[int]] = defaultdict(list)
-        for place, call in enumerate(calls):
-            for slot in call.inputs:
-                readers[slot].append(place)
+        """Return the statements of steps. slots: names of the arrays that are there. results: what is read afterwards.
+        targets: names that results take if the value that has the name is read no more, by slot."""
+        calls = with_loops(calls, results, names)
+        last_read = {slot: place for place, call in enumerate(calls) for slot in call.inputs}
         lines: list[str] = []
-        place = 0
-        while place < len(calls):
-            turns = _turns(calls, place, readers, result)
-            call = calls[place + turns - 1]
-            if turns > _FEW_TURNS:
-                lines += self._loop(calls[place : place + turns], slots, names, common)
-                place += turns
+        for place, call in enumerate(calls):
+            if names is self._main_names and targets is None:
+                lines += self._shape_before(calls[place - 1]) if place else []
+            if isinstance(call, Loop):
+                lines += self._loop(call, slots, names, common)
                 continue
-            call = calls[place]
-            place += 1
-            text = self._expanded(self._rendered(call, slots))
+            text = self._rendered(call, slots)
             if call.template == marker(INPUT, 0) and call.outputs:
                 slots[call.outputs[0]] = text
-            elif place == len(calls) and call.outputs == (result,):
-                return [*lines, f"return {text}"]
-            elif not call.outputs:
-                lines.append(text)
-            else:
-                several = len(call.outputs) > 1
+            elif len(call.outputs) > MANY:
+                several = self._new_name(call, names, common)
+                slots |= self._elements(several, call.outputs)
+                lines.append(f"{several} = {text}")
+            elif call.outputs:
                 for number, slot in enumerate(call.outputs):
-                    slots[slot] = self._new_name(call, names, common, f"_{number}" if several else "")
+                    before, name = (targets or {}).get(slot, (slot, ""))
+                    free = name and last_read.get(before, 0) <= place
+                    end = f"_{number}" if len(call.outputs) > 1 else ""
+                    slots[slot] = name if free else self._new_name(call, names, common, end)
                 lines.append(f"{', '.join(slots[slot] for slot in call.outputs)} = {text}")
-        return lines if result is None else [*lines, f"return {slots[result]}"]
+            else:
+                lines.append(text)
+        return lines
+
+    def _shape_before(self, block: Call) -> list[str]:
+        """Return a comment with the shape of what a block or a loop has made, if it is another one than before."""
+        called = found(block.template, FUNCTION)
+        is_block = isinstance(block, Loop) or any(self._functions[name].calls is not None for name in called)
+        if not is_block or len(block.outputs) != 1 or block.outputs[0] not in self._network.avals:
+            return []
+        before, self._last_shape = self._last_shape, self._shape(block.outputs[0])
+        return [f"# {self._last_shape}"] if self._last_shape != before else []
+
+    def _elements(self, several: str, slots: Sequence[int]) -> dict[int, str]:
+        """Return the texts of the elements of a list of arrays."""
+        self._lengths[several] = len(slots)
+        return {slot: f"{several}[{i}]" for i, slot in enumerate(slots)}
+
+    def _returned(self, calls: list[Call], slots: dict[int, str], function: Function) -> list[str]:
+        """Return the statements of a function that is made of steps."""
+        lines = self._statements(calls, slots, function.names, function.results, function.common)
+        texts = ", ".join(slots[slot] for slot in function.results)
+        if lines and lines[-1].startswith(f"{texts} = "):
+            return [*lines[:-1], f"return {lines[-1].removeprefix(f'{texts} = ')}"]
+        return [*lines, f"return {texts}"]
 
     def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]
-        return rendered(call.template, inputs, call.strings, [text for _, text in call.consts])
+        text = replaced(self._expanded(call.template), {INPUT: lambda i: inputs[int(i)]})
+        text = _RUN.sub(self._run_of, text) if len(inputs) > MANY else text
+        return rendered(text, (), call.strings, [text for _, text in call.consts])
+
+    def _run_of(self, run: re.Match[str]) -> str:
+        """Return elements of a list that stand in a row: as the list, where they are all of them."""
+        before, several, others, after = run.groups()
+        count = self._lengths.get(several, 0)
+        every = "".join(f", {several}[{i}]" for i in range(1, count))
+        if not count or not others.startswith(every):
+            return run[0]
+        return several if before and after and others == every else f"{before}*{several}{others[len(every) :]}{after}"
 
     def _new_name(self, call: Call, names: Names, common: str, end: str = "") -> str:
         short = call.name.removeprefix(common).removesuffix("_fwd").strip("_") or call.name
         return names.new(short + end if not short[:1].isdigit() else f"x{short}{end}")
 
-    def _loop(self, calls: Sequence[Call], slots: dict[int, str], names: Names, common: str) -> list[str]:
-        """Return a loop of equal steps, each on the result of the one before."""
-        first, last = calls[0], calls[-1]
-        before, after = slots[first.inputs[0]], self._new_name(last, names, common)
-        made = abstract([(call.strings, call.consts) for call in calls], names, "i")
-        variables = [*made.names, *made.literals]
-        values = [[*given[0], *(text for _, text in given[1])] for given in made.given]
-        several = [[_value(v, place < len(made.names)) for place, v in enumerate(row)] for row in values]
-        rows = [tuple_text(row) if len(row) > 1 else row[0] for row in several if row]
-        target = ", ".join(variables) or "_"
-        numbers = [int(row[0]) if len(row) == 1 and row[0].isdigit() else None for row in several]
-        if not rows:
-            over = f"range({len(calls)})"
-        elif None not in numbers and numbers == list(range(numbers[0] or 0, (numbers[0] or 0) + len(numbers))):
-            over = f"range({numbers[0] or ''}{', ' if numbers[0] else ''}{(numbers[0] or 0) + len(numbers)})"
-        else:
-            over = f"({', '.join(rows)})"
-        inner = {**slots, first.inputs[0]: after}
-        strings, consts = made.strings, [(h, t) for (h, _), t in zip(first.consts, made.consts, strict=True)]
-        step = Call(first.template, first.inputs, tuple(strings), tuple(consts), last.outputs, last.name)
-        slots[last.outputs[0]] = after
-        text = self._expanded(self._rendered(step, inner))
-        return [f"{after} = {before}", f"for {target} in {over}:", f"    {after} = {text}"]
+    def _loop(self, loop: Loop, slots: dict[int, str], names: Names, common: str) -> list[str]:
+        """Return the statements of a loop."""
+        inner = dict(slots)
+        carried = [self._new_name(self._maker(loop, after), names, common) for _, _, after in loop.carried]
+        targets = {after: (before, name) for name, (_, before, after) in zip(carried, loop.carried, strict=True)}
+        first = [slots[initial] for initial, _, _ in loop.carried]
+        inner |= {before: name for name, (_, before, _) in zip(carried, loop.carried, strict=True)}
+        inner |= {slot: f"{slots[one].rpartition('[')[0]}[{literal_text(i)}]" for slot, one, i in loop.items}
+        lists = {slot: names.new(f"all_{loop.body[-1].name}") for slot in loop.collected}
+        rows = [[_value(*value) for value in row] for row in loop.rows]
+        over = _over(rows)
+        head = f"for {', '.join(loop.variables) or '_'} in {over}:"
+        read = [*(after for _, _, after in loop.carried), *lists]
+        body = self._statements(loop.body, inner, names, read, common, targets)
+        body += [f"{several}.append({inner[slot]})" for slot, several in lists.items()]
+        late = [(name, inner[after]) for name, (_, _, after) in zip(carried, loop.carried, strict=True)]
+        late = [(name, text) for name, text in late if name != text]
+        if late:
+            body.append(f"{', '.join(name for name, _ in late)} = {', '.join(text for _, text in late)}")
+        for slot, several in lists.items():
+            slots |= self._elements(several, loop.collected[slot])
+        slots |= {final: targets[after][1] for after, final in loop.last.items()}
+        start = [f"{', '.join(carried)} = {', '.join(first)}"] if carried else []
+        return [*start, *(f"{several} = []" for several in lists.values()), head, *(f"    {line}" for line in body)]
+
+    def _maker(self, loop: Loop, slot: int) -> Call:
+        return next(call for call in loop.body if slot in call.outputs)
 
     # -- the module's own functions ----------------------------------------------------------------------------------
 
-    def _main(self, calls: Sequence[Call]) -> list[str]:
+    def _main(self, calls: list[Call]) -> list[str]:
         slots = {slot: self._arguments[name] for slot, name in self._data.items()}
         order = list(self._arguments.values())
-        made = self._statements(list(calls), slots, self._main_names, None, common_start(calls))
-        texts = [slots[slot] for slot in self._results.values()]
-        result = texts[0] if len(texts) == 1 else tuple_text(texts)
+        made = self._statements(calls, slots, self._main_names, self._results, common_start(calls))
+        texts = [slots[slot] for slot in self._results]
+        every = _RUN.sub(self._run_of, ", ".join(texts))
+        result = (
+            every if len(texts) == 1 else f"({every},)" if every.startswith("*") and ", " not in every else f"({every})"
+        )
         words = _words(made)
         has_states = "states" in words
         self.options = [word for word in _LAST if word in words or (word == "train" and has_states)]
@@ -309,16 +369,14 @@ class _Module:
         more = ", ".join({"train": "train=False", "key": "key=None"}[word] for word in self.options)
         returned = f"return ({result}, states) if train else {result}" if has_states else f"return {result}"
         shapes = ", ".join(f"{slots[s]} {self._shape(s)}" for s in self._data)
-        outs = ", ".join(self._shape(slot) for slot in self._results.values())
+        outs = ", ".join(self._shape(slot) for slot in self._results)
         about = f"{shapes} -> {outs}" if shapes else f"Return the outputs {outs}"
-        about = f'"""{about}{", and in training the states" if has_states else ""}."""'
-        if len(about) > COLUMNS - 4:
-            about = "\n    ".join([*textwrap.wrap(about.removesuffix('"""'), COLUMNS - 4), '"""'])
+        about = f"{about}{', and in training the states' if has_states else ''}."
         lines = [*sizes, *(["states = {}"] if has_states else []), *made, returned]
         head = f"def forward({', '.join(['params', *order, *(['*', more] if more else [])])}):"
         return [
             *laid_out(head),
-            f"    {about}",
+            *_docstring(about, "    "),
             *lines_of(map(self._in_main, lines), "    "),
         ]
 
@@ -346,32 +404,34 @@ class _Module:
             shape = tuple_text(sizes) if sizes else "()"
             zeros.append(f"jnp.zeros({shape}, {dtype_text(aval.dtype)})" if aval is not None else "None")
         key = ", key=jax.random.key(0)" if "key" in self.options else ""
-        shown = "print(outputs.shape)" if len(self._results) == 1 else "print([each.shape for each in outputs])"
         return [
             'if __name__ == "__main__":',
             *laid_out(f"outputs = forward({', '.join(['load()', *zeros])}{key})", "    "),
-            f"    {shown}",
+            "    print(jax.tree.map(jnp.shape, outputs))",
         ]
 
 
-def _turns(calls: Sequence[Call], place: int, readers: Mapping[int, Sequence[int]], result: int | None) -> int:
-    """Return how many steps from a place on are the same, each on the result of the one before alone."""
-    first, count = calls[place], 1
-    if len(first.outputs) != 1 or not first.inputs or first.template == marker(INPUT, 0):
-        return 1
-    while place + count < len(calls):
-        before, call = calls[place + count - 1], calls[place + count]
-        alone = readers[before.outputs[0]] == [place + count] and before.outputs[0] != result
-        if call.template != first.template or not alone or call.inputs[0] != before.outputs[0]:
-            break
-        if call.inputs[1:] != first.inputs[1:]:
-            break
-        count += 1
-    return count
+def _docstring(text: str, indent: str = "") -> list[str]:
+    """Return the lines of a docstring."""
+    lines = textwrap.wrap(f'{indent}"""{text}', COLUMNS, subsequent_indent=indent)
+    return [f'{lines[0]}"""'] if len(lines[0]) + 3 <= COLUMNS and len(lines) == 1 else [*lines, f'{indent}"""']
+
+
+def _over(rows: Sequence[Sequence[str]]) -> str:
+    """Return what a loop is over: a range, or a tuple with what differs in each turn."""
+    if not rows[0]:
+        return f"range({len(rows)})"
+    if all(len(row) == 1 and row[0].isdigit() for row in rows):
+        numbers = [int(row[0]) for row in rows]
+        step = numbers[1] - numbers[0]
+        span = range(numbers[0], numbers[-1] + step, step or 1)
+        if numbers == list(span):
+            return f"range({len(rows)})" if span == range(len(rows)) else str(span)
+    return f"({', '.join(tuple_text(row) if len(row) > 1 else row[0] for row in rows)})"
 
 
 def _value(text: str, is_string: bool) -> str:
-    return rendered(marker(STRING, 0), (), [text], ()) if is_string else text
+    return rendered(marker(STRING if is_string else CONST, 0), (), [text], [text])
 
 
 def _words(lines: Sequence[str]) -> set[str]:
@@ -389,11 +449,3 @@ def _size_in(dim: str, data: Mapping[int, str], network: Traced) -> tuple[int, i
             if str(size) == dim:
                 return slot, axis
     raise AssertionError(f"no input has the size {dim}")
-
-
-def _size_of(dim: str, leaf: Leaf, network: Traced) -> tuple[int, int]:
-    for place, slot in enumerate(leaf.node.inputs):
-        for axis, size in enumerate(network.avals[slot].shape):
-            if str(size) == dim:
-                return place, axis
-    raise AssertionError(f"no input of the node has the size {dim}")

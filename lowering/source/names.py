@@ -16,7 +16,7 @@ _TAKEN = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, "jax",
 
 def identifier(text: str, otherwise: str = "x") -> str:
     """Return an identifier of ASCII letters, digits and underscores that reads like the text, in lower case."""
-    words = _HUMP.sub("_", text[:200])
+    words = _HUMP.sub("_", text[:60])
     word = _OTHERS.sub("_", words).strip("_").lower()
     if not word:
         return otherwise
@@ -37,6 +37,8 @@ class Names:
     def __init__(self, taken: Iterable[str] = (), within: Names | None = None):
         self._taken = {*_TAKEN, *taken}
         self._within, self._inside = within, set[str]()
+        self.tables: dict[str, str] = within.tables if within is not None else {}
+        """Names of the module's texts of numbers, by text."""
 
     def new(self, text: str, otherwise: str = "x") -> str:
         """Return a name of its own that reads like the text."""
@@ -48,6 +50,12 @@ class Names:
         if self._within is not None:
             self._within._inside.add(name)
         return name
+
+    def table(self, text: str) -> str:
+        """Return the name of a text of the module, which is one however often it is asked for."""
+        if text not in self.tables:
+            self.tables[text] = f"NUMBERS_{len(self.tables) + 1}"
+        return self.tables[text]
 
     def _has(self, name: str) -> bool:
         around = self._within

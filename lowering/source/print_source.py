@@ -84,14 +84,24 @@ def to_source(
         for name, array in arrays.items()
         if name in names
     }
-    program = traced(network, held | inputs, wrt)
-    outputs = network.list_outputs()
-    results = dict(zip([*outputs, *(f"gradient of {name}" for name in wrt or ())], program.results, strict=True))
+    program = traced(network, _declared(network) | held | inputs, wrt)
     data = [name for name in names if name in inputs] + program.head_grads
     about = "the program of MXGradient" if wrt is not None else "plain JAX"
     name = quoted(symbol.name or "network")[1:-1].replace('\\"', "'")
-    title = [f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."]
-    return module_text(program, data, results, title)
+    title = f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."
+    return module_text(program, data, title)
+
+
+def _declared(network: Symbol) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return the variables whose shapes the network tells by itself."""
+    shapes, dtypes = network.infer_shape_partial(), network.infer_type_partial()
+    names = [*network.list_arguments(), *network.list_auxiliary_states()]
+    told = zip(names, [*shapes[0], *shapes[2]], [*dtypes[0], *dtypes[2]], strict=True)
+    return {
+        name: jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype or np.float32))
+        for name, shape, dtype in told
+        if shape and 0 not in shape
+    }
 
 
 def save_source(

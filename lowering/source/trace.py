@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -36,14 +36,15 @@ def refusal(node: Node, reason: str) -> LoweringError:
 class TracedNode:
     """One node. inputs, outputs: slots; outputs are those that something reads. states: names of states that it writes,
     by place among `outputs`. bodies: of `key, *inputs`, at inference and in training; the same where it does not ask.
-    backward: of `*inputs, *cotangents`, for a node whose gradient is not the derivative: the gradients of `wrt`."""
+    backward: likewise of `key, *inputs, *cotangents`, for a node whose gradient is not the derivative: the gradients of
+    `wrt`."""
 
     node: Node
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     states: Mapping[int, str]
     jaxprs: tuple[Any, ...]
-    backward: Any = None
+    backward: tuple[Any, ...] = ()
     wrt: tuple[int, ...] = ()
 
     def bodies(self) -> tuple[Body, ...]:
@@ -135,15 +136,14 @@ class _Tracer:
         for slot, aval in zip(outputs, jaxprs[0].out_avals, strict=True):
             self._avals[slot] = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         written = {place: states[slot] for place, slot in enumerate(outputs) if slot in states}
-        backward = None
+        node_traced = TracedNode(node, step.inputs, outputs, written, tuple(jaxprs))
         of_floats = any(jnp.issubdtype(aval.dtype, jnp.floating) for aval in jaxprs[0].out_avals)
-        if (
-            of_floats
-            and self._own_gradients
-            and (_is_no_derivative(node) or (node.op in FGradient and _loops(flatten(jaxprs[-1]))))
-        ):
-            backward = self._backward(node, step, runs[0], inputs, places)
-        return TracedNode(node, step.inputs, outputs, written, tuple(jaxprs), *(backward or (None, ())))
+        own = _is_no_derivative(node) or (node.op in FGradient and _loops(flatten(jaxprs[-1])))
+        if of_floats and self._own_gradients and own:
+            return self._with_backward(
+                node_traced, step, runs[0], inputs, places, bool(asks & {"is_train", "programs"})
+            )
+        return node_traced
 
     def _traced(self, running: Any, step: Step, inputs: Sequence[Any], places: Sequence[int]) -> Any:
         def call(key: Any, *values: Any) -> list[Any]:
@@ -160,10 +160,11 @@ class _Tracer:
             self._kept[kept] = jax.make_jaxpr(call)(self._key, *inputs)
         return self._kept[kept]
 
-    def _backward(
-        self, node: Node, step: Step, running: Any, inputs: Sequence[Any], places: Sequence[int]
-    ) -> tuple[Any, tuple[int, ...]] | None:
-        """Return the gradient of a node's float inputs by its own rule, and their places; None where it has none."""
+    def _with_backward(
+        self, traced: TracedNode, step: Step, running: Any, inputs: Sequence[Any], places: Sequence[int], asks: bool
+    ) -> TracedNode:
+        """Return the node with the gradient of its float inputs by its own rule, where it has such."""
+        node = traced.node
         alone, names = Node(node.attrs), [f"input{i}" for i in range(len(inputs))]
         alone.inputs = [NodeEntry(create_variable_node(name), 0, 0) for name in names]
         symbol = Symbol([NodeEntry(alone, i, 0) for i in range(node.num_visible_outputs())])
@@ -171,20 +172,27 @@ class _Tracer:
         floats = (i for i, aval in enumerate(inputs) if jnp.issubdtype(aval.dtype, jnp.floating))
         wrt = tuple(i for i in floats if names[i] not in states)
         if not wrt:
-            return None
-        program = Programs(symbol).gradient(Options(is_train=True, platform=ANY, wrt=tuple(names[i] for i in wrt)))
+            return traced
         shown = range(len(symbol.outputs))
         models = self._traced(running, step, inputs, shown).out_avals
         given = [place for place in shown if place in places]
-
-        def call(key: Any, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            named = dict(zip(names, values, strict=True))
-            heads = [jnp.zeros(model.shape, model.dtype) for model in models]
-            for place, cotangent in zip(given, cotangents, strict=True):
-                heads[place] = cotangent
-            args = {n: v for n, v in named.items() if n not in states}
-            _, grads, _ = program(args, {n: v for n, v in named.items() if n in states}, key, heads)
-            return [grads[names[i]] for i in wrt]
-
         heads = [jax.ShapeDtypeStruct(models[place].shape, models[place].dtype) for place in given]
-        return jax.make_jaxpr(call)(self._key, list(inputs), heads), wrt
+        programs = Programs(symbol)
+
+        def jaxpr(is_train: bool) -> Any:
+            options = Options(is_train=is_train, platform=ANY, wrt=tuple(names[i] for i in wrt))
+            program = programs.gradient(options)
+
+            def call(key: Any, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+                named = dict(zip(names, values, strict=True))
+                all_heads = [jnp.zeros(model.shape, model.dtype) for model in models]
+                for place, cotangent in zip(given, cotangents, strict=True):
+                    all_heads[place] = cotangent
+                args = {n: v for n, v in named.items() if n not in states}
+                _, grads, _ = program(args, {n: v for n, v in named.items() if n in states}, key, all_heads)
+                return [grads[names[i]] for i in wrt]
+
+            return jax.make_jaxpr(call)(self._key, list(inputs), heads)
+
+        modes = (False, True) if asks else (True,)
+        return replace(traced, backward=tuple(map(jaxpr, modes)), wrt=wrt)

@@ -280,7 +280,8 @@ def _draw_names(rng: random.Random) -> bytes:
 
     def name() -> str:
         letters = "".join(rng.choice(_ALPHABET) for _ in range(rng.randrange(8)))
-        return rng.choice(_WORDS) + letters if rng.random() < 0.6 else letters + rng.choice(_WORDS)[: rng.randrange(9)]
+        text = rng.choice(_WORDS) + letters if rng.random() < 0.6 else letters + rng.choice(_WORDS)[: rng.randrange(9)]
+        return text * (rng.randrange(1, 40) if rng.random() < 0.1 else 1)
 
     return json.dumps([name() for _ in range(8)]).encode()
 
@@ -293,10 +294,11 @@ def _check_names(data: bytes, run: bool) -> str:
         return "refused"
     if not (isinstance(names, list) and len(names) == 8 and all(isinstance(name, str) for name in names)):
         return "refused"
-    names = [f"{name}{i}" for i, name in enumerate(names)]
+    alike = len(data) % 3 == 0  # equal once they are identifiers
+    names = [f"{names[0] if alike else name}{'-' * i if alike else i}" for i, name in enumerate(names)]
     try:
         net = sym.Variable(names[0])
-        for name in names[1:3]:
+        for name in [*names[1:3], *(f"{names[5]}_{i}" for i in range(len(data) % 5))]:
             net = sym.FullyConnected(net, sym.Variable(name + names[4]), no_bias=True, num_hidden=2, name=name)
         if len(data) % 8 == 0:
             net = sym.BatchNorm(net, name=names[3])
@@ -313,7 +315,7 @@ def _check_names(data: bytes, run: bool) -> str:
     imports = [one.name for each in nodes if isinstance(each, (ast.Import, ast.ImportFrom)) for one in each.names]
     assert set(imports) <= {"jax", "jax.numpy", "numpy", "lax", "partial"}, imports
     defined = {each.name for each in nodes if isinstance(each, ast.FunctionDef)}
-    methods = {"reshape", "astype", "defvjp", "squeeze"}
+    methods = {"reshape", "astype", "defvjp", "squeeze", "append", "split"}
     for call in (each.func for each in nodes if isinstance(each, ast.Call)):
         root = call
         while isinstance(root, ast.Attribute):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +20,8 @@ import symjax_nnvm as nn
 from lowering import mx
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
+from tests.lowering.source.networks import lenet, residual, unrolled
 from tests.support.printed import Child
-
-
-def lenet() -> nn.symbol.Symbol:
-    x = sym.Variable("data")
-    for i, count in enumerate((4, 6), start=1):
-        x = sym.Convolution(x, kernel=(3, 3), num_filter=count, name=f"conv{i}")
-        x = sym.Activation(x, act_type="relu", name=f"relu{i}")
-        x = sym.Pooling(x, pool_type="max", kernel=(2, 2), stride=(2, 2), name=f"pool{i}")
-    x = sym.FullyConnected(sym.Flatten(x), num_hidden=5, name="fc")
-    return sym.SoftmaxOutput(x, name="softmax")
-
-
-def residual(units: int) -> nn.symbol.Symbol:
-    """Convolutions with BatchNorm in equal blocks, as in a residual network, and dropout."""
-    x = sym.Variable("data")
-    for i in range(units):
-        y = x
-        for part in ("a", "b"):
-            y = sym.Convolution(y, kernel=(3, 3), pad=(1, 1), num_filter=3, no_bias=True, name=f"unit{i}_conv_{part}")
-            y = sym.BatchNorm(y, fix_gamma=False, name=f"unit{i}_norm_{part}")
-            y = sym.Activation(y, act_type="relu", name=f"unit{i}_relu_{part}")
-        x = x + y
-    return sym.Dropout(x, p=0.3, name="drop")
 
 
 def values(net: Any, shapes: dict[str, tuple[int, ...]], dtype: str = "float32") -> tuple[dict, dict]:
@@ -53,14 +33,15 @@ def values(net: Any, shapes: dict[str, tuple[int, ...]], dtype: str = "float32")
 
 
 def well_formed(source: str) -> None:
-    """Assert what holds of every printed file: it parses, its lines are short, and ruff has nothing to say."""
+    """Assert what holds of every printed file: it parses, its lines are short, and ruff leaves it as it is."""
     ast.parse(source)
     assert max(map(len, source.splitlines())) <= 100
-    ruff = shutil.which("ruff")
+    ruff = shutil.which("ruff", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     if ruff is not None:
-        command = [ruff, "check", "--isolated", "--quiet", "--select=E4,E5,E7,E9,F,I", "--line-length=100", "-"]
-        said = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-        assert not said.stdout, said.stdout + source
+        for command in ("check", "--quiet", "--select=B,C4,E,F,I,PIE,SIM,UP,W"), ("format", "--diff", "--quiet"):
+            line = [ruff, command[0], "--isolated", "--line-length=100", *command[1:], "-"]
+            said = subprocess.run(line, input=source, capture_output=True, text=True, check=False)
+            assert said.stdout.strip() in ("", "All checks passed!"), said.stdout + source
 
 
 def test_lenet_in_training_has_mxnets_gradient(child: Child):
@@ -96,6 +77,40 @@ def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Chi
         assert states.keys() == (new.keys() if is_train else set())
         for name in states:
             np.testing.assert_allclose(states[name], new[name], rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(("cell", "most"), [("LSTMCell", 125), ("GRUCell", 115), ("RNNCell", 95)])
+def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, most: int):
+    shapes = {"data": (2, 7), "softmax_label": (2, 7)}
+    net = unrolled(cell, 7)
+    source = lowering.to_source(net, shapes={"data": ("batch", 7), "softmax_label": ("batch", 7)})
+    well_formed(source)
+    assert "for i in range(7):" in source
+    assert len(source.splitlines()) < most
+    args, _ = values(net, shapes)
+    args |= {name: np.arange(14).reshape(2, 7).astype("float32") % 9 for name in shapes}
+    params = {name: array for name, array in args.items() if name not in shapes}
+    heads = [np.ones((14, 9), "float32")]
+    outputs, _, grads = child.run(source, params, [args[name] for name in shapes], heads=heads)
+    expected, ours, _ = lowering.grad_fn(net, sorted(params), platform="any")(args)
+    assert grads is not None
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
+    for name, gradient in zip(sorted(params), grads, strict=False):
+        assert gradient is not None
+        np.testing.assert_allclose(gradient, ours[name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def test_outputs_of_equal_names_come_each(child: Child):
+    outputs, states = mx.rnn.LSTMCell(2, prefix="cell_").unroll(5, mx.sym.Variable("data"), merge_outputs=False)
+    net = mx.sym.Group([*outputs, *states])
+    source = lowering.to_source(net, shapes={"data": (2, 5, 3)})
+    well_formed(source)
+    args, _ = values(net, {"data": (2, 5, 3)})
+    got, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
+    expected, _ = lowering.to_jax(net, platform="any")(args)
+    assert len(got) == len(expected) == 7
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_in_float64_outputs_have_the_same_bits(child: Child):
@@ -151,6 +166,27 @@ def test_the_gradient_of_a_network_is_a_program_too(child: Child):
     expected, grads, _ = lowering.grad_fn(net, ["conv1_weight", "fc_bias"], platform="any")(args)
     for one, other in zip(got, [*expected, *grads.values()], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+HOSTILE = (
+    *('x"); import os; ("', "class", "jnp", "lax", "params", "数据", "a.b", "a-b", "a(, b", "f(a, )", "train", "p = q"),
+    *("{name}", "\\", "\n", "for", "long_" * 60, "split[0], split[1]", "0", ""),
+)
+"""Names of nodes in a file: code, words with a meaning, and such as are equal once they are identifiers."""
+
+
+def test_names_from_files_are_data(child: Child):
+    net = sym.Variable("data")
+    for i, name in enumerate(HOSTILE):
+        weight = sym.Variable(f"{name} weight")
+        net = sym.FullyConnected(net, weight, no_bias=True, num_hidden=2, name=name or f"none{i}")
+    args, _ = values(net, {"data": (1, 2)})
+    args = {name: array + 1 for name, array in args.items()}
+    source = lowering.to_source(net, shapes={"data": (1, 2)})
+    assert "import os" not in {ast.unparse(node) for node in ast.walk(ast.parse(source))}
+    outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
+    expected, _ = lowering.to_jax(net, platform="any")(args)
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5)
 
 
 @mx.operator.register("printed_doubled")
