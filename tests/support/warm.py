@@ -35,6 +35,11 @@ def run(
     `subprocess.run` is for what a process does that has imported nothing, and for other variables of JAX's and XLA's,
     which are read by imports.
     """
+    if not hasattr(os, "fork"):
+        command = [sys.executable, *arguments]
+        return subprocess.run(
+            command, cwd=cwd, env=env, input=input, timeout=timeout, capture_output=True, text=True, check=False
+        )
     job = {"arguments": [*arguments], "cwd": str(cwd), "env": dict(os.environ if env is None else env)}
     with ExitStack() as stack:
         files = [stack.enter_context(TemporaryFile("w+")) for _ in range(3)]
