@@ -93,15 +93,17 @@ def of_python(error: BaseException) -> bool:
     return any(note.startswith(_TOLD) for note in getattr(error, "__notes__", ()))
 
 
-def calls_python(graph: Symbol | Subgraph) -> bool:
-    """Return whether operators of a network are Python, those of loops' bodies and branches too."""
-    return any(map(is_python, post_order(graph.outputs)))
+def calls_python(graph: Symbol | Subgraph, users: bool = False) -> bool:
+    """Return whether operators of a network, those of loops' bodies and branches too, are Python or read values. users:
+    whether they are a user's Python."""
+    return any(is_python(node, users) for node in post_order(graph.outputs))
 
 
-def is_python(node: Node) -> bool:
-    """Return whether a node's operator is Python, or runs Python in a subgraph."""
+def is_python(node: Node, users: bool = False) -> bool:
+    """Return whether a node's operator is such one, or runs such operators in a subgraph."""
     rule = FLowering.get(node.op)
-    return (rule is not None and rule.python) or any(map(calls_python, node.attrs.subgraphs))
+    apart = rule is not None and (rule.python if users else rule.runs_apart(node.attrs.parsed))
+    return apart or any(calls_python(graph, users) for graph in node.attrs.subgraphs)
 
 
 class _Inside(threading.local):
@@ -155,7 +157,7 @@ def _made_client(depth: int) -> Any:
 
 def refuse_export(symbol: Symbol) -> None:
     """Raise LoweringError for a network that no file can hold."""
-    if calls_python(symbol):
+    if calls_python(symbol, users=True):
         fix = "Write the operator with symjax_nnvm.register_custom and lowering.lowers_custom."
         raise LoweringError("A network with a CustomOp cannot be exported, because a CustomOp is Python", fix=fix)
 

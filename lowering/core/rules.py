@@ -71,7 +71,8 @@ class LoweringRule:
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
     how devices share its work, where XLA cannot say (`lowering/core/mesh_parts.py`). python: it is Python on
-    arrays that have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and
+    arrays that have values, and returns a `PythonCall`. by_values: parameters → whether it reads values of its inputs:
+    then it runs between programs, as Python does. numbers: which sizes an exported program cannot leave open, and
     why. changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to
     call. one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
     """
@@ -81,9 +82,14 @@ class LoweringRule:
     draws: Callable[[Any, bool], bool] | None = None
     by_part: ByPart | None = None
     python: bool = False
+    by_values: Callable[[Any], bool] | None = None
     numbers: Numbers | None = None
     changing: tuple[str, ...] = ()
     one_by_one: bool = False
+
+    def runs_apart(self, params: Any) -> bool:
+        """Return whether an operator of these parameters runs between programs, where arrays have values."""
+        return self.python or (self.by_values is not None and self.by_values(params))
 
     def keeping(self, states: Sequence[int]) -> LoweringRule:
         """Return the rule that leaves these inputs, which the operator mutates, as they are."""
@@ -110,6 +116,7 @@ def lowers(
     needs: Sequence[Need] = (),
     by_part: ByPart | None = None,
     python: bool = False,
+    by_values: Callable[[Any], bool] | None = None,
     numbers: Numbers | None = None,
     changing: Sequence[str] = (),
     one_by_one: bool = False,
@@ -121,6 +128,8 @@ def lowers(
         needs: what the rule gets as keyword arguments besides parameters and inputs: see `Need`.
         by_part: says that the rule goes through a batch sample by sample on a CPU; a mesh can then split the batch.
         python: the rule is Python on arrays that have values, and returns a `PythonCall`.
+        by_values: parameters → whether the rule reads values of its inputs, on which shapes or errors depend. Programs
+            then run in segments; where one is traced as a whole, the rule raises an error or does without.
         numbers: the sizes that an exported program cannot leave open, and why.
         changing: parameters that may be arrays of one element, or tuples of such, since callers change them with each
             call.
@@ -138,7 +147,7 @@ def lowers(
     def register(rule: Rule) -> Rule:
         for op in (op for name in names for op in with_twin(name)):
             draws = _draws(op) if "key" in needs and op in FDraws else None
-            facts = (tuple(needs), draws, by_part, python, numbers, tuple(changing), one_by_one)
+            facts = (tuple(needs), draws, by_part, python, by_values, numbers, tuple(changing), one_by_one)
             op.set_attr("FLowering", LoweringRule(rule, *facts))
         return rule
 

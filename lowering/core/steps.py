@@ -64,8 +64,9 @@ class Step:
 
     @property
     def python(self) -> bool:
-        """Return whether the step is a user's Python, or runs programs that have such steps."""
-        return self.rule.python or any(program.segments is not None for program in self.programs)
+        """Return whether the step is Python, a user's or a rule that reads values, or runs programs that have such
+        steps."""
+        return self.rule.runs_apart(self.params) or any(program.segments is not None for program in self.programs)
 
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
         """Fill the output slots of an environment."""

@@ -123,7 +123,7 @@ class _Tracer:
     ) -> TracedNode:
         step = steps[0]
         node = self._index.nodes[step.nid].source
-        if step.python:
+        if step.rule.python:
             raise refusal(node, "it is a user's Python, which is no JAX program")
         outputs = tuple(slot for slot in step.outputs if slot in read)
         places = [step.outputs.index(slot) for slot in outputs]

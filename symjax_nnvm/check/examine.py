@@ -144,9 +144,9 @@ def _check_nodes(model: Model, target: Target, findings: Findings) -> int:
                 "data-dependent shape",
                 "warning",
                 name,
-                "The shape of its result depends on values, but XLA must know shapes when it compiles",
+                "The shape of its result depends on values, so the network runs as several programs, and in no jax.jit",
                 op=op.name,
-                fix="Run it with lowering.to_jax outside jax.jit; or multiply by the mask instead.",
+                fix="Multiply by the mask instead, where one program has to hold the network.",
             )
         if op in FDequantized:
             findings.add(

@@ -115,4 +115,4 @@ class Arithmetic:
     def _in_place(self, other: object) -> NoReturn:
         raise NotImplementedForSymbol("A symbol cannot be changed in place; write x = x + y instead of x += y.")
 
-    __iadd__ = __isub__ = __imul__ = __itruediv__ = __imod__ = __ipow__ = _in_place
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = _in_place  # x %= y and x **= y make new ones, as MXNet

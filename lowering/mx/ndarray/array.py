@@ -576,9 +576,6 @@ class NDArray(Arithmetic, Fluent):
     def __imod__(self, other: Any) -> NDArray:
         return self._updated(operator.mod, other)
 
-    def __ipow__(self, other: Any) -> NDArray:
-        return self._updated(operator.pow, other)
-
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
     def bind(self, *_: Any, **__: Any) -> NoReturn:

@@ -191,10 +191,11 @@ def multivariate_normal(
     root = op("_npi_cholesky", cov)
     if op.symbolic:  # which has no shapes yet: zeros in that of the vectors
         zeros = op("_npi_multiply_scalar", op("_npi_add", mean, op("_np_sum", cov, axis=-1)), scalar=0.0)
-        standard = op("_npi_expand_dims", drawn(op, "normal_n", {"loc": zeros, "scale": 1.0}, sizes), axis=-1)
+        drawn_numbers = drawn(op, "normal_n", {"loc": zeros, "scale": 1.0}, sizes)
+        standard = op("_npi_expand_dims", op("_cast_like", drawn_numbers, root), axis=-1)
         return op("_npi_add", mean, op("_np_squeeze", op("_npi_matmul", root, standard), axis=-1))
     shape = np.broadcast_shapes(mean.shape, cov.shape[:-1])
-    standard = normal(op, size=(*sizes, *shape, 1), ctx=mean.ctx)
+    standard = normal(op, size=(*sizes, *shape, 1), dtype=cov.dtype, ctx=mean.ctx)
     return mean + op("_npi_matmul", root, standard)[..., 0]
 
 

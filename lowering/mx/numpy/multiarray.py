@@ -20,6 +20,7 @@ from lowering.mx.ndarray.array import (
     host,
     in_dialect,
 )
+from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy import elementwise, fallback, shapes
 from lowering.mx.numpy.methods import Methods
 from lowering.mx.numpy.operators import EAGER, require_order
@@ -66,7 +67,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
 
     for _name, _function in {
         "iadd": "add", "isub": "subtract", "imul": "multiply", "itruediv": "true_divide", "imod": "mod",
-        "ipow": "power", "iand": "bitwise_and", "ior": "bitwise_or", "ixor": "bitwise_xor",
+        "iand": "bitwise_and", "ior": "bitwise_or", "ixor": "bitwise_xor",
     }.items():  # fmt: skip
         locals()[f"__{_name}__"] = _updating(_function)
     del _name, _function  # pyright: ignore[reportPossiblyUnboundVariable]
@@ -162,7 +163,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
             return elementwise.apply_unary(EAGER, name, *numbers, *out)
         if name in elementwise.BINARY:
             return elementwise.apply_binary(EAGER, name, *numbers, *out)
-        return fallback.by_numpy(ufunc, name, inputs, {**kwargs, **({} if out[0] is None else {"out": out[0]})})
+        return fallback.by_numpy(ufunc, name, numbers, {**kwargs, **({} if out[0] is None else {"out": out[0]})})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions: those of this module, which are recorded; others are computed by NumPy."""
@@ -214,9 +215,10 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """The array's values in another dtype. copy: else the array itself, where it has that dtype already."""
         if order not in ("K", "C", None) or casting != "unsafe" or not subok:
             raise ScalarError("astype takes order 'K' or 'C', casting 'unsafe' and subok=True")
-        if not copy and np.dtype(dtype) == self.dtype:
+        kind = native_dtype(np.float32 if dtype is None else dtype)
+        if not copy and kind == self.dtype:
             return self
-        return EAGER("_npi_cast", self, dtype=np.dtype(dtype).name)
+        return EAGER("_npi_cast", self, dtype=kind.name)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

@@ -318,17 +318,12 @@ def _index(obj: Any, kind: type) -> dict[str, Any] | None:
 
 
 def delete(op: Operators, arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """The array without the elements at a number, a slice or an array of indices along an axis."""
+    """The array without the elements at a number, a slice or an array of indices along an axis. In an array, indices
+    that are negative or not there mean nothing."""
     if not isinstance(arr, op.kind):
         raise SymbolTypeError(f"'arr' can not support type {type(arr)}")
     index = _index(obj, op.kind)
-    if index is not None:
-        return op("_npi_delete", arr, axis=axis, **index)
-    if op.symbolic:
-        return op("_npi_delete", arr, obj, axis=axis)
-    arr, axis = (ravel(op, arr), 0) if axis is None else (arr, axis)
-    kept = np.delete(np.arange(arr.shape[axis]), np.asarray(obj).astype(np.int64))
-    return op("_npi_take", arr, from_host(kept.astype(np.int32), arr.ctx), axis=axis, mode="clip")
+    return op("_npi_delete", arr, obj, axis=axis) if index is None else op("_npi_delete", arr, axis=axis, **index)
 
 
 def insert(op: Operators, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as _numpy
 
 from lowering.mx.context import as_context
+from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy.methods import Methods
 from lowering.mx.numpy.operators import Operators, UnsupportedError, require_order
 from lowering.mx.symbol.runnable import OF_DIALECT, Symbol
@@ -63,7 +64,7 @@ class _Symbol(Methods, Symbol):
 
     def astype(self, dtype: Any, **kwargs: Any) -> Any:
         """Return the values in another dtype."""
-        return _built("_npi_cast", self, dtype=_numpy.dtype(dtype).name)
+        return _built("_npi_cast", self, dtype=native_dtype(dtype).name)
 
 
 def _bounds(entry: Any) -> tuple[Any, Any, Any]:
@@ -83,7 +84,7 @@ OF_DIALECT["numpy"] = _Symbol
 
 
 def _dtype(dtype: Any, default: str = "float32") -> str:
-    return default if dtype is None else _numpy.dtype(dtype).name
+    return default if dtype is None else native_dtype(dtype).name
 
 
 def zeros(shape: Any, dtype: Any = "float32", order: str = "C", ctx: Any = None) -> Any:

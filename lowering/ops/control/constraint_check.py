@@ -13,8 +13,12 @@ from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ops.control.constraint_check import ConstraintCheckParams
 
 
-@lowers("_npx_constraint_check", needs=("attrs",))
+class ConstraintError(LoweringError, ValueError):
+    """A condition that does not hold. MXNet raises a ValueError."""
+
+
+@lowers("_npx_constraint_check", needs=("attrs",), by_values=lambda p: True)
 def _constraint_check(p: ConstraintCheckParams, condition: Array, *, attrs: NodeAttrs) -> Array:
     if not isinstance(condition, jax.core.Tracer) and not np.asarray(condition).all():
-        raise LoweringError(p.msg, op=attrs.op, node=attrs.name)
+        raise ConstraintError(p.msg, op=attrs.op, node=attrs.name)
     return jnp.all(condition)

@@ -38,12 +38,12 @@ def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
     return np.flatnonzero(values_of(index, attrs, "index", fix))
 
 
-@lowers("_contrib_boolean_mask", needs=("attrs",))
+@lowers("_contrib_boolean_mask", needs=("attrs",), by_values=lambda p: True)
 def _boolean_mask(p: ops.BooleanMaskParams, data: Array, index: Array, *, attrs: NodeAttrs) -> Array:
     return jnp.take(data, _kept(index, attrs), axis=p.axis, mode="clip")
 
 
-@lowers("_backward_boolean_mask", needs=("attrs",))
+@lowers("_backward_boolean_mask", needs=("attrs",), by_values=lambda p: True)
 def _backward_boolean_mask(
     p: ops.BooleanMaskParams, ograd: Array, data: Array, index: Array, *, attrs: NodeAttrs
 ) -> Array:

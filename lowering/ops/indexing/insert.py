@@ -28,20 +28,20 @@ def _kept(p: ops.DeleteParams, arr: Array, obj: tuple[Array, ...], attrs: NodeAt
     length = flat[axis]
     if obj:
         given = values_of(obj[0], attrs, "obj", _SAME_SHAPE)
-        # MXNet leaves out what is outside.
-        places: Any = given if given.dtype == bool else given[(given >= -length) & (given < length)].astype(np.int64)
+        # MXNet leaves out what is outside, and what is negative.
+        places: Any = given if given.dtype == bool else given[(given >= 0) & (given < length)].astype(np.int64)
     else:
         places = p.places(length, length - 1)
     return np.delete(np.arange(length), places), axis
 
 
-@lowers("_npi_delete", needs=("attrs",))
+@lowers("_npi_delete", needs=("attrs",), by_values=lambda p: p.has_input)
 def _delete(p: ops.DeleteParams, arr: Array, *obj: Array, attrs: NodeAttrs) -> Array:
     kept, axis = _kept(p, arr, obj, attrs)
     return jnp.take(arr.reshape(_flat(p, arr.shape)[0]), kept, axis, mode="clip")
 
 
-@lowers("_backward_npi_delete", needs=("attrs",))
+@lowers("_backward_npi_delete", needs=("attrs",), by_values=lambda p: p.has_input)
 def _backward_delete(p: ops.DeleteParams, ograd: Array, arr: Array, *obj: Array, attrs: NodeAttrs) -> Array:
     kept, axis = _kept(p, arr, obj, attrs)
     zeros = jnp.zeros(_flat(p, arr.shape)[0], ograd.dtype)

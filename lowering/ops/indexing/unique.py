@@ -19,7 +19,7 @@ def _int64(indices: np.ndarray) -> Array:
     return jnp.asarray(indices, jax.dtypes.canonicalize_dtype(np.int64))
 
 
-@lowers("_npi_unique", needs=("attrs",))
+@lowers("_npi_unique", needs=("attrs",), by_values=lambda p: True)
 def _unique(p: UniqueParams, data: Array, *, attrs: NodeAttrs) -> list[Array]:
     values = values_of(data, attrs, "data", _SAME_SHAPE)
     found = np.unique(values, True, True, True, p.axis)
@@ -28,6 +28,6 @@ def _unique(p: UniqueParams, data: Array, *, attrs: NodeAttrs) -> list[Array]:
     return [jnp.asarray(elements), *(_int64(indices) for is_asked, indices in asked if is_asked)]
 
 
-@lowers("_npx_nonzero", needs=("attrs",))
+@lowers("_npx_nonzero", needs=("attrs",), by_values=lambda p: True)
 def _nonzero(p: object, x: Array, *, attrs: NodeAttrs) -> Array:
     return _int64(np.argwhere(np.atleast_1d(values_of(x, attrs, "x", _SAME_SHAPE))))

@@ -15,7 +15,8 @@ from symjax_nnvm.ops.linalg.factorization import CholeskyParams
 @lowers("_linalg_potrf")
 def _potrf(p: CholeskyParams, a: Array) -> Array:
     # XLA factorises by the lower triangle; the upper one is the lower one of the transposed matrix.
-    factor = lax.linalg.cholesky(a if p.lower else a.mT, symmetrize_input=False)
+    wide = jnp.promote_types(a.dtype, np.float32)  # LAPACK has no narrower numbers
+    factor = lax.linalg.cholesky((a if p.lower else a.mT).astype(wide), symmetrize_input=False).astype(a.dtype)
     return factor if p.lower else factor.mT
 
 

@@ -26,7 +26,7 @@ register_op(
     infer_type=_constraint_type,
     gradient=lambda node, ograds: [None],
     flops=0,
-    deviation="compiled code returns false and raises no error",
-    doc="Whether all elements are true; where one is known to be false, an error with a message of the caller's. "
-    "Compiled code returns false, where MXNet raises an error.",
+    deviation="code that jax.jit traces as a whole returns false and raises no error",
+    doc="Whether all elements are true; where one is false, an error with a message of the caller's. Code that jax.jit "
+    "traces as a whole returns false.",
 )

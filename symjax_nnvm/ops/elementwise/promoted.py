@@ -14,7 +14,7 @@ from symjax_nnvm.ops.elementwise.scalar import same_sign, times
 
 MIXING: dict[str, Mixing] = {
     **dict.fromkeys(("add", "mul", "power"), "all"),
-    **dict.fromkeys(("sub", "mod"), "floats"),
+    **dict.fromkeys(("sub", "mod"), "numbers"),
     "div": "division",
 }
 """The functions that take two arrays of different dtypes → which."""

@@ -12,7 +12,7 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
-from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, FlopsRule
 from symjax_nnvm.ir.rules.open_sizes import is_at_most
@@ -76,7 +76,7 @@ _POTRF: dict[str, Any] = {
     "that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.",
 }
 register_op("_linalg_potrf", aliases=("linalg_potrf",), **_POTRF)
-register_op("_npi_cholesky", twin_of="_linalg_potrf", **_POTRF)
+register_op("_npi_cholesky", twin_of="_linalg_potrf", **{**_POTRF, "infer_type": float_type})
 register_op(
     "_linalg_potri",
     aliases=("linalg_potri",),

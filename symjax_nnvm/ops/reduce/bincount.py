@@ -22,9 +22,9 @@ def _bincount_shapes(p: BincountParams, ins: Shapes, outs: Shapes):
 
 
 def _bincount_type(p: BincountParams, ins: Types, outs: Types):
-    """data of whole numbers → int32, or the dtype of the weights."""
+    """data of whole numbers → their dtype, or that of the weights."""
     need_whole(ins[0])
-    return ins, [ins[1] if p.has_weights else "int32"]
+    return ins, [ins[-1]]
 
 
 register_op(

@@ -87,3 +87,56 @@ def test_a_mistake_between_python_is_told_with_its_node():
     net = mx.sym.reshape(mx.sym.Custom(x, op_type="_test_doubles", name="op"), shape=(4,), name="bad")
     with pytest.raises(mx.MXNetError, match="bad"):
         lowering.compile(net)({"x": X}, AUX)
+
+
+def np_array(values: Any, dtype: str = "float32") -> Any:
+    return mx.np.array(values, dtype=dtype)
+
+
+def test_operators_that_read_values_run_between_programs():
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self, function: Any):
+            super().__init__()
+            self._function = function
+
+        def hybrid_forward(self, F: Any, *inputs: Any) -> Any:
+            return self._function(F, *inputs)
+
+    x = np_array([3.0, 1.0, 3.0, -2.0])
+    rows = [  # a function, its inputs, what it gives, the gradient of its sum
+        (lambda F, x: F.np._internal.boolean_mask(x * 2, x > 1) * x[0], (x,), [18, 18], [18.0, 0, 6, 0]),
+        (lambda F, x: F.np.unique(x + 1)[1:] * 2, (x,), [4, 8], None),
+        (lambda F, x: F.npx.nonzero(x > 1) + 1, (x,), [[1], [3]], None),
+        (lambda F, x: F.np.bincount(x, None, 4) * 2, (np_array([1, 2, 2], "uint8"),), [0, 2, 4, 0], None),
+        (lambda F, x, i: F.np.delete(x * x, i), (x, np_array([0, 3, -2, 7], "int32")), [1, 9], [0.0, 2, 6, 0]),
+        (lambda F, x: x * F.npx.constraint_check(x < 4, "too large"), (x,), x.tolist(), [1.0, 1, 1, 1]),
+    ]
+    mx.npx.set_np()
+    try:
+        for function, inputs, value, gradient in rows:
+            net = Net(function)
+            net.hybridize()
+            assert net(*inputs).tolist() == value
+            if gradient is not None:
+                inputs[0].attach_grad()
+                with mx.autograd.record():
+                    outputs = net(*inputs)
+                outputs.backward()
+                assert (outputs.tolist(), inputs[0].grad.tolist()) == (value, gradient)
+        with pytest.raises(ValueError, match="too large"):
+            net(x * 2)  # pyright: ignore[reportPossiblyUnboundVariable]
+    finally:
+        mx.npx.reset_np()
+
+
+def test_a_mask_is_read_by_executors_and_refused_in_one_program():
+    x, mask = mx.sym.var("x"), mx.sym.var("mask")
+    net = mx.sym.contrib.boolean_mask(mx.sym.square(x), mask) * 3
+    arrays = {"x": np.float32([1, 2, 3]), "mask": np.float32([0, 1, 1])}
+    ex = net.bind(mx.cpu(), {name: mx.nd.array(value) for name, value in arrays.items()}, {"x": mx.nd.zeros(3)})
+    (output,) = ex.forward(is_train=True)
+    ex.backward([mx.nd.ones(2)])
+    assert (output.asnumpy().tolist(), ex.grad_dict["x"].asnumpy().tolist()) == ([12, 27], [0, 12, 18])
+    assert lowering.compile(net)(arrays)[0][0].tolist() == [12, 27]
+    with pytest.raises(mx.MXNetError, match="XLA must know shapes"):
+        jax.jit(lowering.to_jax(net))(arrays)

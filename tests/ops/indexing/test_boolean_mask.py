@@ -98,11 +98,10 @@ def test_number_of_kept_slices_is_unknown_until_it_runs():
     "call",
     [
         lambda args: jax.jit(lowering.to_jax(MASKED))(args),
-        lambda args: lowering.compile(MASKED)(args),
         lambda args: jax.vmap(lowering.to_jax(MASKED))({name: value[None] for name, value in args.items()}),
         lambda args: jax.jit(lowering.grad_fn(MASKED, ["x"]))(args, head_grads=[jnp.ones((2, 2))]),
     ],
-    ids=["jit", "compile", "vmap", "gradient"],
+    ids=["jit", "vmap", "gradient"],
 )
 def test_a_mask_that_is_not_known_is_refused_with_what_to_use_instead(call):
     with pytest.raises(LoweringError) as error:
