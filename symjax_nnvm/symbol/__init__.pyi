@@ -2073,6 +2073,13 @@ def _ones(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str =
     - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 ones = _ones
+def _pad_extremes(data: Symbol, of: Symbol | None = None, *, pad_width: Sequence[Sequence[int] | int] | Sequence[int] | int, mode: Literal['constant', 'edge', 'maximum', 'minimum', 'reflect', 'symmetric'] = 'constant', constant_value: float = 0.0, reflect_type: str = 'even', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Put a border around data: along each axis the sum of the elements where `of` has its largest or smallest one.
+
+    - pad_width: tuple of tuple of int, required. (before, after) of every axis; one pair is for all.
+    - mode: one of 'constant', 'edge', 'maximum', 'minimum', 'reflect', 'symmetric', optional, default='constant'. the content of the border: one value, the nearest element, the axis' largest or smallest one, the mirror image without the edge or with it.
+    - constant_value: float, optional, default=0.0. the value of a constant border.
+    - reflect_type: string, optional, default='even'. only even."""
 def _plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data + scalar.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,8 @@ def main() -> None:
             answer = text_of(eval(expression, names_of(mx)))  # anew: some functions write their inputs
         except Exception as error:  # whatever MXNet raises is its answer
             answer = f"!{type(error).__name__}"
+            with suppress(Exception):  # which this call left to the next one
+                mx.nd.waitall()
         said.append(f"{expression}  =>  {answer}")
     SAID.write_text("\n".join(said) + "\n", encoding="utf-8")
     print(f"{len(said)} expressions")

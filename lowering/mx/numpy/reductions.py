@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, from_host, is_number
+from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, is_number
 from symjax_nnvm.errors import SymbolTypeError
 
 
@@ -176,10 +174,6 @@ def bincount(op: Operators, x: Any, weights: Any = None, minlength: int = 0) -> 
         raise SymbolTypeError("Input data should be NDarray", got=type(x).__name__)
     if minlength < 0:
         raise DialectValueError("Minlength value should greater than 0", got=minlength)
-    if not op.symbolic:  # the shape depends on the values
-        values = None if weights is None else np.asarray(weights)
-        counts = np.bincount(np.asarray(x), values, minlength)
-        return from_host(counts.astype(x.dtype if values is None else values.dtype), x.ctx)
     given = (x,) if weights is None else (x, weights)
     return op("_npi_bincount", *given, minlength=minlength, has_weights=weights is not None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from symjax_nnvm.errors import GradientError, InferenceError, ParamError
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axes, Params, Tuple, param
@@ -155,14 +155,10 @@ def _pad_shapes(p: NumpyPadParams, ins: Shapes, outs: Shapes):
 def _pad_gradient(node: Node, ograds: Entries):
     """dX = dY without its border, plus what the border copied from X."""
     p: NumpyPadParams = node.attrs.parsed
+    data = node.inputs[0]
     if p.mode in ("maximum", "minimum"):
-        raise GradientError(
-            f"A border of the {p.mode} has no gradient",
-            op="_npi_pad",
-            node=node.name,
-            fix="Pad with another mode, or stop the gradient before it by BlockGrad.",
-        )
-    return [apply("_backward_npi_pad", ograds[0], node.inputs[0], pad_width=p.pad_width, mode=p.mode)]
+        return [apply("_backward_pad_extremes", ograds[0], data, data, pad_width=p.pad_width, mode=p.mode)]
+    return [apply("_backward_npi_pad", ograds[0], data, pad_width=p.pad_width, mode=p.mode)]
 
 
 register_op(
@@ -173,9 +169,9 @@ register_op(
     gradient=_pad_gradient,
     **MOVES,
     deviation=Deviation(
-        "edge, reflect and symmetric borders have a gradient; MXNet refuses them",
+        "borders that are not constant have a gradient; MXNet refuses them",
         affects="training",
-        when=lambda p: p.mode in ("edge", "reflect", "symmetric"),
+        when=lambda p: p.mode != "constant",
     ),
     doc="Put a border around data.",
 )
@@ -185,4 +181,27 @@ linear(
     adjoint="_backward_npi_pad",
     restored={"constant_value": 0.0},
     doc="The gradient of _npi_pad: ograd, its border added to the elements that it was copied from.",
+)
+
+
+def _extremes_shapes(p: NumpyPadParams, ins: Shapes, outs: Shapes):
+    """data (d, …), of (d, …) → (before + d + after, …)."""
+    (data,), padded = _pad_shapes(p, [ins[0] if ins[0] is not None else ins[1]], outs)
+    return [data, data], padded
+
+
+register_op(
+    "_pad_extremes",
+    params=NumpyPadParams,
+    inputs=("data", "of"),
+    infer_shape=_extremes_shapes,
+    **MOVES,
+    own=True,
+    doc="Put a border around data: along each axis the sum of the elements where `of` has its largest or smallest one.",
+)
+linear(
+    "_pad_extremes",
+    of="data",
+    adjoint="_backward_pad_extremes",
+    doc="The gradient of _npi_pad in the modes maximum and minimum: ograd, its border added where `of` is extreme.",
 )

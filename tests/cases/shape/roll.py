@@ -24,4 +24,7 @@ CASES = [
     Case("_npi_pad", (T(2, 3),), {"pad_width": ((0, 0), (3, 5)), "mode": "reflect"}, no_mxnet=_REFUSED),
     Case("_npi_pad", (T(2, 3),), {"pad_width": ((1, 2),), "mode": "edge"}, no_mxnet=_REFUSED),
     Case("_npi_pad", (T(3),), {"pad_width": ((2, 4),), "mode": "symmetric"}, no_mxnet=_REFUSED),
+    Case("_npi_pad", (T(2, 3),), {"pad_width": ((1, 2),), "mode": "maximum"}, no_mxnet=_REFUSED),
+    Case("_npi_pad", (T(3, 2),), {"pad_width": ((0, 3), (2, 1)), "mode": "minimum"}, no_mxnet=_REFUSED),
+    Case("_pad_extremes", (T(2, 3), T(2, 3)), {**_WIDTHS, "mode": "maximum"}, wrt=(0,), no_mxnet="not MXNet's"),
 ]

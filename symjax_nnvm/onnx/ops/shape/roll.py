@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.onnx.builder import Builder
-from symjax_nnvm.onnx.forms import onnx_form
+from symjax_nnvm.onnx.forms import onnx_form, refuses
 from symjax_nnvm.onnx.ops.shape.arranged import arranged, arrangements
 from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.shape import roll as ops
@@ -28,3 +28,6 @@ def _pad(g: Builder, p: ops.NumpyPadParams, data: Tensor) -> Tensor:
     mode: Any = p.mode
     places = np.pad(np.arange(1, int(np.prod(shape)) + 1).reshape(shape), p.widths(data.ndim), mode=mode)
     return arranged(g, g.reshape(data, -1), places, p.constant_value)
+
+
+refuses("_pad_extremes", reason="it is of second gradients alone", fix="Export the network without gradients.")
