@@ -67,6 +67,8 @@ NO_FORM: dict[str, str] = {
     ),
     "_npi_pad:pad_width=((1,0),(0,2)),mode=maximum:(2,3)": _NO_BORDER,
     "_npi_pad:pad_width=((1,0),(0,2)),mode=minimum:(2,3)": _NO_BORDER,
+    "_npi_pad:pad_width=((1,2),),mode=maximum:(2,3)": _NO_BORDER,
+    "_npi_pad:pad_width=((0,3),(2,1)),mode=minimum:(3,2)": _NO_BORDER,
     "_sg_mkldnn_conv:sums:(2,3,5,5)uint8x(4,3,3,3)x(4,)x(1,)x(1,):eval": _SUMS,
     "_sg_mkldnn_conv:added_int8:"
     "(2,3,5,5)uint8x(4,3,3,3)x(4,)x(4,)x(4,)x(4,)x(4,)x(2,4,5,5)int8x(1,)x(1,)x(1,)x(1,):eval": _OVER,

@@ -34,7 +34,7 @@ OURS: dict[str, str] = {
             "np.pad(f1, ((1, 1),), mode='zz')",
             "npx.cast(f1, 'zz')",
         ),
-        "a ValueError, as of NumPy's pad and of other parameters: MXNet's is the KeyError of a table, or NumPy's TypeError",
+        "a ValueError, as of other parameters: MXNet's is the KeyError of a table, or NumPy's TypeError",
     ),
     **dict.fromkeys(
         ("np.shape(2)", "np.shape([1, 2])"),
