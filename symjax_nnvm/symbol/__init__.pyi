@@ -2053,7 +2053,7 @@ def _npi_zeros(shape: Sequence[int] | int = (), ctx: str = '', dtype: _DType = '
     - ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
     - dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npx_constraint_check(input: Symbol, msg: str = 'Constraint violated.', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Whether all elements are true; where one is false, an error with a message of the caller's. Code that jax.jit traces as a whole returns false.
+    """Whether all elements are true; where one is false, an error with a message of the caller's. Code that jax.jit traces as a whole returns false, where MXNet's raises it.
 
     - msg: string, optional, default='Constraint violated.'. the error's message."""
 def _npx_nonzero(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

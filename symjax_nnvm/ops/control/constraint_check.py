@@ -28,5 +28,5 @@ register_op(
     flops=0,
     deviation="code that jax.jit traces as a whole returns false and raises no error",
     doc="Whether all elements are true; where one is false, an error with a message of the caller's. Code that jax.jit "
-    "traces as a whole returns false.",
+    "traces as a whole returns false, where MXNet's raises it.",
 )

@@ -90,7 +90,8 @@ def test_a_mistake_between_python_is_told_with_its_node():
 
 
 def np_array(values: Any, dtype: str = "float32") -> Any:
-    return mx.np.array(values, dtype=dtype)
+    array: Any = mx.np.array  # pyright: ignore[reportAttributeAccessIssue]
+    return array(values, dtype=dtype)
 
 
 def test_operators_that_read_values_run_between_programs():
@@ -132,7 +133,7 @@ def test_operators_that_read_values_run_between_programs():
 def test_a_mask_is_read_by_executors_and_refused_in_one_program():
     x, mask = mx.sym.var("x"), mx.sym.var("mask")
     net = mx.sym.contrib.boolean_mask(mx.sym.square(x), mask) * 3
-    arrays = {"x": np.float32([1, 2, 3]), "mask": np.float32([0, 1, 1])}
+    arrays = {"x": np.array([1, 2, 3], np.float32), "mask": np.array([0, 1, 1], np.float32)}
     ex = net.bind(mx.cpu(), {name: mx.nd.array(value) for name, value in arrays.items()}, {"x": mx.nd.zeros(3)})
     (output,) = ex.forward(is_train=True)
     ex.backward([mx.nd.ones(2)])
