@@ -989,6 +989,7 @@ def _lesser_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name:
 _LesserScalar = _lesser_scalar
 def _linalg_det(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from."""
+_npi_det = _linalg_det
 linalg_det = _linalg_det
 def _linalg_extractdiag(A: Symbol, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A diagonal of each square matrix, as a vector.
@@ -1048,6 +1049,7 @@ def _linalg_potri(A: Symbol, lower: bool = True, name: str | None = None, attr: 
 linalg_potri = _linalg_potri
 def _linalg_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from."""
+_npi_slogdet = _linalg_slogdet
 linalg_slogdet = _linalg_slogdet
 def _linalg_sumlogdiag(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum of the logarithms of the diagonal of each square matrix: half the log-determinant of L Lᵀ for a Cholesky factor L."""
@@ -1114,10 +1116,8 @@ def _logical_xor_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, 
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LogicalXorScalar = _logical_xor_scalar
-def _matrix_fill(data: Symbol, like: Symbol | None = None, numpy: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """One number for each matrix, repeated over the matrices of `like`.
-
-    - numpy: boolean, optional, default=False. whether a single matrix has a number without axes, else one of shape (1,)."""
+def _matrix_fill(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """One number for each matrix, repeated over the matrices of `like`."""
 def _maximum(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The larger one; lhs receives the gradient of ties."""
 _Maximum = _maximum
@@ -1507,8 +1507,6 @@ def _npi_delete(arr: Symbol, obj: Symbol | None = None, start: int | None = None
     - step: int or None, optional, default=None. difference of neighbours in it.
     - int_ind: int or None, optional, default=None. an index; negative counts from the end.
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
-def _npi_det(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from."""
 def _npi_diag_indices_from(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The indices of the main diagonal of data, one row for each of its axes."""
 def _npi_diff(a: Symbol, n: int = 1, axis: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1928,8 +1926,6 @@ def _npi_sin(x: Symbol, name: str | None = None, attr: _Attr = None, **attribute
     """The sine of radians."""
 def _npi_sinh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The hyperbolic sine."""
-def _npi_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from."""
 def _npi_solve(A: Symbol, B: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The X with A X = B; of whole numbers in float64. Of a singular matrix not finite, where MXNet has an error."""
 def _npi_sqrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

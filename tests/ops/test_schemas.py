@@ -38,10 +38,6 @@ KNOWN: dict[str, str] = {
     **dict.fromkeys(
         ("_npi_eigh: another type of UPLO", "_npi_eigvalsh: another type of UPLO"), "MXNet has no word for its type"
     ),
-    **dict.fromkeys(
-        ("_linalg_det: other aliases", "_linalg_slogdet: other aliases"),
-        "the NumPy dialect's name is an operator whose number has no axes",
-    ),
     "add_n: other aliases": _NNVMS,
     "elemwise_add: other aliases": _NNVMS,
     **dict.fromkeys(

@@ -11,7 +11,6 @@ from lowering.core.rules import lowers
 from lowering.ops.linalg.gemm import scaled
 from lowering.ops.linalg.triangle import diagonal
 from symjax_nnvm.ops.linalg import gemm as ops
-from symjax_nnvm.ops.linalg.shapes import batch_shape
 
 
 @lowers("_linalg_trsm")
@@ -40,7 +39,7 @@ def _eliminated(a: Array) -> tuple[Array, Array, Array, Array]:
 def _det(p: Any, a: Array) -> tuple[Array, ...]:
     pivot_values, sign, lu, pivots = _eliminated(a)
     det = sign * jnp.prod(pivot_values, -1)
-    return det.reshape(batch_shape(det.shape, p.numpy)), lu, pivots
+    return det.reshape(det.shape or (1,)), lu, pivots
 
 
 @lowers("_linalg_slogdet")
@@ -48,5 +47,5 @@ def _slogdet(p: Any, a: Array) -> tuple[Array, ...]:
     pivot_values, sign, lu, pivots = _eliminated(a)
     sign = sign * jnp.prod(jnp.sign(pivot_values), -1)
     logarithm = jnp.sum(jnp.log(jnp.abs(pivot_values)), -1)
-    shape = batch_shape(sign.shape, p.numpy)
+    shape = sign.shape or (1,)
     return sign.reshape(shape), logarithm.reshape(shape), lu, pivots

@@ -31,10 +31,9 @@ def batch_of(*shapes: Shape) -> Shape:
     return tuple(known(*dims) for dims in zip(*(shape[:-2] for shape in shapes), strict=True))
 
 
-def batch_shape(batch: Shape, numpy: bool = False) -> Shape:
-    """The shape of one number for each matrix: for a single matrix (), as NumPy has it, or (1,): the classic operators
-    have no arrays without axes."""
-    return batch or (() if numpy else (1,))
+def batch_shape(batch: Shape) -> Shape:
+    """The shape of one number for each matrix: (1,) for a single matrix, as MXNet has no arrays without axes."""
+    return batch or (1,)
 
 
 def square_shapes(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op
 from symjax_nnvm.ops.linalg.factorization import square_flops
@@ -61,73 +59,68 @@ register_op(
 # -- determinants ----------------------------------------------------------------------------------------------------
 
 
-class DeterminantParams(NoParams):
-    numpy: ClassVar[bool] = False
-
-
-class NumpyDeterminantParams(NoParams):
-    numpy: ClassVar[bool] = True
-
-
-def _det_shapes(p: DeterminantParams, ins: Shapes, outs: Shapes):
-    """A (b…, n, n) → one number for each matrix (b…), for one alone (1,) or (), …; LU (b…, n, n), pivots (b…, n)."""
+def _det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """A (b…, n, n) → one number for each matrix (b…) or (1,), …; LU (b…, n, n), pivots (b…, n)."""
     numbers = list(outs[:-2])
     (a, lu), _ = square_shapes(p, [ins[0], outs[-2]], [])
     if a is None:
         return ins, outs
-    return [a], [*[batch_shape(a[:-2], p.numpy)] * len(numbers), lu, a[:-1]]
+    return [a], [*[batch_shape(a[:-2])] * len(numbers), lu, a[:-1]]
 
 
-def _det_types(p: Any, ins: Types, outs: Types):
+def _det_types(p: NoParams, ins: Types, outs: Types):
     """One dtype for all but the pivots, which are int32."""
     inputs, outputs = solver_type(p, ins, outs[:-1])
     return inputs, [*outputs, "int32"]
 
 
-def _regular(a: NodeEntry, singular: NodeEntry, numpy: bool) -> NodeEntry:
+def _regular(a: NodeEntry, singular: NodeEntry) -> NodeEntry:
     """A with the identity in the place of singular matrices, whose determinant `singular` is 0."""
     identity = apply("_linalg_makediag", apply("ones_like", apply("_linalg_extractdiag", a)))
-    return apply("where", apply("_matrix_fill", singular, a, numpy=numpy), a, identity)
+    return apply("where", apply("_matrix_fill", singular, a), a, identity)
 
 
-def _times_inverse(node: Node, factor: NodeEntry, singular: NodeEntry) -> NodeEntry:
-    """factor A⁻ᵀ; one factor for each matrix A of the node's."""
-    a, numpy = node.inputs[0], node.attrs.parsed.numpy
-    inverse = apply("_linalg_inverse", _regular(a, singular, numpy))
-    return apply("elemwise_mul", apply("_matrix_fill", factor, a, numpy=numpy), transposed(inverse))
+def _times_inverse(factor: NodeEntry, a: NodeEntry, singular: NodeEntry) -> NodeEntry:
+    """factor A⁻ᵀ; one factor for each matrix."""
+    inverse = apply("_linalg_inverse", _regular(a, singular))
+    return apply("elemwise_mul", apply("_matrix_fill", factor, a), transposed(inverse))
 
 
 def _det_gradient(node: Node, ograds: Entries):
     """dA = dY det(A) A⁻ᵀ (Jacobi's formula); as in MXNet 0 where det(A) is 0."""
     det = NodeEntry(node, 0, 0)
-    return [_times_inverse(node, apply("elemwise_mul", ograds[0], det), det)]
+    return [_times_inverse(apply("elemwise_mul", ograds[0], det), node.inputs[0], det)]
 
 
 def _slogdet_gradient(node: Node, ograds: Entries):
     """dA = dY A⁻ᵀ for the logarithm; as in MXNet 0 where A is singular. The sign is constant."""
     sign = NodeEntry(node, 0, 0)
     regular = apply("square", sign)
-    return [_times_inverse(node, apply("elemwise_mul", ograds[1], regular), sign)]
+    return [_times_inverse(apply("elemwise_mul", ograds[1], regular), node.inputs[0], sign)]
 
 
-_DET: dict[str, Any] = {
-    "inputs": ("A",),
-    "num_outputs": 3,
-    "visible_outputs": 1,
-    "infer_shape": _det_shapes,
-    "infer_type": _det_types,
-    "gradient": _det_gradient,
-    "flops": square_flops(1),
-    "doc": "Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from.",
-}
-_SLOGDET: dict[str, Any] = {
-    **_DET,
-    "num_outputs": 4,
-    "visible_outputs": 2,
-    "gradient": _slogdet_gradient,
-    "doc": "Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU "
+register_op(
+    "_linalg_det",
+    aliases=("_npi_det", "linalg_det"),
+    inputs=("A",),
+    num_outputs=3,
+    visible_outputs=1,
+    infer_shape=_det_shapes,
+    infer_type=_det_types,
+    gradient=_det_gradient,
+    flops=square_flops(1),
+    doc="Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from.",
+)
+register_op(
+    "_linalg_slogdet",
+    aliases=("_npi_slogdet", "linalg_slogdet"),
+    inputs=("A",),
+    num_outputs=4,
+    visible_outputs=2,
+    infer_shape=_det_shapes,
+    infer_type=_det_types,
+    gradient=_slogdet_gradient,
+    flops=square_flops(1),
+    doc="Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU "
     "factors and pivots that they are computed from.",
-}
-for _name, _card in (("det", _DET), ("slogdet", _SLOGDET)):
-    register_op(f"_linalg_{_name}", aliases=(f"linalg_{_name}",), params=DeterminantParams, **_card)
-    register_op(f"_npi_{_name}", twin_of=f"_linalg_{_name}", params=NumpyDeterminantParams, **_card)
+)

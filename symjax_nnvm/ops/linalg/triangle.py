@@ -173,29 +173,24 @@ for _name, _inverse, _params, _shapes, _doc in (
 # -- one number for each matrix --------------------------------------------------------------------------------------
 
 
-class FillParams(Params):
-    numpy: bool = param(False, doc="whether a single matrix has a number without axes, else one of shape (1,)")
-
-
 def number_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """A (b…, n, n) → (b…), or (1,) for a single matrix."""
     (a,), _ = square_shapes(p, ins, [])
     return [a], [outs[0] if a is None else batch_shape(a[:-2])]
 
 
-def _fill_shapes(p: FillParams, ins: Shapes, outs: Shapes):
-    """data (b…) or (1,) or (), like (b…, m, n) → (b…, m, n)."""
+def _fill_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """data (b…) or (1,), like (b…, m, n) → (b…, m, n)."""
     shapes = of_one_rank(ins[1], outs[0])
     if shapes is None:
         return ins, outs
     like, out = shapes
     whole = tuple(known(a, b) for a, b in zip(like, out, strict=True))
-    return [batch_shape(whole[:-2], p.numpy), whole], [whole]
+    return [batch_shape(whole[:-2]), whole], [whole]
 
 
 register_op(
     "_matrix_fill",
-    params=FillParams,
     inputs=("data", "like"),
     infer_shape=_fill_shapes,
     infer_type=first_type,

@@ -11,7 +11,6 @@ _DIGITS = "factors of ill-conditioned matrices"
 CASES = [
     Case("_npi_cholesky", (definite(3, 3),), not_derivative=SYMMETRIC),
     Case("_npi_cholesky", (definite(2, 2, 2, dtype="float64"),), not_derivative=SYMMETRIC),
-    *[Case(f"_npi_{name}", (regular(*shape),)) for name in ("det", "slogdet") for shape in ((3, 3), (2, 2, 2))],
     *[Case("_npi_svd", (T(*shape),), rtol=1e-4, rtol_reason=_DIGITS) for shape in ((2, 3), (2, 2, 4))],
     Case("_npi_svd", (regular(3, 3, dtype="float64"),)),
     *[
