@@ -1,11 +1,11 @@
 """Models of 8-bit integers beside the float ones they were made from: accuracy, size of the files, time of a batch.
 
-    python benchmarks/int8.py [--only digits,resnet18] [--rounds 5]
+    python benchmarks/int8.py [--only digits,resnet18] [--rounds 5] [--mxnet mxnet-env/bin/python]
 
 digits: the CNN of examples/digits.py, trained for three epochs; its accuracy is that on digits it has not seen.
 resnet18: Gluon's, with random weights, on random images; "accuracy" is how often its first class is the float
-network's, which says little of such weights. Times are medians of rounds in which all take turns; onnxruntime runs what
-`to_onnx` writes.
+network's, which says little of such weights. Times are medians of rounds in which all take turns, each with all cores;
+onnxruntime runs what `to_onnx` writes, MXNet what its own `quantize_model_mkldnn` makes of the same files and data.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ import datasets  # pyright: ignore[reportMissingImports]  # examples/datasets.py
 import digits  # pyright: ignore[reportMissingImports]
 import lowering
 import symjax_nnvm as nn
+from benchmarks.contenders import Contender, in_process, take_turns
 from lowering import mx
 
 Row = tuple[nn.Model, list[np.ndarray], np.ndarray, np.ndarray | None]
@@ -60,7 +62,7 @@ def resnet18() -> Row:
         return nn.Model.load(f"{folder}/net"), [images[:2]], images[2:], None
 
 
-def measure(row: Row, rounds: int) -> None:
+def measure(row: Row, rounds: int, mxnet: str | None) -> None:
     """Print a table of one network."""
     model, batches, images, labels = row
     start = time.perf_counter()
@@ -77,17 +79,23 @@ def measure(row: Row, rounds: int) -> None:
         "onnxruntime, float": _session(model, shape),
         "onnxruntime, naive": _session(exported, shape),
     }
+    ways = {name: in_process(lambda run=run: run(images)) for name, run in runs.items()}
     first = {name: run(images).argmax(-1) for name, run in runs.items()}
+    with ExitStack() as stack:
+        if mxnet:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            model.save(f"{folder}/net")
+            np.save(f"{folder}/images.npy", images)
+            np.save(f"{folder}/batches.npy", np.concatenate(batches))
+            for name, integers in (("MXNet, float", False), ("MXNet, naive", True)):
+                child = stack.enter_context(Contender([mxnet, str(Path(__file__).with_name("int8_mxnet.py"))]))
+                child.load(folder=folder, integers=integers)
+                first[name], ways[name] = child.outputs()[0].argmax(-1), child.time
+        times = take_turns(ways, rounds, seconds=0.3)
     wanted = first["float"] if labels is None else labels
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run(images)
-            times[name].append(time.perf_counter() - start)
     print(f"{'':20}  accuracy  ms for {len(images)} images   (calibrated in {seconds:.1f} s)")
-    for name in runs:
-        print(f"{name:20}  {np.mean(first[name] == wanted):8.3f}  {1e3 * statistics.median(times[name]):8.1f}")
+    for name in times:
+        print(f"{name:20}  {np.mean(first[name] == wanted):8.3f}  {statistics.median(times[name]):8.1f}")
     with tempfile.TemporaryDirectory() as folder:
         sizes = [Path(each.save(f"{folder}/{i}")[1]).stat().st_size for i, each in enumerate((model, made))]
     print(f"parameters: {sizes[0]:,} bytes as floats, {sizes[1]:,} as int8\n")
@@ -108,11 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="digits,resnet18")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--mxnet", help="MXNet's interpreter")
     options = parser.parse_args()
     rows = {"digits": trained_digits, "resnet18": resnet18}
     for name in options.only.split(","):
         print(name)
-        measure(rows[name](), options.rounds)
+        measure(rows[name](), options.rounds, options.mxnet)
 
 
 if __name__ == "__main__":
