@@ -57,9 +57,8 @@ def _predict(net: Any, args: Any, aux: Any) -> Any:
 
 
 def _training(net: Any, row: Row, args: Any, aux: Any, batch: dict[str, jax.Array]) -> Loaded:
-    trainer = lowering.Trainer(
-        net, "sgd", {"learning_rate": RATE, "momentum": MOMENTUM, "wd": 0.0, "rescale_grad": 1 / row.batch}
-    )
+    parameters = {"learning_rate": RATE, "momentum": MOMENTUM, "wd": 0.0, "rescale_grad": 1 / row.batch}
+    trainer = lowering.Trainer(net, "sgd", parameters, effort="full")  # as steps run after the first hundred
     trainer.init(0, args, aux, data=row.shape)
     outputs = [np.asarray(output) for output in trainer.step(batch)]
     momenta = trainer.require_state().opt_state["slots"]  # after one step they are the update

@@ -44,25 +44,26 @@ def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
         start = start.reshape(shape[0], -1)
     width = ograd.shape[across]
 
-    def rows(array: Array, sample: Array, first: Array, count: int) -> Array:
-        """Return some rows of one sample, without the axis of samples."""
-        begin, size = [0] * array.ndim, [1, *array.shape[1:]]
-        begin[0], begin[down], size[down] = sample, first, count  # pyright: ignore[reportCallIssue, reportArgumentType]
-        return lax.dynamic_slice(array, begin, size)[0].astype(wide)
+    def rows(sample: Array, first: Array, count: int) -> Array:
+        return lax.dynamic_slice_in_dim(sample, first, count, down - 1).astype(wide)
 
     def under(part: Array, place: int) -> Array:
         """Return the elements of rows that windows have at a place of theirs."""
         limit = place * step + (width - 1) * shifts.stride[1] + 1
         return lax.slice_in_dim(part, place * step, limit, shifts.stride[1], axis=across - 1)
 
-    def add_row(i: Array, totals: list[Array]) -> list[Array]:
-        sample, y = i // height, i % height
-        dy = rows(ograd, sample, y, 1)
-        met = rows(padded, sample, y * shifts.stride[0], seen)
-        met = lax.slice_in_dim(met, 0, seen, shifts.dilation[0], axis=down - 1)
-        return [total + under(met, place) * dy for place, total in enumerate(totals)]
+    def add_sample(totals: list[Array], sample: tuple[Array, Array]) -> tuple[list[Array], None]:
+        dys, xs = sample
 
-    totals = lax.fori_loop(0, ograd.shape[0] * height, add_row, [start] * shifts.window[1])
+        def add_row(y: Array, totals: list[Array]) -> list[Array]:
+            dy = rows(dys, y, 1)
+            met = rows(xs, y * shifts.stride[0], seen)
+            met = lax.slice_in_dim(met, 0, seen, shifts.dilation[0], axis=down - 1)
+            return [total + under(met, place) * dy for place, total in enumerate(totals)]
+
+        return lax.fori_loop(0, height, add_row, totals), None
+
+    totals, _ = lax.scan(add_sample, [start] * shifts.window[1], (ograd, padded))
     sums = [total.reshape(shape).sum(across - 1) for total in totals]
     if shifts.channel_axis == 1:
         sums = [total.T for total in sums]

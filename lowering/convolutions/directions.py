@@ -50,15 +50,16 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     config = [(pad, pad, 0) for pad in g.pad]
     config[0] = (g.pad[0], needed - g.size[0] - g.pad[0], 0)
     padded = lax.pad(data, np.zeros((), data.dtype), [(0, 0, 0), *config, (0, 0, 0)])
-    size = (seen, *padded.shape[2:-1])
-    one = replace(g, batch=1, size=size, pad=(0,) * len(size))
+    one = replace(g, batch=1, size=(seen, *padded.shape[2:-1]), pad=(0,) * len(g.kernel))
 
-    def one_strip(i: Array) -> Array:
-        start = [i // strips, i % strips * (rows * g.stride[0]), *[0] * len(size)]
-        return rule(lax.dynamic_slice(padded, start, (1, *size, g.channels)), weight, one)[0]
+    def one_sample(x: Array) -> Array:
+        def one_strip(i: Array) -> Array:
+            return rule(lax.dynamic_slice_in_dim(x, i * (rows * g.stride[0]), seen)[None], weight, one)[0]
 
-    by_strip = lax.map(one_strip, jnp.arange(data.shape[0] * strips))
-    out = by_strip.reshape(data.shape[0], strips * rows, *by_strip.shape[2:])
+        return lax.map(one_strip, jnp.arange(strips))
+
+    by_strip = lax.map(one_sample, padded)
+    out = by_strip.reshape(data.shape[0], strips * rows, *by_strip.shape[3:])
     return lax.slice_in_dim(out, 0, g.out_size[0], axis=1)
 
 
@@ -74,6 +75,10 @@ class _InLibrary:
 
     def elsewhere(self, data: Array, weight: Array) -> Array:
         return FORWARD[choose("forward", self.geometry, "cpu", precise=True)](data, weight, self.geometry)
+
+    def of_samples(self, count: int) -> Callable[..., Array]:
+        other = replace(self, geometry=replace(self.geometry, batch=count))
+        return partial(library_call, other) if onednn.computes(other.geometry) else other.elsewhere
 
 
 def _library(data: Array, weight: Array, g: Geometry) -> Array:

@@ -74,6 +74,31 @@ def call_primitive(
     return primitive.bind
 
 
+def host_call(name: str, callback: Callable[..., Sequence[Any]]) -> Callable[..., list[Array]] | None:
+    """Return a function (number, *arrays) → arrays of the same shapes and dtypes, which a program of the CPU has
+    computed by Python from NumPy's arrays; None where JAX cannot register it.
+
+    `jax.pure_callback` puts each array on JAX's first CPU client before, which waits for other programs there.
+    """
+    if Primitive is None or mlir is None:
+        return None
+
+    def lowered(ctx: Any, *operands: Any) -> Any:
+        results, *_ = call(ctx, callback, None, [*operands], ctx.avals_in, ctx.avals_out, has_side_effect=False)
+        return results
+
+    try:
+        call = mlir.emit_python_callback
+        primitive = Primitive(name)
+        primitive.multiple_results = True
+        primitive.def_impl(lambda *arrays: callback(*map(np.asarray, arrays)))
+        primitive.def_abstract_eval(lambda number, *arrays: [*arrays])
+        mlir.register_lowering(primitive, lowered, platform="cpu", cacheable=False)
+    except Exception:
+        return None
+    return primitive.bind
+
+
 def _program_of(ctx: Any) -> tuple[bool, bool]:
     """Return whether the program that is being lowered is for one device, and whether it is to be exported; where JAX
     does not tell, it is for many and exported: then nothing of this machine goes into it."""
@@ -87,6 +112,15 @@ def _program_of(ctx: Any) -> tuple[bool, bool]:
 def is_zero(tangent: Any) -> bool:
     """Return whether a tangent is JAX's symbol of zeros. Only rules of primitives get one."""
     return isinstance(tangent, ad.Zero)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def counts_of_scan(equation: Any) -> tuple[int, int]:
+    """Return how many of a scan's inputs are constants, and how many it carries, whatever the version of JAX says: what
+    has an axis less in the body is a row of each step."""
+    inner = equation.params["jaxpr"].jaxpr
+    carried = sum(out.aval.ndim == own.aval.ndim for out, own in zip(equation.outvars, inner.outvars, strict=True))
+    rows = sum(whole.aval.ndim > own.aval.ndim for whole, own in zip(equation.invars, inner.invars, strict=True))
+    return len(equation.invars) - carried - rows, carried
 
 
 # -- calls of code in jaxlib -----------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.native.unpromised import counts_of_scan
+
 __all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "trace"]
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
@@ -125,19 +127,10 @@ def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _counts_of_scan(eqn: Any) -> dict[str, int]:
-    """Return how many of a scan's inputs are constants, and how many it carries, whatever the version of JAX says: what
-    has an axis less in the body is a row of each step."""
-    inner = eqn.params["jaxpr"].jaxpr
-    carried = sum(out.aval.ndim == own.aval.ndim for out, own in zip(eqn.outvars, inner.outvars, strict=True))
-    rows = sum(whole.aval.ndim > own.aval.ndim for whole, own in zip(eqn.invars, inner.invars, strict=True))
-    return {"num_consts": len(eqn.invars) - carried - rows, "num_carry": carried}
-
-
 def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     name, params = eqn.primitive.name, eqn.params
     if name == "scan":
-        params = {**params, **_counts_of_scan(eqn)}
+        params = {**params, **dict(zip(("num_consts", "num_carry"), counts_of_scan(eqn), strict=True))}
     if name == "call_hi_primitive":  # of JAX 0.12: what it is is a function of Python
         primitive = params["_prim"]
         inner = jax.make_jaxpr(primitive.expand)(*primitive.in_avals)

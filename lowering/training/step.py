@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from lowering.norms import norm
 from lowering.optim.optimizers import Optimizer
-from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.accumulate import Accumulation, ProgramFor
 from lowering.training.device_statistics import run_apart
@@ -23,9 +22,29 @@ from symjax_nnvm.errors import InferenceError
 
 StepFunction = Callable[[TrainState, Batch], tuple[TrainState, list[jax.Array]]]
 
+Results = tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]
+"""Outputs, gradients by name, and new auxiliary states by name."""
+
 BatchStatistics = Literal["global", "device"]
 
 _OPTIMIZER_KEY = 0x6F7074  # "opt": apart from the keys of micro-batches, which are small numbers
+
+
+class Step(NamedTuple):
+    """The two parts of a training step, not jitted.
+
+    gradients: (state, batch) → (outputs, gradients, auxiliary states) of the whole batch. update: (rows of the batch,
+    state, those results) → (next state, outputs).
+    """
+
+    gradients: Callable[[TrainState, Batch], Results]
+    update: Callable[[int, TrainState, Results], tuple[TrainState, list[jax.Array]]]
+    inputs: Inputs
+
+    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, list[jax.Array]]:
+        """Return the next state and the outputs."""
+        results = self.gradients(state, batch)
+        return self.update(batch[self.inputs.data[0]].shape[0], state, results)
 
 
 def make_step(
@@ -38,8 +57,8 @@ def make_step(
     placement: Placement = DEFAULT_PLACEMENT,
     batch_statistics: BatchStatistics = "global",
     fixed: Mapping[str, float] = MappingProxyType({}),
-) -> StepFunction:
-    """Return `step(state, batch) -> (state, outputs)`, not jitted.
+) -> Step:
+    """Return a training step.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
     clip_global_norm: an upper limit of the norm of all rescaled gradients together. placement: of the state,
@@ -50,25 +69,26 @@ def make_step(
     if placement.mesh is not None and batch_statistics == "device":
         run = partial(run_apart, placement, accumulation)
 
-    def step(state: TrainState, batch: Batch) -> tuple[TrainState, list[jax.Array]]:
+    def gradients(state: TrainState, batch: Batch) -> Results:
         arrays = split_batch(placement, inputs.prepare(batch))
         key = jax.random.fold_in(state.key, state.step)
-        constants = state.params | state.frozen
         try:
-            outputs, grads, aux = run(program_for, constants, arrays, state.aux, key)
+            return run(program_for, state.params | state.frozen, arrays, state.aux, key)
         except InferenceError as error:
             listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
             raise InferenceError(f"{error} The batch that does not fit: {listed}.") from error
-        size = arrays[inputs.data[0]].shape[0]
-        rescale: Any = 1 / size if optimizer.rescale_grad is None else optimizer.rescale_grad
+
+    def update(rows: int, state: TrainState, results: Results) -> tuple[TrainState, list[jax.Array]]:
+        outputs, grads, aux = results
+        rescale: Any = 1 / rows if optimizer.rescale_grad is None else optimizer.rescale_grad
         if clip_global_norm is not None:
             length = norm(*grads.values()) * rescale
             rescale = rescale * jnp.minimum(1.0, clip_global_norm / (length + 1e-8))
-        key = jax.random.fold_in(key, _OPTIMIZER_KEY)
+        key = jax.random.fold_in(jax.random.fold_in(state.key, state.step), _OPTIMIZER_KEY)
         numbers = {name: jnp.full_like(state.params[name], number) for name, number in fixed.items()}
         params, grads = split_for_update(placement, state.params | numbers, grads)
         params, opt_state = optimizer.update(params, grads, state.opt_state, state.step, key, rescale)
         state = TrainState(params, state.frozen, aux, opt_state, state.key, state.step + 1)
         return settled(placement, state), outputs
 
-    return under_auto_axes(step)
+    return Step(gradients, update, inputs)

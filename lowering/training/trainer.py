@@ -31,6 +31,7 @@ from lowering.messages.arguments import (
 from lowering.messages.doors import STEP, says_how_to_call
 from lowering.messages.migration_hints import keyword_hint, unknown_attribute, with_migration_hints
 from lowering.optim.optimizers import make_optimizer
+from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
 from lowering.training.classes import Numbers
@@ -39,6 +40,7 @@ from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
+from lowering.training.lanes import LaneSteps, parse_lanes
 from lowering.training.placing import first_optimizer_state, first_value, on_host, put_batch, put_whole
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState
@@ -102,6 +104,8 @@ class Trainer:
             "device": those of each device's part, as MXNet's BatchNorm on several devices.
         effort: how the step is made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block around
             a step says. With checkpoints, and over a mesh, it is "full".
+        lanes: "auto": on a CPU each core computes samples of its own where an estimate says that this is faster; "off":
+            never; a number: so many lanes, wherever the network can be split. `ways()` tells which steps are.
 
     Attributes:
         state: the `TrainState`; None before `init`.
@@ -134,6 +138,7 @@ class Trainer:
         data_axis: str | Sequence[str] = DATA_AXIS,
         batch_statistics: BatchStatistics = "global",
         effort: str | None = None,
+        lanes: str | int = "auto",
     ):
         self.symbol = require_symbol(symbol, "Trainer")
         self.inputs = find_inputs(symbol, data_names, label_names)
@@ -166,15 +171,22 @@ class Trainer:
             fixed={name: number for name, number in fixed_inputs(computed).items() if name in self.wrt},
         )
         whole, evaluated = self.program.program.segments is None, replace(options, is_train=False, wrt=None)
-        self.step_fn = jit(step_of(partial(programs.gradient, options)), whole=whole, donate_argnums=0)
+        step = step_of(partial(programs.gradient, options))
+        self.step_fn = jit(under_auto_axes(step.step), whole=whole, donate_argnums=0)
+        count = parse_lanes(lanes)
+        in_lanes = whole and mesh is None and count != 1 and self.program.program.platform == "cpu"
+        self._lanes = LaneSteps(step, self.step_fn, count) if in_lanes else None
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
-        self._step: StepFunction = self.step_fn
+        self._compiled: StepFunction = self._lanes or self.step_fn
+        self._step: StepFunction = self._compiled
         effort = checked_effort(effort)
         first = first_options(options)
-        if whole and first is not None and effort != "full":
+        if effort == "full":
+            self.compile_fully()
+        elif whole and first is not None:
             self._step = Staged(
-                step_of(partial(programs.gradient, first)),
-                lambda _: self.step_fn,
+                under_auto_axes(step_of(partial(programs.gradient, first)).step),
+                lambda _: self._compiled,
                 effort=effort,
                 told_by=lambda state, batch: batch,
                 network=True,
@@ -359,17 +371,20 @@ class Trainer:
         if state is None:
             state = self.require_state()
         self.state, outputs = self._step(state, put_batch(self.placement, self.inputs.as_batch(batch)))
-        if self._step is not self.step_fn:
+        if self._step is not self._compiled:
             _consume(state, self.state)
         return outputs
 
     def ways(self) -> list[str]:
         """Return lines of text: the batches of past steps, how each runs, and when it will be compiled further."""
-        return self._step.ways() if isinstance(self._step, Staged) else ["all steps: compiled"]
+        ways = self._step.ways() if isinstance(self._step, Staged) else ["all steps: compiled"]
+        return ways + (self._lanes.ways() if self._lanes else [])
 
     def compile_fully(self) -> None:
         """Compile every step from now on fully, so that a resumed run computes the bits of an uninterrupted one."""
-        self._step = self.step_fn
+        self._step = self._compiled
+        if self._lanes is not None:
+            self._lanes.at_once()
 
     @with_migration_hints("Trainer.fit", _FIT)
     def fit(

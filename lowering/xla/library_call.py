@@ -36,6 +36,10 @@ class Multilinear(Protocol):
         """Return the function as JAX's own operations compute it."""
         ...
 
+    def of_samples(self, count: int) -> Callable[..., Array]:
+        """Return the function for so many samples, along axis 0 of its first array and of its result."""
+        ...
+
 
 def library_call(function: Multilinear, *arrays: Array) -> Array:
     """Return the function of these arrays, by the library where that can be."""

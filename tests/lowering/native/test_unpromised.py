@@ -114,6 +114,12 @@ def test_where_a_thread_cannot_be_kept_to_a_core_there_is_no_second_client(name:
     assert unpromised.one_worker_device() is None
 
 
+@pytest.mark.parametrize("name", ["emit_python_callback", "register_lowering"])
+def test_without_calls_of_python_there_are_no_lanes(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(unpromised.mlir, name)
+    assert unpromised.host_call("sum", lambda *arrays: arrays) is None
+
+
 def test_a_state_of_processes_that_is_elsewhere_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "jax._src.distributed", None)
     assert unpromised.distributed_state() is None

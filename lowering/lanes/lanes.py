@@ -1,0 +1,216 @@
+"""Lanes: a function of a batch, computed by every core for samples of its own from end to end.
+
+XLA's CPU shares each operator out over the cores, which then wait for each other. A lane is a thread with a client of
+XLA's CPU that has one worker: it runs the function's program for its part of the batch (`split.py`). Where a sum over
+all samples is needed the lanes meet: each waits for the others, and adds up in the order of the lanes, so that equal
+calls return equal bits. The clients share one memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from lowering.lanes.pieces import Lane, Piece, Unsplit
+from lowering.lanes.split import run
+from lowering.native.ask import ask
+from lowering.native.unpromised import host_call, one_worker_device
+from lowering.xla.compile_options import Awaited, jit
+
+__all__ = ["Lanes", "Unsplit"]
+
+_clients: list[SingleDeviceSharding] = []
+_making = threading.Lock()
+
+
+def _places(count: int) -> list[SingleDeviceSharding]:
+    """Return where so many lanes compute, each on a client of its own. Raises Unsplit where jaxlib makes none."""
+    with _making:
+        while len(_clients) < count:
+            device = one_worker_device() if ask("one_core") else None
+            if device is None:
+                raise Unsplit("jaxlib makes no client with one worker here")
+            _clients.append(SingleDeviceSharding(device))
+        return _clients[:count]
+
+
+class _Meeting:
+    """Adds up arrays of all lanes, in each of them, in the order of the lanes."""
+
+    def __init__(self, count: int):
+        self.barrier = threading.Barrier(count)
+        self._given: list[list[Sequence[np.ndarray]]] = [[()] * count, [()] * count]
+
+    def __call__(self, number: np.ndarray, token: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+        """Return the next token and the sums. What a lane gave stays until the meeting after the next."""
+        turn = self._given[int(token) % 2]
+        turn[int(number)] = [np.array(array) for array in arrays]
+        self.barrier.wait()
+        first, *others = turn
+        sums = [np.array(array) for array in first]
+        for other in others:
+            for total, array in zip(sums, other, strict=True):
+                total += array
+        return [np.asarray(token + 1, token.dtype), *sums]
+
+
+class _Kind(NamedTuple):
+    """What lanes have of a result: rows along an axis, or a summand, or all of it."""
+
+    axis: int | None
+    partial: bool
+
+
+class Summands(NamedTuple):
+    """Stands for a sum: what each lane adds to it, in the order of the lanes."""
+
+    of_lanes: list[Any]
+
+
+class Lanes:
+    """A function of arrays, for arguments of the shapes and dtypes of some, computed in so many lanes.
+
+    is_split: tells for each leaf of the arguments whether it has the samples along axis 0. for_calls: only a function
+    with calls of a library is split; XLA's own operators share the cores as well. Raises Unsplit.
+
+    Attributes:
+        work: bytes of the results that one lane computes on its samples.
+        sums: how often the lanes meet.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        is_split: Sequence[bool],
+        count: int,
+        for_calls: bool = False,
+    ):
+        self.count, self._places = count, _places(count)
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        if for_calls and all(equation.primitive.name != "library_call" for equation in closed.jaxpr.eqns):
+            raise Unsplit("no library computes a convolution of it")
+        self._tree = jax.tree.structure(shapes)
+        leaves = jax.tree.leaves(arguments)
+        self._used, equations = _needed(closed.jaxpr)
+        self._split = [is_split[i] for i in self._used]
+        shortest = [i for i in self._used if is_split[i] and leaves[i].shape[0] % count]
+        if shortest:
+            raise Unsplit(f"{leaves[shortest[0]].shape[0]} samples are not divided by {count}")
+        self._keys = {n: jax.random.key_impl(leaves[i]) for n, i in enumerate(self._used) if _is_key(leaves[i])}
+        self._meeting = _Meeting(count)
+        bind = host_call("lane_sum", self._meeting)
+        if bind is None:
+            raise Unsplit("this JAX calls no Python from programs")
+        self.work, self.sums, self._kinds = 0, 0, list[_Kind]()
+
+        def of_lane(number: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
+            lane = Lane(count, number, bind)
+            given = [Piece(array, 0 if split else None) for array, split in zip(arrays, self._split, strict=True)]
+            for n, impl in self._keys.items():
+                given[n].array = jax.random.wrap_key_data(given[n].array, impl=impl)
+            every = {closed.jaxpr.invars[i]: piece for i, piece in zip(self._used, given, strict=True)}
+            nothing = Piece(None)
+            pieces = [every.get(variable, nothing) for variable in closed.jaxpr.invars]
+            results = run(lane, closed.jaxpr, closed.consts, pieces, equations)
+            self.work, self.sums = lane.work, lane.sums
+            self._kinds = [_Kind(piece.axis, piece.partial) for piece in results]
+            return [piece.array for piece in results]
+
+        self._function = jit(of_lane, platform="cpu")
+        self._leaves = [
+            _host_shape(closed.in_avals[i], split, count) for i, split in zip(self._used, self._split, strict=True)
+        ]
+        self._lowered = [self._lower(place) for place in self._places]
+        self._programs: list[Any] = []
+        self._threads = ThreadPoolExecutor(count, "lane")
+        self._running = threading.Lock()
+
+    def _lower(self, place: SingleDeviceSharding) -> Any:
+        number = jax.ShapeDtypeStruct((), jnp.int32, sharding=place)
+        arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=place) for shape, dtype in self._leaves]
+        return self._function.lower(number, *arrays)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return the function's results, when they are computed, on the device of the first of JAX's arrays among the
+        arguments; in place of a sum its `Summands`."""
+        leaves = jax.tree.leaves(arguments)
+        home = next(leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array))
+        arrays = [_on_host(leaves[i]) for i in self._used]
+        with self._running:
+            if not self._programs:
+                self._programs = [*self._threads.map(lambda each: Awaited(each.compile(), lambda: None), self._lowered)]
+                self._lowered.clear()
+            self._meeting.barrier.reset()
+            lanes = [self._threads.submit(self._run, number, arrays) for number in range(self.count)]
+            found = [lane.exception() for lane in lanes]
+            first = [e for e in found if e is not None and "BrokenBarrierError" not in str(e)] or [*filter(None, found)]
+            if first:
+                raise first[0]
+            parts = [lane.result() for lane in lanes]
+        results = [
+            self._joined(kind, pieces) for kind, pieces in zip(self._kinds, zip(*parts, strict=True), strict=True)
+        ]
+        return jax.tree.unflatten(self._tree, jax.device_put(results, home))
+
+    def _run(self, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        try:
+            place = self._places[number]
+            given = [np.asarray(number, np.int32)]
+            for array, split in zip(arrays, self._split, strict=True):
+                rows = array.shape[0] // self.count if split else 0
+                given.append(array[number * rows : (number + 1) * rows] if split else array)
+            return [np.asarray(result) for result in self._programs[number](*jax.device_put(given, place))]
+        except BaseException:
+            self._meeting.barrier.abort()
+            raise
+
+    def _joined(self, kind: _Kind, pieces: Sequence[np.ndarray]) -> Any:
+        if kind.partial:
+            return Summands([*pieces])
+        return pieces[0] if kind.axis is None else np.concatenate(pieces, kind.axis)
+
+
+def added(results: Any) -> Any:
+    """Return results of `Lanes` with the summands added up, in their order."""
+
+    def of_leaf(leaf: Any) -> Any:
+        return sum(leaf.of_lanes[1:], start=leaf.of_lanes[0]) if _is_sum(leaf) else leaf
+
+    return jax.tree.map(of_leaf, results, is_leaf=_is_sum)
+
+
+def _is_sum(leaf: Any) -> bool:
+    return isinstance(leaf, Summands)
+
+
+def _needed(jaxpr: Any) -> tuple[list[int], list[Any]]:
+    """Return the numbers of the inputs, and the equations, that results depend on."""
+    needed = {atom for atom in jaxpr.outvars if not hasattr(atom, "val")}
+    equations = []
+    for equation in reversed(jaxpr.eqns):
+        if needed.intersection(equation.outvars):
+            equations.append(equation)
+            needed.update(atom for atom in equation.invars if not hasattr(atom, "val"))
+    return [i for i, variable in enumerate(jaxpr.invars) if variable in needed], equations[::-1]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _on_host(leaf: jax.Array) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _host_shape(kind: Any, split: bool, count: int) -> tuple[tuple[int, ...], Any]:
+    """Return the shape and dtype in which a lane gets an argument."""
+    data = jax.eval_shape(jax.random.key_data, kind) if _is_key(kind) else kind
+    return ((data.shape[0] // count, *data.shape[1:]) if split else data.shape), data.dtype
