@@ -70,6 +70,7 @@ def test_what_cannot_be_split_runs_as_the_whole_and_says_why():
     assert "not in lanes" in trainer.ways()[-1]
 
 
+@pytest.mark.slow("compiles")
 def test_a_lane_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     trainer, _ = trained(convolutional(), images(), 2, steps=1)
     assert trainer._lanes is not None
