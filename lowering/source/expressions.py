@@ -371,6 +371,10 @@ class _Printer:
             texts = [self.text(atom).text for atom in equation.inputs]
             return Expr(params["text"].format(*texts, **{k: self.const(k, v) for k, v in params["consts"].items()}))
         shape, dtype = outputs[0].shape, outputs[0].dtype
+        if name in ("eq", "ne") and equation.inputs[1].dtype == np.bool_:
+            truth, left = _repeated_number(equation.inputs[1]), self.text(equation.inputs[0])
+            if truth is not None:
+                return left if bool(truth) == (name == "eq") else Expr(f"~{left.within(_SIGNED)}", _SIGNED)
         if name in _INFIX and not (name == "div" and not jnp.issubdtype(dtype, jnp.inexact)):
             (left, right), (sign, level) = self.operands(equation, shape), _INFIX[name]
             own = level + 1 if level == _COMPARED else level
