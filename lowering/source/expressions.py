@@ -478,6 +478,10 @@ class _Printer:
 
     _stack = _concatenate
 
+    def _unstack(self, e: Equation) -> str:
+        several = f"jnp.unstack({self.text(e.inputs[0]).text}, axis={self.const('axis', str(e.params['axis']))})"
+        return several + self.unpacked(e)
+
     def _iota(self, e: Equation) -> str:
         shape, axis, dtype = e.params["shape"], e.params["dimension"], dtype_text(e.params["dtype"])
         if len(shape) == 1:
