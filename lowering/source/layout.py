@@ -81,8 +81,9 @@ def _broken(text: str, indent: str) -> list[str]:
     parts = _split(body, ",")
     literal = text[first] == "{" or (not _WORD_BEFORE.match(text[first - 1 : first]) and text[first - 1 : first] != "")
     literal = literal or first == 0
-    if len(parts) == 1 and text[first] == "(" and literal and not body.endswith(","):
-        lines = _inside(body, inner)  # brackets around an expression
+    grouped = text[first] == "(" and literal and not body.endswith(",")
+    if len(parts) == 1 and (grouped or _is_subscript(text, first)):
+        lines = _inside(body, inner)  # a comma would make a tuple
     elif (literal and " for " not in body) or len(inner + body) > COLUMNS:
         lines = _each(parts, inner) if " for " not in body else _inside(body, inner)
     else:

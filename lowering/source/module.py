@@ -413,7 +413,9 @@ class _Module:
 
 def _docstring(text: str, indent: str = "") -> list[str]:
     """Return the lines of a docstring."""
-    lines = textwrap.wrap(f'{indent}"""{text}', COLUMNS, subsequent_indent=indent)
+    lines = textwrap.wrap(
+        f'{indent}"""{text}', COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
     return [f'{lines[0]}"""'] if len(lines[0]) + 3 <= COLUMNS and len(lines) == 1 else [*lines, f'{indent}"""']
 
 

@@ -16,7 +16,7 @@ from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.migration_hints import with_migration_hints
 from lowering.serving.program_file import described
 from lowering.source.module import module_text
-from lowering.source.names import identifier, quoted
+from lowering.source.names import identifier
 from lowering.source.trace import traced
 from symjax_nnvm import __version__
 from symjax_nnvm.errors import SymbolValueError, plain_list
@@ -87,7 +87,7 @@ def to_source(
     program = traced(network, _declared(network) | held | inputs, wrt)
     data = [name for name in names if name in inputs] + program.head_grads
     about = "the program of MXGradient" if wrt is not None else "plain JAX"
-    name = quoted(symbol.name or "network")[1:-1].replace('\\"', "'")
+    name = identifier(symbol.name or "", "network")
     title = f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."
     return module_text(program, data, title)
 

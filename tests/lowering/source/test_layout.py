@@ -19,6 +19,7 @@ SUM = " + ".join(f"number_{i}" for i in range(20))
         f"x = {SUM}",
         f"x = first({NAMES}) + second({NAMES}) + third({NAMES})",
         f"return {SUM}, f({NAMES})[0]",
+        f'x = params["{"name " * 14}"] + params["{"other " * 14}"]',
         f"a, b = {NAMES.replace(', ', ' * ')}",
         f"x = ({SUM}).astype(jnp.float32) * ({SUM}).reshape(({NAMES}))",
     ],
