@@ -72,6 +72,7 @@ FORMULAS: dict[str, str | tuple[str, ...]] = {
     "bincount": "out[k] = Σ weights[i] over data[i] = k",
     "_npi_norm": "out = (Σ |x|ᵖ)^(1/p), or singular values of x",
     "_norm_direction": "out = U V",
+    "_pad_extremes": "out = data, beside it along each axis Σ data where of is extreme",
     "_polynomial_derivative": "out[i] = (n - 1 - i) · p[i]",
     "diff": "out[i] = a[i + 1] - a[i]",
     "ediff1d": "out[i] = x[i + 1] - x[i]",
