@@ -218,7 +218,7 @@ def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> None
         assert_close(result, expected, max(case.rtol, 1e-6), f"result {i}")
 
 
-@rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one)
+@rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one, one_in=3)
 def open_sizes_compute_what_numbers_do(walk: Walk):
     """Value and gradient, each size left open in turn: what is traced so is evaluated for the size and for another."""
     case, (args, aux, key) = walk.case, walk.given
