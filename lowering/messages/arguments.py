@@ -353,10 +353,13 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
                 f"{name!r} needs a shape, a tuple of sizes, got {cut(repr(shape), 80)}. For example: {example}."
             )
     try:
-        return {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
+        given = {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
+        if all(size >= -1 for sizes in given.values() for size in sizes):
+            return given
+        raise TypeError
     except TypeError:
         raise CallError(
-            f"{what} must be tuples of whole numbers, got {cut(repr(shapes), 200)}. For example: {example}."
+            f"{what} must be tuples of whole numbers from -1 on, got {cut(repr(shapes), 200)}. For example: {example}."
         ) from None
 
 

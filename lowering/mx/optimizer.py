@@ -25,6 +25,7 @@ from lowering.initializer.initializer_base import named_key
 from lowering.messages.counts import check_flag, check_number, checks_flags
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.compatibility.array_functions import overridden
+from lowering.mx.context import check_one_device
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
@@ -444,6 +445,10 @@ class RuleOptimizer(Optimizer):
             [*weights, *grads, *(slot for arrays in kept for slot in arrays)],
             "A weight, gradient or state of an optimiser",
         )
+        for weight, grad, arrays in zip(weights, grads, kept, strict=True):
+            if any(array.context is not weight.context for array in (grad, *arrays)):
+                name = f"{type(self).__name__.lower()}_update"
+                check_one_device(name, [array.context for array in (weight, grad, *arrays)])
         with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
             by_one = overridden(self, Optimizer, "_get_lr")

@@ -316,12 +316,14 @@ class Predictor:
         if self._first is None:
             return self._prepared(arrays, {}, key)
         with self._in_own_names(shapes):
-            return self._first(arrays, self._first_constants(shapes, key), key)
-
-    def _first_constants(self, inputs: Inputs, key: jax.Array | None) -> dict[str, jax.Array]:
-        """Return the constants on the device, for a first call of inputs like these."""
+            outputs = self._first(arrays, self._first_constants(), key)
         with self._making:
-            self._ready.setdefault(_signature_of(inputs, key), None)
+            self._ready.setdefault(_signature_of(shapes, key), None)
+        return outputs
+
+    def _first_constants(self) -> dict[str, jax.Array]:
+        """Return the constants on the device, for a first call of inputs of their shapes."""
+        with self._making:
             constants = self._constants  # which a call in another thread may let go of meanwhile
             if constants is None:
                 constants = self._constants = self._kept.on_device([*self._kept.constants])

@@ -313,7 +313,8 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
 
     def counts(label: Array, output: Array) -> Array:
         """Return true positives, false positives, false negatives, true negatives."""
-        positive, chosen = cast(label, jnp.int32).ravel() == 1, jnp.argmax(output, axis=1).ravel() == 1
+        positive = cast(label, jnp.int32).ravel() == 1
+        chosen = jnp.argmax(output, axis=_axis(name, output, 1)).ravel() == 1
         _check_size(name, label, chosen)
         cells = (chosen & positive, chosen & ~positive, ~chosen & positive, ~chosen & ~positive)
         return jnp.stack([jnp.sum(cell) for cell in cells]).astype(jnp.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,7 +38,14 @@ def infer_shapes(
     def shape(key: object, value: Any) -> Any:
         if not isinstance(value, (tuple, list)):
             raise SymbolTypeError(f"Arguments need to be shapes (tuple), but '{key}' is {type(value)}.")
-        return from_border(tuple(int(dim) for dim in value))
+        try:
+            sizes = tuple(map(operator.index, value))
+        except TypeError:
+            raise SymbolTypeError(f"The shape of '{key}' needs whole numbers", got=f"{value!r:.80}") from None
+        if any(size < -1 for size in sizes):
+            expected = "sizes, and 0 or -1 for those that are unknown"
+            raise SymbolValueError(f"The shape of '{key}' has a size below -1", expected=expected, got=f"{value!r:.80}")
+        return from_border(sizes)
 
     graph = Graph(outputs, {"numpy_shapes": True} if numpy_shapes else {})
     return _infer(graph, "MXInferShape", "shape", _given(graph, "InferShape", args, kwargs, shape))

@@ -91,6 +91,8 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     Returns:
         The norm before scaling: a number, or without `check_isfinite` an NDArray (1,).
     """
+    if isinstance(arrays, NDArray):
+        arrays = [arrays]
     if not arrays:
         raise MismatchError("clip_global_norm needs at least one array")
     arrays = converted(list(arrays), CLASSIC)

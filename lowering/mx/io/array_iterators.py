@@ -14,8 +14,9 @@ from lowering.messages.counts import check_count, check_counts, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, MXDataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
-from symjax_nnvm.errors import CallError, listed
+from symjax_nnvm.errors import CallError, ParamError, listed
 from symjax_nnvm.io.files import path_text
+from symjax_nnvm.ir.types import dtype_name
 
 _HANDLES = ("pad", "discard", "roll_over")
 
@@ -242,18 +243,25 @@ class CSVIter(NDArrayIter, MXDataIter):
     @checks_flags
     def __init__(
         self,
-        data_csv: str,
-        data_shape: Any,
+        data_csv: str | None = None,
+        data_shape: Any = None,
         label_csv: str | None = None,
         label_shape: Any = (1,),
-        batch_size: int = 1,
+        batch_size: int | None = None,
         round_batch: bool = True,
         data_name: str = "data",
         label_name: str = "softmax_label",
         dtype: str = "float32",
         **_: Any,
     ):
-        check_count(batch_size, "batch_size")
+        for name, value in (("data_csv", data_csv), ("data_shape", data_shape), ("batch_size", batch_size)):
+            if value is None:
+                raise ParamError("A parameter of CSVIter is missing", param=name, fix=f"CSVIter(..., {name}=...)")
+        try:
+            dtype = dtype_name(dtype)
+        except ValueError as error:
+            raise ParamError(str(error), param="dtype") from None
+        batch_size = check_count(batch_size, "batch_size")
         label_sizes = check_counts(label_shape, "label_shape")
         data = read_csv(path_text(data_csv, "data_csv"), check_counts(data_shape, "data_shape"), dtype)
         if label_csv is None:

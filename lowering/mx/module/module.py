@@ -313,7 +313,17 @@ class Module(BaseModule):
             )
         arguments = self._symbol.list_arguments()
         labels = [as_desc(each) for each in label or ()]
-        return descs, [desc for desc in labels if desc.name in arguments] or None
+        known = [desc for desc in labels if desc.name in arguments]
+        names = {desc.name for desc in labels}
+        left_out = [name for name in self._label_names if name in arguments and name not in names]
+        if left_out and len(known) < len(labels):
+            raise TrainingError(
+                "Labels provided by label_shapes don't match names specified by label_names",
+                expected=left_out,
+                got=sorted(names),
+                fix=f"NDArrayIter(..., label_name={left_out[0]!r}) names labels as the network does.",
+            )
+        return descs, known or None
 
     def _requests(self) -> dict[str, Any]:
         """Return the grad_req of each argument."""

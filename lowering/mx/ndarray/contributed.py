@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.context import check_one_device
 from lowering.mx.ndarray.array import NDArray, invoke
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm import symbol as symbols
@@ -45,6 +46,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, out: Any = None, 
     if axis != 0 or index.shape != data.shape[:1]:
         problem = "boolean_mask needs a mask with one number for each row, and axis=0"
         raise InferenceError(problem, expected=f"({data.shape[0]},)", got=f"a mask {index.shape}, axis {axis}")
+    check_one_device("_contrib_boolean_mask", [data.context, index.context])
     rows = array(np.flatnonzero(index.asnumpy()), data.context, np.int32)
     return invoke(function_named("take"), data, rows, axis=0, out=out)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
+from lowering.mx.context import check_one_device
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, require_arrays, run_symbol
 from lowering.mx.tape.backward import Place, Tape, leaf_gradients
 from lowering.mx.tape.programs import short_tape_gradients
@@ -107,6 +108,8 @@ def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
         if gradient is not None and gradient.dtype != head.dtype:
             dtypes = {"expected": np.dtype(head.dtype).name, "got": np.dtype(gradient.dtype).name}
             raise GradientError("A head gradient must have the dtype of its head", **dtypes)
+        if gradient is not None and gradient.context is not head.context:
+            check_one_device("backward", [head.context, gradient.context])
     return [*given]
 
 

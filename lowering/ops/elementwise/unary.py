@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers, lowers_table
-from lowering.jax_casts import cast
+from lowering.jax_casts import cast, number_as
 from symjax_nnvm.ops.elementwise import unary as ops
 
 Function = Callable[[Array], Array]
@@ -133,6 +133,8 @@ def _polygamma_above_0(n: int, x: Array) -> Array:
 def _clip(p: ops.ClipParams, x: Array) -> Array:
     if is_integer(x):
         info = jnp.iinfo(x.dtype)
+        if p.a_min > info.max or p.a_max < info.min:
+            number_as(p.a_min if p.a_min > info.max else p.a_max, x.dtype)  # which tells of 64 bits
         low, high = (int(np.clip(np.trunc(bound), info.min, info.max)) for bound in (p.a_min, p.a_max))
     else:
         low, high = p.a_min, p.a_max

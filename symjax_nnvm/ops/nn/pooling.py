@@ -49,7 +49,8 @@ class PoolingParams(Params):
 
     def check(self) -> str | None:
         problem = self.check_windows()
-        if problem is None and not self.global_pool and any(map(operator.ge, self.pad, self.kernel)):
+        is_empty = self.pool_type in ("max", "avg") and any(map(operator.ge, self.pad, self.kernel))
+        if problem is None and not self.global_pool and is_empty:
             return f"Parameter pad={self.pad}: expected less than kernel={self.kernel} has, as a window needs data"
         return problem
 

@@ -42,6 +42,13 @@ def recorded() -> Any:
         return A * B
 
 
+def head_gradient() -> Any:
+    A.attach_grad()
+    with autograd.record():
+        doubled = A * 2
+    doubled.backward(B)
+
+
 def in_place() -> Any:
     array = A.copy()
     array += B
@@ -134,6 +141,9 @@ CALLS = {
     "an operator of many": lambda: mx.nd.concat(A, A, B, dim=0),
     "in place": in_place,
     "recorded": recorded,
+    "an update": lambda: mx.optimizer.Adam().update(0, B, A, mx.optimizer.Adam().create_state(0, B)),
+    "a head gradient": head_gradient,
+    "a mask": lambda: mx.nd.contrib.boolean_mask(A, mx.nd.ones(2, ctx=HERE)),
     "hybridised": hybridised,
     "CachedOp": lambda: mx.nd.CachedOp(SUM)(A, B),
     "bound": lambda: SUM.bind(THERE, {"x": A, "y": B}),

@@ -53,7 +53,7 @@ def test_images_with_boxes_are_mxnets():
 
 def test_an_iterator_over_files_is_an_mxdataiter(tmp_path: Path):
     (tmp_path / "x.csv").write_text("1,2\n")
-    csv = mx.io.CSVIter(data_csv=str(tmp_path / "x.csv"), data_shape=(2,))
+    csv = mx.io.CSVIter(data_csv=str(tmp_path / "x.csv"), data_shape=(2,), batch_size=1)
     images = mx.io.ImageRecordIter(**{**IMAGES, "batch_size": 3})
     assert all(isinstance(iterator, mx.io.MXDataIter) for iterator in (csv, images))
     assert issubclass(mx.io.MNISTIter, mx.io.MXDataIter)
@@ -105,7 +105,7 @@ def test_a_csv_file_has_a_first_batch_before_it_is_taken(tmp_path: Path):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: mx.io.CSVIter(data_csv="none.csv", data_shape=(2,)),
+        lambda: mx.io.CSVIter(data_csv="none.csv", data_shape=(2,), batch_size=1),
         lambda: mx.io.LibSVMIter(data_libsvm="none", data_shape=(2,), batch_size=1),
         lambda: mx.image.ImageIter(1, (3, 4, 4), path_imglist="none.lst", path_root="."),
     ],

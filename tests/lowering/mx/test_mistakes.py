@@ -211,6 +211,52 @@ def test_padding_as_large_as_the_window_is_refused(door: str):
         PADDED[door]()
 
 
+def test_sums_have_windows_of_padding_alone():
+    x = nd.ones((1, 1, 4, 4))
+    sums = nd.Pooling(x, kernel=(2, 2), pad=(2, 0), pool_type="sum")
+    assert sums[0, 0, :, 0].asnumpy().tolist() == [0, 2, 4, 4, 4, 2, 0]
+    norms = nd.Pooling(x, kernel=(2, 2), pad=(2, 0), pool_type="lp", p_value=2)
+    np.testing.assert_allclose(norms[0, 0, :, 0].asnumpy(), [0, 2**0.5, 2, 2, 2, 2**0.5, 0], rtol=1e-6)
+
+
+def test_labels_of_another_name_than_the_networks_are_refused():
+    """Labels of zeros would be learnt. A network that reads none takes any."""
+    layer = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2)
+    data, labels = [("data", (4, 3))], [("lab", (4,))]
+    batches = mx.io.NDArrayIter(np.ones((4, 3)), np.zeros(4), 4, label_name="lab")
+    net = mx.sym.SoftmaxOutput(layer, name="softmax")
+    for door in (
+        lambda: mx.mod.Module(net).bind(data, labels),
+        lambda: mx.mod.Module(net).fit(batches, num_epoch=1, eval_metric="loss"),
+        lambda: mx.mod.BucketingModule(lambda _: (net, ["data"], ["softmax_label"]), 1).bind(data, labels),
+    ):
+        with pytest.raises(mx.MXNetError, match="label_names.*softmax_label.*lab.*label_name='softmax_label'"):
+            door()
+    mx.mod.Module(layer, label_names=None).bind(data, labels, for_training=False)
+
+
+def test_a_head_gradient_has_the_dtype_of_its_head():
+    x = nd.ones(2)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x * 2
+    with pytest.raises(mx.MXNetError, match="dtype of its head.*float32.*float16"):
+        y.backward(nd.ones(2, dtype="float16"))
+
+
+def test_bounds_of_clip_that_are_results_need_their_bits():
+    x = nd.array([5], dtype="int32")
+    assert nd.clip(x, -5, 2**31).asscalar() == 5
+    with pytest.raises(mx.MXNetError, match="64-bit mode is off"):
+        nd.clip(x, 2**31, 2**31 + 5)
+
+
+def test_the_norm_of_one_array_is_clipped():
+    x = nd.ones((2, 3))
+    assert mx.gluon.utils.clip_global_norm(x, 1.0) == pytest.approx(6**0.5)  # pyright: ignore[reportArgumentType]
+    assert nd.norm(x).asscalar() == pytest.approx(1.0)
+
+
 def test_global_windows_and_the_first_pooling_take_any_padding():
     assert nd.Pooling(IMAGES, kernel=(2, 2), pad=(2, 2), global_pool=True).shape == (1, 2, 1, 1)
     assert nd.Pooling_v1(IMAGES, kernel=(2, 2), pad=(2, 2)).shape == (1, 2, 7, 7)

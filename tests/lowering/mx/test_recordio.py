@@ -326,7 +326,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         FileNotFoundError,
         "There is no folder nowhere",
     ),
-    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,)), TypeError, "data_csv must be a path"),
+    "CSVIter(3)": (lambda _: mx.io.CSVIter(NUMBER, (3,), batch_size=1), TypeError, "data_csv must be a path"),
 }
 
 

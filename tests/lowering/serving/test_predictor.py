@@ -165,6 +165,16 @@ def test_what_was_saved_is_not_computed_again(tmp_path: Path, monkeypatch: pytes
     np.testing.assert_array_equal(again(data=X)[0], before)
 
 
+def test_a_mistaken_call_is_not_saved(tmp_path: Path):
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
+    predict = lowering.Predictor(net, {"fc_weight": np.ones((2, 3), "f"), "fc_bias": np.zeros(2, "f")})
+    with pytest.raises(InferenceError):
+        predict(data=np.ones((2, 4), "f"))
+    predict(data=np.ones((2, 3), "f"))
+    predict.save(tmp_path / "served")
+    assert [shapes["data"].shape for shapes in predict.signatures] == [(2, 3)]
+
+
 def test_a_server_that_starts_again_compiles_what_it_had(tmp_path: Path):
     net = sym.broadcast_mul(sym.Cast(sym.Variable("data"), dtype="float32"), sym.Variable("w"))
     predict = lowering.Predictor(net, {"w": np.ones((1, 3), "float32")}).warm(data=(2, 3))
