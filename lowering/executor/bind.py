@@ -385,7 +385,7 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
     """Return a new cell of an array; or the given cell itself, which its owner may still write, and which may have
     another name in another graph, or in this one."""
-    if type(array) is OwnCell and array.name in ("", name) and array.place == place:
+    if isinstance(array, OwnCell) and array.name in ("", name) and array.place == place:
         array.name = name
         return array
     if isinstance(array, Cell):

@@ -209,33 +209,11 @@ class OwnCell(ArrayCell):
     """A cell with an array of its own. On a CPU its parts are written in NumPy's memory, which becomes JAX's when the
     whole is read: many writes copy the array once."""
 
-    __slots__ = ("_device", "_held", "_memory")
+    __slots__ = ("_device", "_memory")
 
     def __init__(self, name: str, value: jax.Array, place: Place, *, shown: bool):
         self._memory: np.ndarray | None = None
         super().__init__(name, value, place, shown=shown)
-
-    @property
-    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return the array."""
-        held = self._held
-        return self._read() if held is None else held
-
-    @value.setter
-    def value(self, value: jax.Array) -> None:
-        if self._memory is None:
-            self._held: jax.Array | None = value
-            return
-        with self.lock:
-            self._held, self._memory = value, None
-
-    def _read(self) -> jax.Array:
-        """Return the array, whose memory is JAX's from now on."""
-        with writing(self):
-            if self._held is None:
-                with telling_memory:
-                    self.value, self.shown = at_home(placed_one(self._memory, self._device)), True
-            return self._held  # pyright: ignore[reportReturnType]
 
     @property
     def memory(self) -> np.ndarray | None:
@@ -249,8 +227,35 @@ class OwnCell(ArrayCell):
             if is_called_back() or not on_cpu(value):
                 return None
             with telling_memory:
-                self._device, self._memory, self._held = committed_place(value), np.array(value), None
+                self._device, self._memory = committed_place(value), np.array(value)
+            self.__class__ = _WrittenCell  # pyright: ignore[reportAttributeAccessIssue]
+            _VALUE.__set__(self, None)
         return self._memory
+
+
+class _WrittenCell(OwnCell):
+    """Stands for an `OwnCell` while its array is in NumPy's memory, so that reading others costs no call."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the array, whose memory is JAX's from now on."""
+        with writing(self):
+            if self._memory is not None:
+                with telling_memory:
+                    self.value, self.shown = at_home(placed_one(self._memory, self._device)), True
+            return _VALUE.__get__(self)
+
+    @value.setter
+    def value(self, value: jax.Array) -> None:
+        with self.lock:
+            _VALUE.__set__(self, value)
+            self._memory = None
+            self.__class__ = OwnCell  # pyright: ignore[reportAttributeAccessIssue]
+
+
+_VALUE: Any = vars(ArrayCell)["value"]
 
 
 def on_cpu(value: jax.Array) -> bool:

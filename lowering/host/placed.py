@@ -42,5 +42,5 @@ def _kind(shape: tuple[int, ...], dtype: np.dtype, wide: bool) -> Any:
 
 @cache
 def _on(device: Any) -> SingleDeviceSharding:
-    """Return where arrays are; those that may go to any device are on the first."""
-    return SingleDeviceSharding(jax.devices()[0] if device is None else device)
+    """Return where arrays are; those that may go to any device are on this process's first."""
+    return SingleDeviceSharding(jax.local_devices()[0] if device is None else device)

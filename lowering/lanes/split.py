@@ -15,7 +15,7 @@ from lowering.lanes.pieces import Lane, Piece, Unsplit
 from lowering.lanes.rules import RULES, bound, split_axis, whole
 from lowering.native.unpromised import counts_of_scan
 
-_INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
+_INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 
 
 def run(

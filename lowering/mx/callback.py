@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lowering.messages.counts import check_count, check_number, checks_flags
-from lowering.mx.module_checkpoints import BatchEndParam, save_checkpoint
+from lowering.mx.module.module_checkpoints import BatchEndParam, save_checkpoint
 from symjax_nnvm.io.files import path_text
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.mx.callback import LogValidationMetricsCallback as LogValidationMetricsCallback
-from lowering.mx.feed_forward import FeedForward as FeedForward
 from lowering.mx.kv import create as _create
-from lowering.mx.module_checkpoints import BatchEndParam as BatchEndParam
-from lowering.mx.module_checkpoints import load_checkpoint as load_checkpoint
-from lowering.mx.module_checkpoints import load_params as load_params
-from lowering.mx.module_checkpoints import save_checkpoint as save_checkpoint
+from lowering.mx.module.feed_forward import FeedForward as FeedForward
+from lowering.mx.module.module_checkpoints import BatchEndParam as BatchEndParam
+from lowering.mx.module.module_checkpoints import load_checkpoint as load_checkpoint
+from lowering.mx.module.module_checkpoints import load_params as load_params
+from lowering.mx.module.module_checkpoints import save_checkpoint as save_checkpoint
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.store_base import KVStoreBase
 from symjax_nnvm.errors import CallError

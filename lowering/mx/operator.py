@@ -22,12 +22,12 @@ import numpy as np
 from lowering.core.python_calls import PythonCall, step_of_loops, telling
 from lowering.core.rules import lowers
 from lowering.mx import symbol
+from lowering.mx.compatibility.python_op import NDArrayOp as NDArrayOp
+from lowering.mx.compatibility.python_op import NumpyOp as NumpyOp
+from lowering.mx.compatibility.python_op import PythonOp as PythonOp
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.cells import HostCell, host
-from lowering.mx.python_op import NDArrayOp as NDArrayOp
-from lowering.mx.python_op import NumpyOp as NumpyOp
-from lowering.mx.python_op import PythonOp as PythonOp
 from lowering.mx.tape import recording
 from symjax_nnvm.errors import InferenceError, NNVMError, ParamError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply

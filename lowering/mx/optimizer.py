@@ -841,7 +841,7 @@ def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
     arrays = [like_jax(slot, weight.context) for slot in slots]
     held = weight.value
     for array in arrays:
-        assert type(array.cell) is OwnCell
+        assert isinstance(array.cell, OwnCell)
         array.cell.shown = array.cell.value is held
     return arrays
 

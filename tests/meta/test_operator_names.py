@@ -19,7 +19,7 @@ _LAYER = "Gluon's layers, and the operators that they call"
 _BUILDS = "builds nodes of its own"
 NAMING = {
     "symjax_nnvm/symbol/arithmetic.py": _API,
-    "lowering/mx/downloader.py": "HTTP's name of a content that is not packed",
+    "lowering/mx/compatibility/downloader.py": "HTTP's name of a content that is not packed",
     "symjax_nnvm/symbol/fluent.py": _API,
     "symjax_nnvm/symbol/functions.py": _API,
     "symjax_nnvm/symbol/namespaces.py": _API,

@@ -19,9 +19,9 @@ _MODULES = {"init": "initializer", "kv": "kvstore", "viz": "visualization"}
 
 _HOMES = {
     "lowering.initializer.initializer_base": "initializer",
-    "lowering.mx.module_checkpoints": "model",
+    "lowering.mx.module.module_checkpoints": "model",
     "lowering.mx.context": "context",
-    "lowering.mx.feed_forward": "model",
+    "lowering.mx.module.feed_forward": "model",
     "lowering.mx.gluon.basic_block": "gluon.block",
     "lowering.mx.gluon.gluon_errors": "gluon.parameter",
     "lowering.mx.gluon.hybrid": "gluon.block",
@@ -61,7 +61,7 @@ _HOMES = {
     "lowering.mx.ndarray.sparse_arrays": "ndarray.sparse",
     "lowering.mx.optimizer": "optimizer.optimizer",
     "lowering.mx.optimizer.GroupAdaGrad": "optimizer.contrib",
-    "lowering.mx.python_op": "operator",
+    "lowering.mx.compatibility.python_op": "operator",
     "lowering.mx.tape.recording": "autograd",
     "lowering.mx.rnn.symbol_cells": "rnn.rnn_cell",
     "lowering.mx.rnn.composed": "rnn.rnn_cell",

@@ -56,6 +56,7 @@ def give_back() -> None:
     numpy.__getattr__ = dropped
     numpy.__all__ = [*numpy.__all__, *(name for name in _NAMES if name not in {*numpy.__all__, *_NOT_BY_STAR})]
     numpy.lib.__getattr__ = _of_lib(numpy.lib.__getattr__)
+    numpy.linalg.__getattr__ = _of_linalg
     if not _reads_bytes():
         numpy.fromstring = _from_string
     if "pandas" in sys.modules:
@@ -76,6 +77,14 @@ def _of_lib(asked: Callable[[str], object]) -> Callable[[str], object]:
         return getattr(np, name)
 
     return dropped
+
+
+def _of_linalg(name: str) -> object:
+    """Return what NumPy 1 had in `np.linalg`, too: itself, under the name of its file."""
+    if name != "linalg":
+        raise AttributeError(f"module 'numpy.linalg' has no attribute {name!r}")
+    _tell("np.linalg.linalg")
+    return np.linalg
 
 
 def _is_star(frame: FrameType | None) -> bool:

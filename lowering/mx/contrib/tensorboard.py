@@ -6,7 +6,7 @@ import importlib
 import logging
 from typing import Any
 
-from lowering.mx.module_checkpoints import BatchEndParam
+from lowering.mx.module.module_checkpoints import BatchEndParam
 
 
 class LogMetricsCallback:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
-from lowering.mx.downloader import fetch, require_url
+from lowering.mx.compatibility.downloader import fetch, require_url
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.structure import converted
 from lowering.mx.ndarray.array import CLASSIC, NDArray

@@ -254,9 +254,9 @@ class CSVIter(NDArrayIter, MXDataIter):
         dtype: str = "float32",
         **_: Any,
     ):
-        for name, value in (("data_csv", data_csv), ("data_shape", data_shape), ("batch_size", batch_size)):
-            if value is None:
-                raise ParamError("A parameter of CSVIter is missing", param=name, fix=f"CSVIter(..., {name}=...)")
+        if data_csv is None or data_shape is None or batch_size is None:
+            name = "data_csv" if data_csv is None else "data_shape" if data_shape is None else "batch_size"
+            raise ParamError("A parameter of CSVIter is missing", param=name, fix=f"CSVIter(..., {name}=...)")
         try:
             dtype = dtype_name(dtype)
         except ValueError as error:

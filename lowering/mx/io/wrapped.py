@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter, as_desc
-from lowering.mx.workers import Workers
+from lowering.mx.io.workers import Workers
 from symjax_nnvm.errors import CallError
 
 

@@ -13,7 +13,7 @@ from lowering.messages.counts import checks_flags
 from lowering.mx import metric as metrics
 from lowering.mx.init import Uniform
 from lowering.mx.io.desc import DataBatch, DataIter
-from lowering.mx.module_checkpoints import BatchEndParam
+from lowering.mx.module.module_checkpoints import BatchEndParam
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array, concatenate
 from lowering.mx.ndarray.saved_arrays import load, save

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
-from lowering.mx import module_checkpoints as checkpoints
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import as_context
 from lowering.mx.io.desc import DataBatch
+from lowering.mx.module import module_checkpoints as checkpoints
 from lowering.mx.module.base_module import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
 from lowering.mx.monitor import Watcher

@@ -13,7 +13,6 @@ from lowering.initializer.parameters import parameter_names
 from lowering.messages.arguments import require_symbol
 from lowering.messages.counts import checks_flags, named_values, paired
 from lowering.messages.doors import MODULE, says_how_to_call
-from lowering.mx import module_checkpoints as checkpoints
 from lowering.mx import optimizer as optimizers
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import Context
@@ -21,6 +20,7 @@ from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore, KVStoreBase
 from lowering.mx.kv import create as create_kvstore
+from lowering.mx.module import module_checkpoints as checkpoints
 from lowering.mx.module.base_module import KEPT, UNIFORM, BaseModule, NotReadyError, Params
 from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.group import ExecutorGroup, executors_of

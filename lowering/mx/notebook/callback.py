@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from lowering.mx.module_checkpoints import BatchEndParam
+from lowering.mx.module.module_checkpoints import BatchEndParam
 from symjax_nnvm.errors import CallError, MissingExtraError, listed
 
 _EVENTS = ("train", "eval", "epoch")

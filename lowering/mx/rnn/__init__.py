@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lowering.messages.migration_hints import unknown_attribute
-from lowering.mx.module_checkpoints import Params
-from lowering.mx.module_checkpoints import load_checkpoint as load_checkpoint
-from lowering.mx.module_checkpoints import save_checkpoint as save_checkpoint
+from lowering.mx.module.module_checkpoints import Params
+from lowering.mx.module.module_checkpoints import load_checkpoint as load_checkpoint
+from lowering.mx.module.module_checkpoints import save_checkpoint as save_checkpoint
 from lowering.mx.rnn import sentences as io  # noqa: F401
 from lowering.mx.rnn.composed import BidirectionalCell as BidirectionalCell
 from lowering.mx.rnn.composed import DropoutCell as DropoutCell

@@ -27,9 +27,9 @@ from lowering.host.staged import chosen_effort
 from lowering.mx.context import Context
 from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax
-from lowering.mx.serving import Serving
 from lowering.mx.tape import policy, recording
 from lowering.mx.tape.expressions import is_wide
+from lowering.mx.tape.serving import Serving
 from lowering.mx.tape.waiting import WaitingCall
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs

@@ -15,7 +15,7 @@ import numpy as np
 
 from lowering.data.idx_files import read_idx
 from lowering.mx import io
-from lowering.mx.downloader import MOST, copy_bounded, fetch, require_url
+from lowering.mx.compatibility.downloader import MOST, copy_bounded, fetch, require_url
 from symjax_nnvm.errors import FileError
 from symjax_nnvm.io.files import atomic_write, path_text
 

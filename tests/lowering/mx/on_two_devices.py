@@ -22,6 +22,7 @@ contexts.kind_of = lambda device: "gpu" if device in jax.devices("cpu")[1:] else
 
 HERE, THERE = mx.cpu(), mx.gpu(0)
 A, B = mx.nd.ones((2, 2), ctx=THERE), mx.nd.ones((2, 2), ctx=HERE)
+ADAM = mx.optimizer.create("adam")
 SUM = mx.sym.var("x") + mx.sym.var("y")
 
 
@@ -141,7 +142,7 @@ CALLS = {
     "an operator of many": lambda: mx.nd.concat(A, A, B, dim=0),
     "in place": in_place,
     "recorded": recorded,
-    "an update": lambda: mx.optimizer.Adam().update(0, B, A, mx.optimizer.Adam().create_state(0, B)),
+    "an update": lambda: ADAM.update(0, B, A, ADAM.create_state(0, B)),
     "a head gradient": head_gradient,
     "a mask": lambda: mx.nd.contrib.boolean_mask(A, mx.nd.ones(2, ctx=HERE)),
     "hybridised": hybridised,

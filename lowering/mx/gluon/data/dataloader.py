@@ -21,10 +21,10 @@ from lowering.messages.counts import checks_flags
 from lowering.mx.context import Context, cpu_pinned
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lowering.mx.gluon.gluon_errors import MismatchError
+from lowering.mx.io.workers import Workers
 from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
 from lowering.mx.util import in_these_modes
-from lowering.mx.workers import Workers
 from symjax_nnvm.errors import NNVMError, ParamError
 
 __all__ = ["DataLoader"]

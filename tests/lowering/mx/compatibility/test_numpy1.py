@@ -51,6 +51,7 @@ def old(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in ("__getattr__", "__all__", "fromstring"):
         setattr(np, name, before[name])
     setattr(np.lib, "__getattr__", of_lib)  # noqa: B010  # what types do not know
+    delattr(np.linalg, "__getattr__")
 
 
 def test_names_are_what_they_were(old: Any):
@@ -132,6 +133,9 @@ def test_a_star_gives_what_it_gave_and_leaves_pythons_own_words(old: Any):
 def test_lib_has_the_functions_of_its_parts_again(old: Any):
     """MXNet's example/ssd/tools/rand_sampler.py calls np.lib.pad."""
     assert old.lib.pad([1, 2], 1, "constant").tolist() == [0, 1, 2, 0]
+    assert old.linalg.linalg.LinAlgError is np.linalg.LinAlgError
+    with pytest.raises(AttributeError, match=r"numpy\.linalg.*'linalgs'"):
+        _ = old.linalg.linalgs
     with pytest.raises(AttributeError, match="nonsense"):
         _ = old.lib.nonsense
 

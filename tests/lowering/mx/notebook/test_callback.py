@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lowering import mx
-from lowering.mx.module_checkpoints import BatchEndParam
+from lowering.mx.module.module_checkpoints import BatchEndParam
 from lowering.mx.notebook.callback import LiveBokehChart, LiveLearningCurve, LiveTimeSeries, PandasLogger, args_wrapper
 
 

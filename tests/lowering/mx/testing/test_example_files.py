@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from lowering import mx
-from lowering.mx import downloader as downloader
 from lowering.mx import test_utils as tu
+from lowering.mx.compatibility import downloader as downloader
 from lowering.mx.testing import example_files as downloads
 
 

@@ -16,7 +16,7 @@ from lowering.mx.io import DataBatch, DataIter, NDArrayIter, as_desc
 from lowering.mx.module import BucketingModule, Module
 from lowering.mx.module.base_module import UNIFORM, NotReadyError, call_each
 from lowering.mx.module.module_arguments import as_contexts
-from lowering.mx.module_checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
+from lowering.mx.module.module_checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError

@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from lowering import mx
-from lowering.mx import downloader as downloads
+from lowering.mx.compatibility import downloader as downloads
 from lowering.mx.gluon.utils import download
 
 TEXT = b"words"
