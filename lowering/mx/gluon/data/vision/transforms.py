@@ -266,7 +266,7 @@ class Resize(HybridBlock):
 def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: int) -> Any:
     sizes: list[Any] = list(size) if isinstance(size, list | tuple) else [size]
     on_tape = F is not ndarray or (recording.is_recording() and images.entry is not None)
-    is_size = len(sizes) in (1, 2) and all(isinstance(each, numeric_types) and each >= 1 for each in sizes)
+    is_size = len(sizes) in (1, 2) and all(isinstance(each, numeric_types) for each in sizes) and min(sizes) >= 1
     if on_tape or not is_size or images.ndim not in (3, 4):  # which the operator refuses in words
         return F.image.resize(images, size, keep_ratio, interpolation)
     height, width = images.shape[-3:-1]
