@@ -243,7 +243,7 @@ class CSVIter(NDArrayIter, MXDataIter):
     @checks_flags
     def __init__(
         self,
-        data_csv: str | None = None,
+        data_csv: Any = None,
         data_shape: Any = None,
         label_csv: str | None = None,
         label_shape: Any = (1,),
@@ -254,8 +254,9 @@ class CSVIter(NDArrayIter, MXDataIter):
         dtype: str = "float32",
         **_: Any,
     ):
-        if data_csv is None or data_shape is None or batch_size is None:
-            name = "data_csv" if data_csv is None else "data_shape" if data_shape is None else "batch_size"
+        path = path_text(data_csv, "data_csv")
+        if data_shape is None or batch_size is None:
+            name = "data_shape" if data_shape is None else "batch_size"
             raise ParamError("A parameter of CSVIter is missing", param=name, fix=f"CSVIter(..., {name}=...)")
         try:
             dtype = dtype_name(dtype)
@@ -263,7 +264,7 @@ class CSVIter(NDArrayIter, MXDataIter):
             raise ParamError(str(error), param="dtype") from None
         batch_size = check_count(batch_size, "batch_size")
         label_sizes = check_counts(label_shape, "label_shape")
-        data = read_csv(path_text(data_csv, "data_csv"), check_counts(data_shape, "data_shape"), dtype)
+        data = read_csv(path, check_counts(data_shape, "data_shape"), dtype)
         if label_csv is None:
             label = np.zeros((len(data), *label_sizes), dtype)
         else:

@@ -490,7 +490,7 @@ def test_images_are_decoded_while_batches_are_waited_for(monkeypatch: pytest.Mon
     [
         lambda path: CSVIter(path, (2,), 1),
         lambda path: LibSVMIter(path, (2,), 1),
-        lambda path: mx.io.CSVIter(path, (2,)),
+        lambda path: mx.io.CSVIter(path, (2,), batch_size=1),
     ],
     ids=["CSVIter", "LibSVMIter", "mx.io.CSVIter"],
 )
