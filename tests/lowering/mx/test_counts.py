@@ -327,7 +327,7 @@ def test_an_argument_of_another_kind_is_named_where_python_would_stop():
         ("whole numbers", lambda: net.infer_shape(data=(2, 2.5))),  # pyright: ignore[reportArgumentType]
         ("below -1", lambda: net.infer_shape(data=(2, -3))),
         ("from -1 on", lambda: net.simple_bind(mx.cpu(), data=(2, -3))),
-        ("'data_csv'", lambda: mx.io.CSVIter(data_shape=(2,), batch_size=2)),
+        ("data_csv", lambda: mx.io.CSVIter(data_shape=(2,), batch_size=2)),
         ("'batch_size'", lambda: mx.io.CSVIter("none", (2,))),
         ("size='x'", lambda: transforms.Resize(text)(mx.nd.ones((2, 2, 3)))),
         ("axis", lambda: mx.metric.F1().update([mx.nd.zeros(2)], [mx.nd.zeros(2)])),
