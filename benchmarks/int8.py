@@ -73,9 +73,9 @@ def measure(row: Row, rounds: int, mxnet: str | None) -> None:
     exported = nn.quantize(*model, calibration=batches, dtype="auto", mode="naive", excluded_ops=excluded)
     shape = ("batch", *images.shape[1:])
     runs: dict[str, Callable[[np.ndarray], Any]] = {
-        "float": _predictions(model),
-        "int8, entropy": _predictions(made),
-        "int8, naive": _predictions(naive),
+        "float": _predictions(model, images.shape),
+        "int8, entropy": _predictions(made, images.shape),
+        "int8, naive": _predictions(naive, images.shape),
         "onnxruntime, float": _session(model, shape),
         "onnxruntime, naive": _session(exported, shape),
     }
@@ -101,8 +101,8 @@ def measure(row: Row, rounds: int, mxnet: str | None) -> None:
     print(f"parameters: {sizes[0]:,} bytes as floats, {sizes[1]:,} as int8\n")
 
 
-def _predictions(model: nn.Model) -> Callable[[np.ndarray], Any]:
-    predict = model.predictor()
+def _predictions(model: nn.Model, shape: tuple[int, ...]) -> Callable[[np.ndarray], Any]:
+    predict = model.predictor().warm(data=shape)
     return lambda x: np.asarray(predict(data=x)[0])
 
 
