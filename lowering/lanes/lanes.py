@@ -145,9 +145,9 @@ class Lanes:
         home = next(leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array))
         arrays = [_on_host(leaves[i]) for i in self._used]
         with self._running:
-            if not self._programs:
-                self._programs = [*self._threads.map(lambda each: Awaited(each.compile(), lambda: None), self._lowered)]
-                self._lowered.clear()
+            while self._lowered:  # one after the other: a compiler's memory is more than a step's
+                self._programs.append(Awaited(self._lowered[0].compile(), lambda: None))
+                del self._lowered[0]
             self._meeting.barrier.reset()
             lanes = [self._threads.submit(self._run, number, arrays) for number in range(self.count)]
             found = [lane.exception() for lane in lanes]
