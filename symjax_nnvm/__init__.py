@@ -64,7 +64,6 @@ from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
 from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
 from symjax_nnvm.ir.source_info import source_info as source_info
-from symjax_nnvm.model import Model as Model
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
 from symjax_nnvm.mxnet.match import ParamsMatch as ParamsMatch
@@ -74,6 +73,7 @@ from symjax_nnvm.mxnet.params_files import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params_files import load_safetensors as load_safetensors
 from symjax_nnvm.mxnet.params_files import save_arrays as save_arrays
 from symjax_nnvm.mxnet.params_files import save_safetensors as save_safetensors
+from symjax_nnvm.network_model import Model as Model
 from symjax_nnvm.onnx import from_onnx as from_onnx
 from symjax_nnvm.onnx import save_onnx as save_onnx
 from symjax_nnvm.onnx import to_onnx as to_onnx

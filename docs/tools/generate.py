@@ -31,8 +31,8 @@ from symjax_nnvm.ir.params import ParamField  # noqa: E402
 from symjax_nnvm.onnx.export import OPSET  # noqa: E402
 from symjax_nnvm.onnx.writer import form_of  # noqa: E402
 from symjax_nnvm.pipeline import STAGES  # noqa: E402
-from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS  # noqa: E402
 from symjax_nnvm.symbol.namespaces import Namespace  # noqa: E402
+from symjax_nnvm.symbol.operator_functions import SCALAR_FUNCTIONS  # noqa: E402
 from tests.cases import Case, families  # noqa: E402
 from tests.meta.test_coverage import NO_CASES, NOT_DIFFERENTIABLE  # noqa: E402
 from tests.support.import_graph import PACKAGES, layers  # noqa: E402

@@ -22,8 +22,8 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.linear import Linear, self_adjoint
 from symjax_nnvm.ops.formulas import formula_of
-from symjax_nnvm.symbol.functions import operator_function
 from symjax_nnvm.symbol.namespaces import FOREIGN_NAMES, Namespace
+from symjax_nnvm.symbol.operator_functions import operator_function
 from tests.cases import Case
 from tests.support.import_graph import ROOT
 

@@ -29,10 +29,10 @@ from symjax_nnvm.errors import plain_list
 from symjax_nnvm.io.files import write_file
 from symjax_nnvm.io.formats import FORMATS, FileFormat, array_suffixes, format_of_name
 from symjax_nnvm.ir.types import format_shape, is_known
-from symjax_nnvm.model import Model
 from symjax_nnvm.mxnet.array_formats import MXNET
 from symjax_nnvm.mxnet.array_names import bare_name
 from symjax_nnvm.mxnet.model_files import ModelFiles
+from symjax_nnvm.network_model import Model
 from symjax_nnvm.onnx import save_onnx, signature_of, to_onnx
 from symjax_nnvm.surgery import dequantized, inference_symbol
 from symjax_nnvm.surgery.dequantized import dequantized_arrays

@@ -11,7 +11,7 @@ import numpy as np
 from lowering.convolutions.backends import placed
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.inference import Inference
-from lowering.core.keys import with_places
+from lowering.core.node_keys import with_places
 from lowering.core.program import Program
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape

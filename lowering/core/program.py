@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.inference import Inference, Inferred
-from lowering.core.keys import fold_key, key_places
 from lowering.core.mesh_parts import count_parts, on_each_part
+from lowering.core.node_keys import fold_key, key_places
 from lowering.core.python_calls import PythonCall, of_python
 from lowering.core.rules import FLowering, LoweringRule, Need, writes_in_backward
 from lowering.core.schedule import Needed, Schedule

@@ -2,6 +2,6 @@
 
 from lowering.executor.bind import bind as bind
 from lowering.executor.bind import simple_bind as simple_bind
-from lowering.executor.executor import Executor as Executor
+from lowering.executor.bound_graph import Executor as Executor
 
 __all__ = ["Executor", "bind", "simple_bind"]

@@ -16,7 +16,7 @@ from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh
 from lowering.executor.bound_arrays import Alias, ArrayCell, Cell, OwnCell, Place, array_like
-from lowering.executor.executor import Executor
+from lowering.executor.bound_graph import Executor
 from lowering.executor.ways import Ways
 from lowering.jax_casts import is_narrowed
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name

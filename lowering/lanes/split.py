@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from lowering.lanes.pieces import Lane, Piece, Unsplit
-from lowering.lanes.rules import RULES, bound, split_axis, whole
+from lowering.lanes.primitive_rules import RULES, bound, split_axis, whole
 from lowering.native.unpromised import counts_of_scan
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")

@@ -13,7 +13,7 @@ from lowering.training.history import History as History
 from lowering.training.history import StepEvent as StepEvent
 from lowering.training.metrics import Metric as Metric
 from lowering.training.state import TrainState as TrainState
-from lowering.training.trainer import Trainer as Trainer
+from lowering.training.symbol_trainer import Trainer as Trainer
 
 __all__ = [
     "Batches",

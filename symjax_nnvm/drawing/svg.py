@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from symjax_nnvm.drawing.description import Box, Drawing
-from symjax_nnvm.drawing.layout import LINE, RING, SMALL, TEXT, Layout, Rectangle, lay_out
+from symjax_nnvm.drawing.frame_layout import LINE, RING, SMALL, TEXT, Layout, Rectangle, lay_out
 from symjax_nnvm.drawing.rows import Piece
 from symjax_nnvm.drawing.text_width import FAMILY
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, plain_list, printable
-from symjax_nnvm.model import Model
+from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import QuantizedDtype
 from symjax_nnvm.quantization.entropy import entropy_threshold
 from symjax_nnvm.symbol.symbol import Symbol

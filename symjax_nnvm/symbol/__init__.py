@@ -11,8 +11,8 @@ from typing import Any
 
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol import control_flow, random_functions, wrappers
-from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, function_named, scalar_function
 from symjax_nnvm.symbol.namespaces import Namespace, closest_functions
+from symjax_nnvm.symbol.operator_functions import SCALAR_FUNCTIONS, OperatorFunction, function_named, scalar_function
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
 from symjax_nnvm.symbol.scope import Prefix as Prefix

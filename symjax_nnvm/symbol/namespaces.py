@@ -8,7 +8,7 @@ from typing import Any
 
 from symjax_nnvm.errors import closest
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
-from symjax_nnvm.symbol.functions import OperatorFunction, operator_function
+from symjax_nnvm.symbol.operator_functions import OperatorFunction, operator_function
 
 _PREFIXES = {"contrib": "_contrib_", "linalg": "_linalg_", "random": "_random_", "sparse": "_sparse_"}
 

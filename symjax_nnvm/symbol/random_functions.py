@@ -7,8 +7,8 @@ from typing import Any
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.symbol.arithmetic import is_scalar
-from symjax_nnvm.symbol.functions import operator_function
+from symjax_nnvm.symbol.operator_functions import operator_function
+from symjax_nnvm.symbol.python_operators import is_scalar
 from symjax_nnvm.symbol.symbol import Symbol
 
 Number = Symbol | float

@@ -29,16 +29,16 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.rewrite import rewrite
-from symjax_nnvm.ir.rules.gradients import gradient_entries
+from symjax_nnvm.ir.rules.entry_gradients import gradient_entries
 from symjax_nnvm.ir.source_info import caller
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy, shape_to_numpy
-from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
 from symjax_nnvm.symbol.gradient_call import ones_for_heads, wrt_entries
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
 from symjax_nnvm.symbol.inference_calls import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
+from symjax_nnvm.symbol.python_operators import Arithmetic
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
 from symjax_nnvm.tables import table_html
 

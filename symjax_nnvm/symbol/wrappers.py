@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
-from symjax_nnvm.symbol.functions import function_named
+from symjax_nnvm.symbol.operator_functions import function_named
 from symjax_nnvm.symbol.symbol import Symbol
 
 

@@ -1,7 +1,8 @@
 """`plot_network`: draw a network, in SVG and in Graphviz's DOT language.
 
-Named after MXNet's `mx.viz.plot_network`. Repeated blocks are drawn once with how often they occur (`blocks.py`), so
-that a network of 150 layers fits on a page; parameters are hidden or small print; subgraphs of control flow are frames.
+Named after MXNet's `mx.viz.plot_network`. Repeated blocks are drawn once with how often they occur
+(`repeated_blocks.py`), so that a network of 150 layers fits on a page; parameters are hidden or small print; subgraphs
+of control flow are frames.
 Where arrows of many rows' length would run side by side, as in a gradient of many layers, each begins at a copy of its
 source's name instead (`drawing/far.py`).
 """

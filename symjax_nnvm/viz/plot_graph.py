@@ -12,8 +12,8 @@ from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.viz.blocks import Run, common_start, repeated_blocks
 from symjax_nnvm.viz.plot_style import colour_of, facts
+from symjax_nnvm.viz.repeated_blocks import Run, common_start, repeated_blocks
 
 Shapes = Sequence[Shape | None]
 

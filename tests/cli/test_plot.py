@@ -17,8 +17,8 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import MissingExtraError
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.viz.blocks import Run, repeated_blocks
 from symjax_nnvm.viz.network_plot import RenderingError
+from symjax_nnvm.viz.repeated_blocks import Run, repeated_blocks
 from tests.cli.networks import resnet
 
 

@@ -20,7 +20,7 @@ from lowering.verify.reports import GradientReport, GradientRow
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.drawing.page import in_page, scrolling
 from symjax_nnvm.ir.op import Op, list_all_names
-from symjax_nnvm.symbol.functions import function_named
+from symjax_nnvm.symbol.operator_functions import function_named
 from symjax_nnvm.tables import table_html
 from tests.lowering.training.networks import classifier
 

@@ -18,16 +18,16 @@ _API = "MXNet's functions, and the operators that they call"
 _LAYER = "Gluon's layers, and the operators that they call"
 _BUILDS = "builds nodes of its own"
 NAMING = {
-    "symjax_nnvm/symbol/arithmetic.py": _API,
+    "symjax_nnvm/symbol/python_operators.py": _API,
     "lowering/mx/compatibility/downloader.py": "HTTP's name of a content that is not packed",
     "symjax_nnvm/symbol/fluent.py": _API,
-    "symjax_nnvm/symbol/functions.py": _API,
+    "symjax_nnvm/symbol/operator_functions.py": _API,
     "symjax_nnvm/symbol/namespaces.py": _API,
     "symjax_nnvm/symbol/random_functions.py": _API,
     "symjax_nnvm/symbol/wrappers.py": _API,
     "symjax_nnvm/symbol/control_flow.py": f"{_API}; {_BUILDS}: copies of what a body returns as it came",
     "symjax_nnvm/symbol/gradient_call.py": f"{_BUILDS}: head gradients",
-    "symjax_nnvm/ir/rules/gradients.py": f"{_BUILDS}: zeros where no gradient flows",
+    "symjax_nnvm/ir/rules/entry_gradients.py": f"{_BUILDS}: zeros where no gradient flows",
     "symjax_nnvm/passes/gradient/__init__.py": f"{_BUILDS}: NNVM's sums and zeros",
     "symjax_nnvm/passes/gradient/full_graph.py": f"{_BUILDS}: MXNet's sums, zeros and copies",
     "symjax_nnvm/passes/alter_op_layout.py": f"{_BUILDS}: transpositions",
@@ -38,7 +38,7 @@ NAMING = {
     "symjax_nnvm/passes/place_device.py": f"{_BUILDS}: copies to another device",
     "symjax_nnvm/passes/place_sharding.py": f"{_BUILDS}: constraints",
     "symjax_nnvm/onnx/imports/constants.py": "ONNX' operators, some of which have the names of MXNet's",
-    "lowering/lanes/rules.py": "JAX's primitives, one of which has the name of MXNet's operator",
+    "lowering/lanes/primitive_rules.py": "JAX's primitives, one of which has the name of MXNet's operator",
     "lowering/source/expressions.py": "JAX's primitives, one of which has the name of MXNet's operator",
     "lowering/source/leaves.py": "JAX's primitives, one of which has the name of MXNet's operator",
     "symjax_nnvm/onnx/builder.py": "ONNX' operators, some of which have the names of MXNet's",
@@ -60,7 +60,15 @@ NAMING = {
     **{
         f"lowering/mx/numpy/{name}.py": _API
         for name in (
-            *("decompositions", "distributions", "elementwise", "methods", "multiarray", "reductions", "shapes"),
+            *(
+                "decompositions",
+                "distributions",
+                "elementwise",
+                "methods",
+                "multiarray",
+                "axis_reductions",
+                "rearranging",
+            ),
         )
     },
     "lowering/mx/numpy_extension/functions.py": _API,

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import symjax_nnvm as nn
 from symjax_nnvm.errors import NNVMError, OnnxError
+from symjax_nnvm.onnx.imports.file_tensors import tensors_of
 from symjax_nnvm.onnx.imports.reading import read_model
-from symjax_nnvm.onnx.imports.tensors import tensors_of
 from tests.fuzz.onnx_corpus import with_branches, with_functions
 from tests.onnx.test_from_onnx import assert_same, floats, model_of, node
 

@@ -16,7 +16,7 @@ from docs.web.operator_pages import formulas
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.formulas import FORMULAS, WITHOUT, formula_of
-from symjax_nnvm.symbol.functions import operator_function
+from symjax_nnvm.symbol.operator_functions import operator_function
 from tests.support.traced import evaluated
 
 PUBLIC = {op.name: op for ops in by_family()[0].values() for op in ops}

@@ -9,7 +9,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.rules.gradients import shaped_zeros
+from symjax_nnvm.ir.rules.entry_gradients import shaped_zeros
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.passes.mirror import MirrorPlan, mirror_plan

@@ -17,7 +17,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Op, OpGroup, register
 from symjax_nnvm.symbol import Group, Symbol
-from symjax_nnvm.symbol.functions import operator_function
+from symjax_nnvm.symbol.operator_functions import operator_function
 
 PREFIX = "_nnvm_"
 Shapes = Sequence[Any]

@@ -15,11 +15,11 @@ from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError
-from symjax_nnvm.model import Model
+from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import Quantization
 from symjax_nnvm.quantization.calibration import CalibrationCollector as CalibrationCollector
 from symjax_nnvm.quantization.calibration import HistogramCollector, MinMaxCollector, checked_ranges, collect_outputs
-from symjax_nnvm.quantization.quantize import calibrated, outputs_to_calibrate, quantized_arrays, quantized_symbol
+from symjax_nnvm.quantization.quantize_model import calibrated, outputs_to_calibrate, quantized_arrays, quantized_symbol
 
 Arrays = Mapping[str, Any]
 Quantized = tuple[Symbol, dict[str, NDArray], dict[str, Any]]

@@ -18,7 +18,7 @@ from lowering.mx.compatibility.downloader import fetch, require_url
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.structure import converted
 from lowering.mx.ndarray.array import CLASSIC, NDArray
-from lowering.mx.numpy.creation import array as numpy_array
+from lowering.mx.numpy.new_arrays import array as numpy_array
 from lowering.mx.util import is_np_array, is_np_shape
 from symjax_nnvm.io.files import path_text
 

@@ -48,7 +48,7 @@ from lowering.mx.ndarray.saved_arrays import load as load
 from lowering.mx.ndarray.saved_arrays import save as save
 from lowering.mx.tape.waiting import run_all
 from lowering.xla.compile_options import telling_memory
-from symjax_nnvm.symbol.functions import OF_NODES
+from symjax_nnvm.symbol.operator_functions import OF_NODES
 
 py_slice = slice
 """Python's class, which MXNet's module has by this name: `mx.nd.slice` is an operator."""

@@ -20,7 +20,7 @@ from lowering.host.staged import Staged
 from lowering.jax_casts import cast, held, is_narrowed, written
 from lowering.messages.counts import checks_flags
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
-from lowering.mx.ndarray import indexing
+from lowering.mx.ndarray import subscripts
 from lowering.mx.ndarray.cells import (
     HostCell,
     LateCell,
@@ -63,8 +63,8 @@ from symjax_nnvm.mxnet.array_file import read_record
 from symjax_nnvm.passes.infer.infer_storage import infer_storage, updates_rows
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import Group, NameManager, function_named
-from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
 from symjax_nnvm.symbol.fluent import Fluent
+from symjax_nnvm.symbol.python_operators import Arithmetic, is_scalar
 from symjax_nnvm.symbol.symbol import Symbol
 
 CLASSIC, NUMPY = "classic", "numpy"
@@ -416,23 +416,23 @@ class NDArray(Arithmetic, Fluent):
         """The elements of an index. A basic index that takes one run of the memory gives a view, as in MXNet."""
         if self.ndim == 0:
             return self
-        full = indexing.expanded(indexing.as_read(key, self.ndim), self.shape)
-        return self.part_at(full, indexing.kept_rank(full))
+        full = subscripts.expanded(subscripts.as_read(key, self.ndim), self.shape)
+        return self.part_at(full, subscripts.kept_rank(full))
 
-    def part_at(self, full: indexing.Key, kept: indexing.Key) -> NDArray:
+    def part_at(self, full: subscripts.Key, kept: subscripts.Key) -> NDArray:
         """Return the elements of an expanded key. kept: the key that gives their shape."""
         if recording.is_recording() and self.entry is not None:
-            part = self.as_nd_ndarray()._recorded_item(full, indexing.part_shape(kept, self.shape))
-        elif indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
+            part = self.as_nd_ndarray()._recorded_item(full, subscripts.part_shape(kept, self.shape))
+        elif subscripts.is_basic(kept) and subscripts.is_contiguous(kept, self.shape):
             return OF_DIALECT[self.dialect](part_of(self.cell, kept), self.context)
         else:
             part = like_jax(item(self.value, kept), self.context)
         return in_dialect(part, self.dialect)
 
-    def _recorded_item(self, full: indexing.Key, shape: tuple[int, ...]) -> NDArray:
+    def _recorded_item(self, full: subscripts.Key, shape: tuple[int, ...]) -> NDArray:
         """Return the elements by operators, whose gradients are known."""
-        if indexing.is_basic(full):
-            begin, end, step = indexing.slices(full, self.shape)
+        if subscripts.is_basic(full):
+            begin, end, step = subscripts.slices(full, self.shape)
             part = invoke(function_named("slice"), self, begin=begin, end=end, step=step)
         else:
             flat = np.arange(self.size).reshape(self.shape)[full].ravel()
@@ -473,7 +473,7 @@ class NDArray(Arithmetic, Fluent):
         is_whole = isinstance(key, slice) and key == slice(None)
         full = key if is_whole else self._written_key(key)
         if array.shape:  # one number fits every part
-            shape = self.shape if is_whole else indexing.part_shape(full, self.shape)
+            shape = self.shape if is_whole else subscripts.part_shape(full, self.shape)
             if array.shape != shape:
                 array = _broadcast(array, shape)
         if isinstance(self.cell, HostCell):
@@ -486,7 +486,7 @@ class NDArray(Arithmetic, Fluent):
                 self.entry = self._recorded_copy(value).entry
         if stored is not None:  # a file's array keeps its 64 bits
             if not is_whole:
-                indexing.part_shape(full, self.shape)
+                subscripts.part_shape(full, self.shape)
             self._store(put(stored, ... if is_whole else full, array))
         elif is_whole:
             self.cell.assign(array, cast=True)
@@ -500,7 +500,7 @@ class NDArray(Arithmetic, Fluent):
 
     def _written_key(self, key: Any) -> Any:
         """Return the expanded key of what is written."""
-        return indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
+        return subscripts.kept_rank(subscripts.expanded(key, self.shape)) if self.ndim else key
 
     def _store(self, stored: np.ndarray) -> None:
         """Hold another array of the same 64 bits, which are a file's."""

@@ -6,14 +6,14 @@ import math as _math
 
 import numpy as _numpy
 
-from lowering.mx.numpy import creation as _creation
+from lowering.mx.numpy import axis_reductions as _axis_reductions
 from lowering.mx.numpy import elementwise as _elementwise
 from lowering.mx.numpy import fallback as fallback
 from lowering.mx.numpy import fallback_linalg as fallback_linalg
 from lowering.mx.numpy import linalg as linalg
+from lowering.mx.numpy import new_arrays as _new_arrays
 from lowering.mx.numpy import random as random
-from lowering.mx.numpy import reductions as _reductions
-from lowering.mx.numpy import shapes as _shapes
+from lowering.mx.numpy import rearranging as _rearranging
 from lowering.mx.numpy.multiarray import DISPATCHED as _DISPATCHED
 from lowering.mx.numpy.multiarray import leave_out as _leave_out
 from lowering.mx.numpy.multiarray import ndarray as ndarray
@@ -21,13 +21,13 @@ from lowering.mx.numpy.operators import EAGER as _EAGER
 from lowering.mx.numpy.operators import bound as _bound
 from lowering.mx.numpy.operators import internal as _internal_of
 
-FUNCTIONS = {**_elementwise.FUNCTIONS, **_reductions.FUNCTIONS, **_shapes.FUNCTIONS}
+FUNCTIONS = {**_elementwise.FUNCTIONS, **_axis_reductions.FUNCTIONS, **_rearranging.FUNCTIONS}
 """The functions that call operators, which `mx.sym.np` has, too."""
 
 _BY_NUMPY = [*fallback.NAMES, *fallback.MORE]
 _own = {
     **{name: fallback.function_of_numpy(name) for name in _BY_NUMPY},
-    **_creation.FUNCTIONS,
+    **_new_arrays.FUNCTIONS,
     **{name: _bound(function, _EAGER, name) for name, function in FUNCTIONS.items()},
 }
 globals().update(_own)

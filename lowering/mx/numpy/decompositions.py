@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.numpy import reductions
+from lowering.mx.numpy import axis_reductions
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import Operators, UnsupportedError, is_number
 from symjax_nnvm.errors import SymbolTypeError
@@ -28,7 +28,7 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: boo
     if axis is not None and len(axis) == 2 and ord in ("inf", "-inf", 1, -1):
         return _largest_sum(op, x, ord, axis, keepdims)
     if ord in ("inf", "-inf") and not (op.symbolic and axis is None):
-        extreme = reductions.max if ord == "inf" else reductions.min
+        extreme = axis_reductions.max if ord == "inf" else axis_reductions.min
         return extreme(op, apply_unary(op, "abs", x), axis=axis, keepdims=keepdims)
     matrix = axis is not None and len(axis) == 2
     if ord in ("fro", "f", None):
@@ -48,8 +48,8 @@ def _largest_sum(op: Operators, x: Any, ord: Any, axis: tuple[int, int], keepdim
     summed, left = (columns, rows) if ord in ("inf", "-inf") else (rows, columns)
     if not keepdims and left > summed:
         left -= 1
-    sums = reductions.sum(op, apply_unary(op, "abs", x), axis=summed, keepdims=keepdims)
-    extreme = reductions.max if ord in ("inf", 1) else reductions.min
+    sums = axis_reductions.sum(op, apply_unary(op, "abs", x), axis=summed, keepdims=keepdims)
+    extreme = axis_reductions.max if ord in ("inf", 1) else axis_reductions.min
     return extreme(op, sums, axis=left, keepdims=keepdims)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from lowering.mx.numpy import elementwise, reductions, shapes
+from lowering.mx.numpy import axis_reductions, elementwise, rearranging
 from lowering.mx.numpy.operators import Operators, require_order
 from symjax_nnvm.errors import SymbolTypeError
 
@@ -57,10 +57,10 @@ class Methods:
         return elementwise.apply_unary(self._op, "trunc", self)
 
     def __matmul__(self, other: Any) -> Self:
-        return shapes.matmul(self._op, self, other)
+        return rearranging.matmul(self._op, self, other)
 
     def __rmatmul__(self, other: Any) -> Self:
-        return shapes.matmul(self._op, other, self)
+        return rearranging.matmul(self._op, other, self)
 
     def reshape(self, *shape: Any, order: str = "C") -> Self:
         """The elements in another shape, of which one size may be -1."""
@@ -76,7 +76,7 @@ class Methods:
     def transpose(self, *axes: Any) -> Self:
         """The array with its axes in another order, by default in reverse."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return shapes.transpose(self._op, self, None if order is None else tuple(order))
+        return rearranging.transpose(self._op, self, None if order is None else tuple(order))
 
     def broadcast_to(self, shape: Any) -> Self:
         """The array in a shape that it broadcasts to."""
@@ -88,27 +88,27 @@ class Methods:
 
     def swapaxes(self, axis1: int, axis2: int) -> Self:
         """The array with two axes exchanged."""
-        return shapes.swapaxes(self._op, self, axis1, axis2)
+        return rearranging.swapaxes(self._op, self, axis1, axis2)
 
     def squeeze(self, axis: Any = None) -> Self:
         """The array without axes of one element."""
-        return shapes.squeeze(self._op, self, axis)
+        return rearranging.squeeze(self._op, self, axis)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Self:
         """Each element so many times."""
-        return shapes.repeat(self._op, self, repeats, axis)
+        return rearranging.repeat(self._op, self, repeats, axis)
 
     def take(self, indices: Any, axis: int | None = None, mode: str = "raise") -> Self:
         """The elements at indices along an axis, or of the flat array."""
-        return shapes.take(self._op, self, indices, axis, mode)
+        return rearranging.take(self._op, self, indices, axis, mode)
 
     def sort(self, axis: int | None = -1, kind: Any = None, order: Any = None) -> Self:
         """The elements in order along an axis."""
-        return shapes.sort(self._op, self, axis, kind, order)
+        return rearranging.sort(self._op, self, axis, kind, order)
 
     def argsort(self, axis: int | None = -1, kind: Any = None, order: Any = None) -> Self:
         """The indices that sort an axis."""
-        return shapes.argsort(self._op, self, axis, kind, order)
+        return rearranging.argsort(self._op, self, axis, kind, order)
 
     def nonzero(self) -> tuple[Any, ...]:
         """The indices of the elements that are not zero, an array for each axis."""
@@ -116,7 +116,7 @@ class Methods:
 
     def dot(self, b: Any, out: Any = None) -> Self:
         """`np.dot`."""
-        return shapes.dot(self._op, self, b, out)
+        return rearranging.dot(self._op, self, b, out)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Self:
         """Each element, or the nearest bound."""
@@ -128,15 +128,15 @@ class Methods:
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Self:
         """The sums of the elements so far."""
-        return reductions.cumsum(self._op, self, axis, dtype, out)
+        return axis_reductions.cumsum(self._op, self, axis, dtype, out)
 
     def argmax(self, axis: int | None = None, out: Any = None) -> Self:
         """The index of the largest element."""
-        return reductions.argmax(self._op, self, axis, out)
+        return axis_reductions.argmax(self._op, self, axis, out)
 
     def argmin(self, axis: int | None = None, out: Any = None) -> Self:
         """The index of the smallest element."""
-        return reductions.argmin(self._op, self, axis, out)
+        return axis_reductions.argmin(self._op, self, axis, out)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The sum over axes."""
@@ -152,11 +152,11 @@ class Methods:
 
     def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Self:
         """The standard deviation over axes."""
-        return reductions.std(self._op, self, axis, dtype, out, ddof, keepdims)
+        return axis_reductions.std(self._op, self, axis, dtype, out, ddof, keepdims)
 
     def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Self:
         """The variance over axes."""
-        return reductions.var(self._op, self, axis, dtype, out, ddof, keepdims)
+        return axis_reductions.var(self._op, self, axis, dtype, out, ddof, keepdims)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """The largest element over axes."""
@@ -168,8 +168,8 @@ class Methods:
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """Whether all elements over axes are not zero."""
-        return reductions.all(self._op, self, axis, keepdims, out)
+        return axis_reductions.all(self._op, self, axis, keepdims, out)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
         """Whether some element over axes is not zero."""
-        return reductions.any(self._op, self, axis, keepdims, out)
+        return axis_reductions.any(self._op, self, axis, keepdims, out)

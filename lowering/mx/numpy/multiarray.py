@@ -10,7 +10,7 @@ import numpy as np
 
 from lowering.executor.bound_arrays import writing
 from lowering.mx.context import Context
-from lowering.mx.ndarray import indexing
+from lowering.mx.ndarray import subscripts
 from lowering.mx.ndarray.array import (
     CLASSIC,
     NUMPY,
@@ -21,7 +21,7 @@ from lowering.mx.ndarray.array import (
     in_dialect,
 )
 from lowering.mx.ndarray.creation import native_dtype
-from lowering.mx.numpy import elementwise, fallback, shapes
+from lowering.mx.numpy import elementwise, fallback, rearranging
 from lowering.mx.numpy.methods import Methods
 from lowering.mx.numpy.operators import EAGER, require_order
 from lowering.mx.tape import recording
@@ -175,7 +175,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         return own(*args, **kwargs)
 
     def __imatmul__(self, other: Any) -> ndarray:
-        return self._updated(lambda x, y: shapes.matmul(self._op, x, y), other)
+        return self._updated(lambda x, y: rearranging.matmul(self._op, x, y), other)
 
     def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
         """The same memory in another shape, which may hold the codes of `mx.nd`'s reshape."""
@@ -222,18 +222,18 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _key(self, key: Any) -> indexing.Key:
+    def _key(self, key: Any) -> subscripts.Key:
         """Return an index with an entry for every axis; masks are the numbers of their elements."""
         if not self.ndim and not (isinstance(key, tuple) and not key):
             raise SymbolIndexError("scalar tensor can only accept `()` as index")
-        return indexing.expanded(indexing.without_masks(key, self.shape), self.shape)
+        return subscripts.expanded(subscripts.without_masks(key, self.shape), self.shape)
 
     def __getitem__(self, key: Any) -> ndarray:
         """The elements of an index of NumPy's kinds. A basic index that takes one run of the memory gives a view."""
         if isinstance(key, tuple) and not key:
             return self
-        if indexing.has_bool(key):
-            shape, key = indexing.with_an_axis(key, self.shape)
+        if subscripts.has_bool(key):
+            shape, key = subscripts.with_an_axis(key, self.shape)
             return self._as_shape(shape)[key]
         full = self._key(key)
         return self.part_at(full, full)  # pyright: ignore[reportReturnType]
@@ -245,8 +245,8 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """Write elements: a number, or an array that broadcasts to the part, as NumPy has it."""
         if isinstance(value, NDArray) and value.dialect != NUMPY:
             raise SymbolTypeError("Cannot assign mx.nd.NDArray to mxnet.numpy.ndarray", fix="value.as_np_ndarray()")
-        if indexing.has_bool(key):
-            shape, key = indexing.with_an_axis(key, self.shape)
+        if subscripts.has_bool(key):
+            shape, key = subscripts.with_an_axis(key, self.shape)
             self._as_shape(shape)[key] = value
             return
         super().__setitem__(key, value)

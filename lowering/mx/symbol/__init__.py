@@ -18,7 +18,7 @@ from lowering.mx.symbol.runnable import as_symbol as as_symbol
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.ir.listing import input_nodes
 from symjax_nnvm.ir.types import parse_shape, shape_from_legacy, shape_to_numpy
-from symjax_nnvm.symbol.arithmetic import is_scalar
+from symjax_nnvm.symbol.python_operators import is_scalar
 from symjax_nnvm.symbol.symbol import read_text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.rewrite import rewrite
-from symjax_nnvm.ir.rules.gradients import gradient_entries, is_zeros
+from symjax_nnvm.ir.rules.entry_gradients import gradient_entries, is_zeros
 
 
 @dataclass(frozen=True)

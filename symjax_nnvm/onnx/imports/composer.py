@@ -18,7 +18,7 @@ from symjax_nnvm.onnx.imports.array_budget import Budget
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.tensors import Sizes, numpy_dtype, unique
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.symbol.functions import function_named
+from symjax_nnvm.symbol.operator_functions import function_named
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.symbol.variable import Variable
 

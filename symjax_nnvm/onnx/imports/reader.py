@@ -13,10 +13,10 @@ from symjax_nnvm.onnx.imports.array_budget import Budget
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
 from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
+from symjax_nnvm.onnx.imports.file_tensors import Weights
 from symjax_nnvm.onnx.imports.import_registry import import_of, missing_input
 from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import defaults
-from symjax_nnvm.onnx.imports.tensors import Weights
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -10,8 +10,8 @@ from symjax_nnvm.errors import OnnxError, SymbolTypeError, printable
 from symjax_nnvm.io.files import path_text, read_bounded
 from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
+from symjax_nnvm.onnx.imports.file_tensors import Weights
 from symjax_nnvm.onnx.imports.local_functions import inlined, refuse_many
-from symjax_nnvm.onnx.imports.tensors import Weights
 from symjax_nnvm.onnx.proto import LARGEST, import_onnx
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.register import register_op, same_shape, same_type
-from symjax_nnvm.ir.rules.gradients import gradient_entries
+from symjax_nnvm.ir.rules.entry_gradients import gradient_entries
 from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
 
 

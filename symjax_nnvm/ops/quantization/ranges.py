@@ -10,7 +10,7 @@ from typing import Any
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
-from symjax_nnvm.ir.rules.gradients import STOPPED, no_gradient
+from symjax_nnvm.ir.rules.entry_gradients import STOPPED, no_gradient
 from symjax_nnvm.ir.types import DType, Shape
 
 LEVELS: dict[DType, float] = {"int8": 127.5, "uint8": 255.5}

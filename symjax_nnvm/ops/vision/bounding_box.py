@@ -14,7 +14,7 @@ from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op
 from symjax_nnvm.ir.rules.costs import Flops, Sizes, as_much_as
-from symjax_nnvm.ir.rules.gradients import STOPPED, no_gradient
+from symjax_nnvm.ir.rules.entry_gradients import STOPPED, no_gradient
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.types import Shape, format_shape

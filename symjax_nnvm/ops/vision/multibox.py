@@ -7,7 +7,7 @@ import numpy as np
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.rules.gradients import STOPPED, no_gradient
+from symjax_nnvm.ir.rules.entry_gradients import STOPPED, no_gradient
 from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
 from symjax_nnvm.ops.vision.bounding_box import pair_flops, suppression_flops
 

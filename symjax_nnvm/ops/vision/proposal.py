@@ -9,7 +9,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
-from symjax_nnvm.ir.rules.gradients import STOPPED, no_gradient
+from symjax_nnvm.ir.rules.entry_gradients import STOPPED, no_gradient
 from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
 
 Floats = tuple[float, ...]

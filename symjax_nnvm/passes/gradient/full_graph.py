@@ -9,7 +9,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
-from symjax_nnvm.ir.rules.gradients import shaped_zeros
+from symjax_nnvm.ir.rules.entry_gradients import shaped_zeros
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.gradient import mx_gradient, unreached

@@ -15,7 +15,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
 from symjax_nnvm.drawing.dot import dot_text
 from symjax_nnvm.drawing.far import uncrowded
-from symjax_nnvm.drawing.layout import Layout, Rectangle, lay_out
+from symjax_nnvm.drawing.frame_layout import Layout, Rectangle, lay_out
 from symjax_nnvm.drawing.ranks import ranks
 from symjax_nnvm.drawing.rows import Piece
 from symjax_nnvm.drawing.svg import svg_text

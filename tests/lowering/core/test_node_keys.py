@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.core.keys import with_places
+from lowering.core.node_keys import with_places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply

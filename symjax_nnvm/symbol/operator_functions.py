@@ -15,8 +15,8 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import LEFT_OUT, value_to_text
 from symjax_nnvm.ir.types import dtype_name
 from symjax_nnvm.ops.formulas import formula_of
-from symjax_nnvm.symbol.arithmetic import is_scalar
 from symjax_nnvm.symbol.hidden_keys import hidden_key
+from symjax_nnvm.symbol.python_operators import is_scalar
 from symjax_nnvm.symbol.scope import AttrScope
 from symjax_nnvm.symbol.signatures import signature_of
 from symjax_nnvm.symbol.symbol import Symbol, create_operator

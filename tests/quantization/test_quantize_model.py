@@ -19,7 +19,7 @@ from symjax_nnvm.passes.quantize import Quantization
 from symjax_nnvm.pipeline import STAGES, Options, Pipeline
 from symjax_nnvm.quantization.calibration import HistogramCollector, checked_ranges
 from symjax_nnvm.quantization.entropy import entropy_threshold
-from symjax_nnvm.quantization.quantize import calibrated, quantized_symbol
+from symjax_nnvm.quantization.quantize_model import calibrated, quantized_symbol
 from tests.quantization.networks import NETWORKS, VALUES, batches, parameters, values
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "goldens/quantized.json").read_text(encoding="utf-8"))

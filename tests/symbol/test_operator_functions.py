@@ -15,7 +15,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import ComposeError, ParamError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
-from symjax_nnvm.symbol.functions import operator_function
+from symjax_nnvm.symbol.operator_functions import operator_function
 from symjax_nnvm.symbol.scope import AttrScope, NameManager, Prefix
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.symbol.variable import Variable

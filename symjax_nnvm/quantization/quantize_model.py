@@ -11,7 +11,7 @@ from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, cl
 from symjax_nnvm.ir.attributes import FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
-from symjax_nnvm.model import Model
+from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import Quantization, QuantizedDtype, Ranges, rounded_outputs, set_ranges
 from symjax_nnvm.passes.quantize import quantize as quantize_graph
 from symjax_nnvm.quantization.calibration import (
