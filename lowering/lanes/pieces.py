@@ -39,11 +39,12 @@ LaneSum = Callable[..., list[Any]]
 @dataclass(eq=False)
 class Lane:
     """One of several lanes, while its program is traced. count: of lanes. number: the lane's, from 0. lane_sum: adds up
-    over the lanes. work: bytes of the results that are split. sums: so many times lanes meet."""
+    over the lanes; None: all lanes are taken to have the samples of this one, and never meet. work: bytes of the
+    results that are split. sums: so many times lanes meet."""
 
     count: int
     number: Any
-    lane_sum: LaneSum
+    lane_sum: LaneSum | None
     token: Any = field(default_factory=lambda: jnp.zeros((), jnp.int32))
     work: int = 0
     sums: int = 0
@@ -76,6 +77,9 @@ class Lane:
         """Return a piece that is no summand: lanes meet and add up, small sums that are ready with it."""
         if not piece.partial:
             return piece
+        if self.lane_sum is None:
+            piece.array, piece.partial = piece.array * self.count, False
+            return piece
         if self._loops:
             raise Unsplit("a loop sums over samples in each step")
         small = [other for other in self._pending if other is not piece and other.array.size <= _TOGETHER]
@@ -86,6 +90,11 @@ class Lane:
         self._pending = [other for other in self._pending if other.partial]
         self.sums += 1
         return piece
+
+    def of_lanes(self, array: Any) -> Piece:
+        """Return each lane's array, stacked along a first axis: a summand."""
+        place = jnp.arange(self.count).reshape(-1, *(1,) * array.ndim) == self.number
+        return self.partial(jnp.where(place, array, jnp.zeros_like(array)))
 
     def rows(self, piece: Piece, axis: int) -> Any:
         """Return the rows that the lane has along an axis; of one row, which stands for all, that one."""
@@ -101,6 +110,8 @@ class Lane:
 
     def summand(self, piece: Piece) -> Any:
         """Return a whole value as a summand: the first lane's."""
+        if self.lane_sum is None and not piece.partial:
+            return piece.array / self.count
         return piece.array if piece.partial else jnp.where(self.number == 0, piece.array, jnp.zeros_like(piece.array))
 
     def local(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -206,6 +206,8 @@ def _slice(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece]:
     begin, end = [*params["start_indices"]], [*params["limit_indices"]]
     begin[axis], end[axis] = start - owner * rows, limit - owner * rows
     [own] = bound(equation, [piece.array], start_indices=tuple(begin), limit_indices=tuple(end))
+    if lane.lane_sum is None:
+        return [Piece(own)]
     return [lane.partial(jax.numpy.where(lane.number == owner, own, jax.numpy.zeros_like(own)))]
 
 

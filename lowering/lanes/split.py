@@ -6,16 +6,21 @@ understood raises `Unsplit` with the reason, and the program stays whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from lowering.lanes.pieces import Lane, Piece, Unsplit
 from lowering.lanes.primitive_rules import RULES, bound, split_axis, whole
 from lowering.native.unpromised import counts_of_scan
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
+
+_MOMENTS = "batch_moments"
+"""The function of `lowering.ops.nn.batch_norm` that computes mean and variance over samples."""
 
 
 def run(
@@ -53,12 +58,33 @@ def _compute(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
         return _scan(lane, equation, given)
     if name in _INLINED:
         inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr", equation.params.get("fun_jaxpr")))
-        return run(lane, getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), given)
+        program = partial(run, jaxpr=getattr(inner, "jaxpr", inner), constants=getattr(inner, "consts", ()))
+        return (_moments if equation.params.get("name") == _MOMENTS else _inlined)(lane, program, given)
     if name in RULES:
         return RULES[name](lane, equation, given)
     if split_axis([lane.summed(piece) for piece in given]) is None:
         return whole(lane, equation, given)
     raise Unsplit(f"there is no rule for {name}")
+
+
+def _inlined(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]) -> list[Piece]:
+    return program(lane, pieces=given)
+
+
+def _moments(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]) -> list[Piece]:
+    """Join mean and variance of equally many samples of each lane, by Chan's formula: the lanes meet once."""
+    [piece] = given
+    if lane.summed(piece).axis is None or lane.lane_sum is None:
+        return program(lane, pieces=given)
+    alone = Lane(lane.count, lane.number, None)
+    own = [alone.summed(result) for result in program(alone, pieces=[Piece(piece.array, piece.axis)])]
+    lane.work += alone.work
+    if split_axis(own) is not None:  # channels, not samples, are the lanes'
+        return own
+    both = [lane.of_lanes(result.array) for result in own]
+    means, variances = (lane.summed(each).array for each in both)
+    mean = means.mean(0)
+    return [Piece(mean), Piece((variances + jnp.square(means - mean)).mean(0))]
 
 
 def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:

@@ -40,7 +40,7 @@ from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
-from lowering.training.lanes import LaneSteps, parse_lanes
+from lowering.training.lane_steps import LaneSteps, parse_lanes
 from lowering.training.placing import first_optimizer_state, first_value, on_host, put_batch, put_whole
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -36,8 +38,10 @@ def _channel_sums(
     return [jnp.sum(term, others) for term in terms(*arrays, *(_along(vector, axis, ndim) for vector in vectors))]
 
 
-def _batch_statistics(x: Array, axis: int, platform: str, mesh: Any) -> tuple[Array, Array]:
-    """Return (mean, biased variance) of each channel.
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def batch_moments(x: Array, axis: int, platform: str, mesh: Any) -> tuple[Array, Array]:
+    """Return (mean, biased variance) of each channel. By the name of this function `lowering.lanes` joins the moments
+    of several lanes' samples.
 
     One pass over the data, as σ² = m(d²) - m(d)² with d the difference from each channel's first element: the plain
     formula, with d = x, loses all digits where the mean is large against the deviation.
@@ -72,7 +76,7 @@ def normalise_batch(
     axis = normal_axis(p.axis, data.ndim)
     x = data.astype(moving_mean.dtype)
     if is_train and not p.use_global_stats:
-        mean, variance = _batch_statistics(x, axis, platform, mesh)
+        mean, variance = batch_moments(x, axis, platform, mesh)
         new_mean = moving_mean * p.momentum + mean * (1 - p.momentum)
         new_var = moving_var * p.momentum + variance * (1 - p.momentum)
         scale = lax.rsqrt(variance + p.eps)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lowering import Trainer
-from lowering.training import lanes as training_lanes
+from lowering.lanes.lanes import Lanes
 from symjax_nnvm import TrainingError
 from symjax_nnvm import symbol as sym
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
@@ -75,7 +75,7 @@ def test_a_lane_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     trainer, _ = trained(convolutional(), images(), 2, steps=1)
     assert trainer._lanes is not None
     [lanes] = trainer._lanes._lanes.values()
-    assert isinstance(lanes, training_lanes.Lanes)
+    assert isinstance(lanes, Lanes)
     lanes._programs[0], first = lambda *_: 1 / 0, lanes._programs[0]
     with pytest.raises(ZeroDivisionError):
         trainer.step(images())
