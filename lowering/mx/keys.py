@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from lowering.host.numpy_keys import folded_in, key_of_seed
-from lowering.mx.context import as_context
+from lowering.mx.context import Context, as_context
 from symjax_nnvm.errors import ParamError
 
 
@@ -27,7 +27,7 @@ class _Keys:
 _keys = _Keys()
 
 
-def seed(seed_state: int, ctx: object = "all") -> None:
+def seed(seed_state: int, ctx: Context | str | None = "all") -> None:
     """Restart the sequence of random numbers on all devices. Numbers are JAX's, not those of MXNet's generators.
 
     Args:

@@ -21,6 +21,7 @@ from numpy import testing as npt  # noqa: F401
 from lowering.api.function import to_jax
 from lowering.api.gradient import grad_fn
 from lowering.messages.migration_hints import unknown_attribute
+from lowering.mx.argument_types import ContextLike, DType
 from lowering.mx.context import Context
 from lowering.mx.context import current_context as current_context
 from lowering.mx.executor import Executor
@@ -127,7 +128,7 @@ def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = Fal
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
+def _asarray(value: Any, dtype: DType = None, ctx: ContextLike = None) -> NDArray:
     """Return an array of NumPy's as an NDArray: of dtype, or where that is "asnumpy" of its own. NDArrays stay."""
     if isinstance(value, NDArray):
         return value
@@ -135,7 +136,7 @@ def _asarray(value: Any, dtype: Any = None, ctx: Any = None) -> NDArray:
 
 
 def _named(
-    given: Given | None, names: Sequence[str], what: str, dtype: Any = None, ctx: Any = None
+    given: Given | None, names: Sequence[str], what: str, dtype: DType = None, ctx: ContextLike = None
 ) -> dict[str, NDArray]:
     """Return arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
     if given is None:
@@ -155,7 +156,7 @@ def check_symbolic_forward(
     aux_states: Given | None = None,
     ctx: Context | None = None,
     equal_nan: bool = False,
-    dtype: Any = np.float32,
+    dtype: DType = np.float32,
 ) -> list[NDArray]:
     """Check the outputs in inference, and return them.
 
@@ -186,7 +187,7 @@ def check_symbolic_backward(
     ctx: Context | None = None,
     grad_stypes: Any = None,
     equal_nan: bool = False,
-    dtype: Any = np.float32,
+    dtype: DType = np.float32,
 ) -> dict[str, NDArray]:
     """Check the gradients for head gradients, and return them; added to what was there where grad_req says "add".
 
@@ -230,7 +231,7 @@ def _check(
     assert_almost_equal(before if request == "null" else want, gradient, rtol, atol, words, equal_nan)
 
 
-def _heads(out_grads: Any, dtype: Any, ctx: Any) -> Any:
+def _heads(out_grads: Any, dtype: DType, ctx: ContextLike) -> Any:
     if isinstance(out_grads, Mapping):
         return {name: _asarray(value, dtype, ctx) for name, value in out_grads.items()}
     return None if out_grads is None else [_asarray(value, dtype, ctx) for value in out_grads]
@@ -247,7 +248,7 @@ def check_numeric_gradient(
     use_forward_train: bool = True,
     ctx: Context | None = None,
     grad_stype_dict: Any = None,
-    dtype: Any = np.float32,
+    dtype: DType = np.float32,
 ) -> None:
     """Check the gradients of a random projection of the first output against central differences.
 
@@ -282,7 +283,7 @@ def check_numeric_gradient(
 _PROJECTION = "__random_proj"
 
 
-def _of_dtype(given: Tolerance, dtype: Any, default: float) -> float:
+def _of_dtype(given: Tolerance, dtype: DType, default: float) -> float:
     """Return the tolerance that is given of a dtype, else the default."""
     if isinstance(given, Mapping):
         return {np.dtype(key): value for key, value in given.items()}.get(np.dtype(dtype), default)
@@ -348,7 +349,7 @@ def numeric_grad(
     aux_states: Mapping[str, Any] | None = None,
     eps: float = 1e-4,
     use_forward_train: bool = True,
-    dtype: Any = np.float32,
+    dtype: DType = np.float32,
 ) -> dict[str, np.ndarray]:
     """The gradients of the sum of an executor's first output, by central differences: zeros for whole numbers.
 

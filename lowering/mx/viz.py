@@ -12,6 +12,7 @@ from typing import Any
 
 import symjax_nnvm
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import DType
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, printable
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
@@ -24,7 +25,7 @@ def plot_network(
     title: str = "plot",
     save_format: str = "pdf",
     shape: Mapping[str, Sequence[int]] | None = None,
-    dtype: Any = None,
+    dtype: DType = None,
     node_attrs: Mapping[str, str] | None = None,
     hide_weights: bool = True,
 ) -> NetworkPlot:

@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.ma.mrecords import MaskedRecords
 
+from lowering.mx.argument_types import DType
+
 _LINE = (
     "NumPy 2 removed {name}; this process restores it and {count} names in all, as NumPy 1 had them "
     "(to run without them: python -m lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
@@ -116,7 +118,7 @@ def _reads_bytes() -> bool:
 
 
 def _from_string(
-    string: str | bytes, dtype: Any = float, count: int = -1, sep: str = "", *, like: Any = None
+    string: str | bytes, dtype: DType = float, count: int = -1, sep: str = "", *, like: Any = None
 ) -> np.ndarray:
     """Return the numbers of a text between separators; without one those of bytes, as an array of its own."""
     if sep:
@@ -132,7 +134,7 @@ def _in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False,
     return np.isin(np.ravel(ar1), ar2, assume_unique, invert, kind=kind)
 
 
-def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
+def _asfarray(a: Any, dtype: DType = np.float64) -> np.ndarray:
     return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
 
 
@@ -199,7 +201,7 @@ class _ByDtype:
     def __init__(self, of: Callable[[np.dtype], Any]):
         self._of = of
 
-    def __getitem__(self, dtype: Any) -> Any:
+    def __getitem__(self, dtype: DType) -> Any:
         return self._of(np.dtype(dtype))
 
 

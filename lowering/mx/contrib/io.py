@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.argument_types import DType
 from lowering.mx.io.desc import DataDesc, DataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
@@ -17,7 +18,11 @@ class DataLoaderIter(DataIter):
     over; the first batch says the shapes. A smaller batch is filled up with zeros. dtype: of the batches."""
 
     def __init__(
-        self, loader: Iterable[Any], data_name: str = "data", label_name: str = "softmax_label", dtype: Any = "float32"
+        self,
+        loader: Iterable[Any],
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: DType = "float32",
     ):
         super().__init__()
         self._loader = loader

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.migration_hints import unknown_attribute
+from lowering.mx.argument_types import ContextLike, Logger
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.io.desc import DataIter
@@ -32,7 +33,7 @@ def quantize_model(
     aux_params: Arrays,
     data_names: Sequence[str] = ("data",),
     label_names: Sequence[str] | None = ("softmax_label",),
-    ctx: Any = None,
+    ctx: ContextLike = None,
     excluded_sym_names: Sequence[str] | None = None,
     excluded_op_names: Sequence[str] | None = None,
     calib_mode: str | None = "entropy",
@@ -41,7 +42,7 @@ def quantize_model(
     quantized_dtype: str = "int8",
     quantize_mode: str = "smart",
     quantize_granularity: str = "tensor-wise",
-    logger: Any = None,
+    logger: Logger | None = None,
 ) -> Quantized:
     """Return the network with layers of 8-bit integers, its parameters, and the same states.
 
@@ -83,7 +84,7 @@ def quantize_graph(
     sym: Symbol,
     arg_params: Arrays,
     aux_params: Arrays,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     excluded_sym_names: Sequence[str] | None = None,
     excluded_op_names: Sequence[str] | None = None,
     calib_mode: str | None = "entropy",
@@ -91,7 +92,7 @@ def quantize_graph(
     quantize_mode: str = "full",
     quantize_granularity: str = "tensor-wise",
     LayerOutputCollector: Any = None,
-    logger: Any = None,
+    logger: Logger | None = None,
 ) -> tuple[Symbol, dict[str, NDArray], dict[str, Any], Any]:
     """Return the network of `quantize_model` before calibration, its parameters, the states, and a collector.
 
@@ -131,7 +132,7 @@ def calib_graph(
     collector: Any,
     calib_mode: str = "entropy",
     quantized_dtype: str = "int8",
-    logger: Any = None,
+    logger: Logger | None = None,
 ) -> Quantized:
     """Return the network with the ranges that a collector found, its parameters, and the same states.
 
@@ -162,9 +163,9 @@ def quantize_net(
     data_shapes: Sequence[Any] | None = None,
     calib_mode: str | None = "none",
     num_calib_examples: int | None = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     LayerOutputCollector: Any = None,
-    logger: Any = None,
+    logger: Logger | None = None,
 ) -> SymbolBlock:
     """Return a block that computes with 8-bit integers.
 
@@ -225,7 +226,7 @@ def _calibrate(
     data: Iterable[Any] | None,
     names: Sequence[str],
     most: int | None,
-    logger: Any,
+    logger: Logger | None,
 ) -> None:
     if data is None:
         raise CallError("calib_data must be provided", fix="An iterator of batches; or calib_mode='none'.")

@@ -12,6 +12,7 @@ from typing import Any, Self
 from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import init as initializers
+from lowering.mx.argument_types import ContextsLike, DType
 from lowering.mx.gluon.block_files import load_tree, save_tree
 from lowering.mx.gluon.block_summary import print_summary
 from lowering.mx.gluon.gluon_errors import BlockTypeError, BlockValueError, MismatchError
@@ -182,7 +183,9 @@ class Block:
         return params
 
     @checks_flags
-    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+    def initialize(
+        self, init: Any = None, ctx: ContextsLike = None, verbose: bool = False, force_reinit: bool = False
+    ) -> None:
         """Initialise all parameters.
 
         Args:
@@ -202,7 +205,7 @@ class Block:
         fn(self)
         return self
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Convert the parameters to another dtype."""
         for child in self._children.values():
             child.cast(dtype)
@@ -238,7 +241,7 @@ class Block:
     def load_parameters(
         self,
         filename: str,
-        ctx: Any = None,
+        ctx: ContextsLike = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
         cast_dtype: bool = False,
@@ -310,7 +313,7 @@ class Block:
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(
-        self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+        self, filename: str, ctx: ContextsLike = None, allow_missing: bool = False, ignore_extra: bool = False
     ) -> None:
         """Call `load_parameters`; deprecated."""
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)

@@ -12,7 +12,9 @@ from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
+from lowering.mx.argument_types import DType
 from lowering.mx.compatibility.backends import ask_for_backend
+from lowering.mx.context import Context
 from lowering.mx.gluon.basic_block import Block
 from lowering.mx.gluon.gluon_errors import (
     BlockTypeError,
@@ -154,7 +156,7 @@ class HybridBlock(Block):
             raise BlockValueError("All inputs of a hybridised block must be on one context", got=contexts)
         self._build_cache(x, *args)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Convert the parameters to another dtype; the block is traced again."""
         self._clear_cached_op()
         super().cast(dtype)
@@ -287,7 +289,7 @@ class HybridBlock(Block):
         super().register_op_hook(callback, monitor_all)
         self._op_hook = callback, monitor_all
 
-    def _call_cached_op(self, ctx: Any, *args: Any) -> Any:
+    def _call_cached_op(self, ctx: Context, *args: Any) -> Any:
         if self._cached_op is None:
             self._build_cache(*args)
         assert self._cached_op is not None

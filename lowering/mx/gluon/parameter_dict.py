@@ -9,6 +9,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
+from lowering.mx.argument_types import ContextsLike
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError, MissingConstantError
 from lowering.mx.gluon.utils import _brief_print_list, _indent
 from lowering.mx.gluon.weights import Constant, Parameter
@@ -133,7 +134,9 @@ class ParameterDict:
         self._params.update(other.items())
 
     @checks_flags
-    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+    def initialize(
+        self, init: Any = None, ctx: ContextsLike = None, verbose: bool = False, force_reinit: bool = False
+    ) -> None:
         """Initialise all parameters.
 
         Args:
@@ -151,7 +154,7 @@ class ParameterDict:
         for param in self.values():
             param.zero_grad()
 
-    def reset_ctx(self, ctx: Any) -> None:
+    def reset_ctx(self, ctx: ContextsLike) -> None:
         """Move all parameters to other contexts."""
         for param in self.values():
             param.reset_ctx(ctx)
@@ -190,7 +193,7 @@ class ParameterDict:
     def load(
         self,
         filename: str,
-        ctx: Any = None,
+        ctx: ContextsLike = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
         restore_prefix: str = "",
@@ -221,7 +224,7 @@ class ParameterDict:
     def load_dict(
         self,
         param_dict: Any,
-        ctx: Any = None,
+        ctx: ContextsLike = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
         restore_prefix: str = "",

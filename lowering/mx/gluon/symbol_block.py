@@ -9,6 +9,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import symbol as sym
+from lowering.mx.argument_types import ContextsLike, DType
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.parameter_dict import ParameterDict
@@ -71,7 +72,7 @@ class SymbolBlock(HybridBlock):
         symbol_file: str,
         input_names: str | Sequence[str],
         param_file: str | None = None,
-        ctx: Any = None,
+        ctx: ContextsLike = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
     ) -> SymbolBlock:
@@ -123,7 +124,7 @@ class SymbolBlock(HybridBlock):
         super()._clear_cached_op()
         self._cached_graph = graph
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Convert the parameters to another dtype; for float16, those of a BatchNorm (by their names) stay float32."""
         super().cast(dtype)
         if np.dtype(dtype).name != "float16":
@@ -137,7 +138,7 @@ class SymbolBlock(HybridBlock):
                     for each in (name, *siblings):
                         self.params[each].cast("float32")
 
-    def reset_ctx(self, ctx: Any) -> None:
+    def reset_ctx(self, ctx: ContextsLike) -> None:
         """Move all parameters to other contexts."""
         self.collect_params().reset_ctx(ctx)
 

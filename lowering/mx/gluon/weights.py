@@ -13,6 +13,7 @@ from lowering.messages.counts import KindError, checks_flags
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
+from lowering.mx.argument_types import ContextsLike, DType, ShapeLike
 from lowering.mx.context import Context, cpu, current_context
 from lowering.mx.gluon.gluon_errors import (
     BlockValueError,
@@ -60,8 +61,8 @@ class Parameter:
         self,
         name: str,
         grad_req: str = "write",
-        shape: Any = None,
-        dtype: Any = np.float32,
+        shape: ShapeLike | None = None,
+        dtype: DType = np.float32,
         lr_mult: float = 1.0,
         wd_mult: float = 1.0,
         init: Any = None,
@@ -124,7 +125,7 @@ class Parameter:
         return self._dtype
 
     @dtype.setter
-    def dtype(self, dtype: Any) -> None:
+    def dtype(self, dtype: DType) -> None:
         self.cast(dtype)
 
     @property
@@ -165,7 +166,7 @@ class Parameter:
 
     @checks_flags
     def initialize(
-        self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False
+        self, init: Any = None, ctx: ContextsLike = None, default_init: Any = None, force_reinit: bool = False
     ) -> None:
         """Make the arrays now or, where sizes are unknown, at the first forward pass.
 
@@ -237,7 +238,7 @@ class Parameter:
         self._grad = [stored_as(each, self._grad_stype) for each in zeros]
         autograd.mark_variables(self._data, self._grad, self.grad_req)
 
-    def _load_init(self, data: Any, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
+    def _load_init(self, data: Any, ctx: ContextsLike, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Hold the values of an array that comes from a file. cast_dtype: convert it, or with dtype_source "saved" the
         parameter, where the dtypes differ. Raises MismatchError."""
         data = _as_ndarray(data)
@@ -296,7 +297,7 @@ class Parameter:
             else:
                 each[:] = data
 
-    def reset_ctx(self, ctx: Any) -> None:
+    def reset_ctx(self, ctx: ContextsLike) -> None:
         """Move the arrays to other contexts; before `initialize` it raises BlockValueError."""
         contexts = _contexts(ctx)
         if self._data:
@@ -310,7 +311,7 @@ class Parameter:
             problem = f"Cannot reset context for Parameter '{self.name}' because it has not been initialized."
             raise BlockValueError(problem, fix="Call initialize(ctx=...).")
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Convert the arrays, and those made later, to another dtype."""
         self._dtype = dtype
         if self._data is None:
@@ -353,7 +354,7 @@ class Parameter:
             "of nested child Blocks"
         )
 
-    def data(self, ctx: Any = None) -> NDArray:
+    def data(self, ctx: Context | None = None) -> NDArray:
         """Return the array on a context.
 
         Args:
@@ -369,7 +370,7 @@ class Parameter:
         """Return the arrays on all contexts."""
         return [self._shown(each) for each in self._check_and_get(self._data, list)]
 
-    def grad(self, ctx: Any = None) -> NDArray:
+    def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on a context.
 
         Args:
@@ -487,7 +488,7 @@ def _as_ndarray(value: Any) -> NDArray:
     return value.as_nd_ndarray() if isinstance(value, NDArray) else array(value, dtype=value.dtype)
 
 
-def _in_dtype(array: NDArray, dtype: Any) -> NDArray:
+def _in_dtype(array: NDArray, dtype: DType) -> NDArray:
     """Return an array in a dtype; one of 64 bits that JAX narrows holds its own 64, as one of a file does."""
     wide = np.dtype(dtype_name(dtype))
     if is_narrowed(wide):

@@ -74,7 +74,7 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
     return {**parameters, **listed}
 
 
-def _written(src: Any, values: np.ndarray) -> Any:
+def _written(src: NDArray | np.ndarray, values: np.ndarray) -> Any:
     """Return the image, with other values in its own dtype."""
     src[:] = values.astype(np.asarray(src).dtype)
     return src
@@ -94,7 +94,7 @@ class Augmenter:
         """Return the name of the class and the parameters, as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The changed image."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(self, src)")
 
@@ -114,7 +114,7 @@ class SequentialAug(Augmenter):
         """Return the name of the class, and what the augmenters' `dumps` return."""
         return [type(self).__name__.lower(), [each.dumps() for each in self.ts]]
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image after all of them."""
         for each in self.ts:
             src = each(src)
@@ -132,7 +132,7 @@ class RandomOrderAug(SequentialAug):
         super().__init__(ts)
         self.ts: list[Augmenter] = ts
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image after all of them."""
         random.shuffle(self.ts)
         return super().__call__(src)
@@ -153,7 +153,7 @@ class ResizeAug(Augmenter):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
 
-    def __call__(self, src: Any) -> NDArray:
+    def __call__(self, src: NDArray | np.ndarray) -> NDArray:
         """The resized image."""
         return resize_short(src, self.size, self.interp)
 
@@ -170,7 +170,7 @@ class ForceResizeAug(Augmenter):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
 
-    def __call__(self, src: Any) -> NDArray:
+    def __call__(self, src: NDArray | np.ndarray) -> NDArray:
         """The resized image."""
         sizes = (*src.shape[:2], self.size[1], self.size[0])
         return imresize(src, *self.size, interp=interpolation(self.interp, sizes))
@@ -188,7 +188,7 @@ class RandomCropAug(Augmenter):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
 
-    def __call__(self, src: Any) -> NDArray:
+    def __call__(self, src: NDArray | np.ndarray) -> NDArray:
         """The part."""
         return random_crop(src, self.size, self.interp)[0]
 
@@ -214,7 +214,7 @@ class RandomSizedCropAug(Augmenter):
             raise CallError(problem, got=", ".join(kwargs))
         self.size, self.area, self.ratio, self.interp = size, area, ratio, interp
 
-    def __call__(self, src: Any) -> NDArray:
+    def __call__(self, src: NDArray | np.ndarray) -> NDArray:
         """The part."""
         return random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
 
@@ -231,7 +231,7 @@ class CenterCropAug(Augmenter):
         super().__init__(size=size, interp=interp)
         self.size, self.interp = size, interp
 
-    def __call__(self, src: Any) -> NDArray:
+    def __call__(self, src: NDArray | np.ndarray) -> NDArray:
         """The part."""
         return center_crop(src, self.size, self.interp)[0]
 
@@ -243,12 +243,12 @@ class HorizontalFlipAug(Augmenter):
         super().__init__(p=p)
         self.p = p
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, flipped or not."""
         return flipped(src) if random.random() < self.p else src
 
 
-def flipped(src: Any) -> NDArray:
+def flipped(src: NDArray | np.ndarray) -> NDArray:
     """An image with left and right exchanged."""
     return as_image(np.ascontiguousarray(pixels(src)[:, ::-1]), src)
 
@@ -263,7 +263,7 @@ class BrightnessJitterAug(Augmenter):
         super().__init__(brightness=brightness)
         self.brightness = brightness
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, written."""
         factor = np.float32(1.0 + random.uniform(-self.brightness, self.brightness))
         return _written(src, pixels(src) * factor)
@@ -276,7 +276,7 @@ class ContrastJitterAug(Augmenter):
         super().__init__(contrast=contrast)
         self.contrast, self.coef = contrast, array(_GREY)
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, written."""
         factor = np.float32(1.0 + random.uniform(-self.contrast, self.contrast))
         image = pixels(src)
@@ -291,7 +291,7 @@ class SaturationJitterAug(Augmenter):
         super().__init__(saturation=saturation)
         self.saturation, self.coef = saturation, array(_GREY)
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, written."""
         factor = np.float32(1.0 + random.uniform(-self.saturation, self.saturation))
         image = pixels(src)
@@ -305,7 +305,7 @@ class HueJitterAug(Augmenter):
         super().__init__(hue=hue)
         self.hue, self.tyiq, self.ityiq = hue, _TO_YIQ.copy(), _FROM_YIQ.copy()
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """Another image, float32."""
         angle = random.uniform(-self.hue, self.hue) * np.pi
         turn = np.array([[1, 0, 0], [0, np.cos(angle), -np.sin(angle)], [0, np.sin(angle), np.cos(angle)]])
@@ -344,7 +344,7 @@ class LightingAug(Augmenter):
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
         self.alphastd, self.eigval, self.eigvec = alphastd, eigval, eigvec
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, written."""
         numbers = np.random.normal(0, self.alphastd, size=(3,))
         step = np.dot(self.eigvec * numbers, self.eigval).astype(np.float32)
@@ -365,7 +365,7 @@ class ColorNormalizeAug(Augmenter):
             value if value is None or isinstance(value, NDArray) else array(value) for value in (mean, std)
         )
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, written."""
         return color_normalize(src, self.mean, self.std)
 
@@ -377,7 +377,7 @@ class RandomGrayAug(Augmenter):
         super().__init__(p=p)
         self.p, self.mat = p, array(_RANDOM_GREY)
 
-    def __call__(self, src: Any) -> Any:
+    def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image, or another one, float32."""
         if random.random() >= self.p:
             return src
@@ -395,7 +395,7 @@ class CastAug(Augmenter):
         super().__init__(type=typ)
         self.typ = typ
 
-    def __call__(self, src: Any) -> NDArray:
+    def __call__(self, src: NDArray | np.ndarray) -> NDArray:
         """The image in the dtype."""
         return as_image(pixels(src).astype(self.typ), src)
 

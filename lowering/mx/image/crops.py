@@ -70,7 +70,7 @@ def scale_down(src_size: Size, size: Size) -> Size:
     return int(width), int(height)
 
 
-def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
+def resize_short(src: NDArray | np.ndarray, size: int, interp: int = 2) -> NDArray:
     """Return an image whose shorter edge has `size` pixels.
 
     Args:
@@ -84,7 +84,9 @@ def resize_short(src: Any, size: int, interp: int = 2) -> NDArray:
     return imresize(src, new[1], new[0], interp=interpolation(interp, (height, width, *new)))
 
 
-def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
+def fixed_crop(
+    src: NDArray | np.ndarray, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2
+) -> NDArray:
     """Return a part of an image, resized if `size` is another size.
 
     Args:
@@ -110,12 +112,12 @@ def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Size | None = N
     return imresize(part, *size, interp=interpolation(interp, (h, w, size[1], size[0])))
 
 
-def _part(src: Any, size: Size, place: tuple[int, int, Any], interp: int) -> tuple[NDArray, Place]:
+def _part(src: NDArray | np.ndarray, size: Size, place: tuple[int, int, Any], interp: int) -> tuple[NDArray, Place]:
     x, y, (width, height) = place
     return fixed_crop(src, x, y, width, height, size, interp), (x, y, width, height)
 
 
-def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
+def random_crop(src: NDArray | np.ndarray, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
     """Return a part of an image anywhere in it, and its place; a smaller image is enlarged.
 
     Args:
@@ -130,7 +132,7 @@ def random_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
     return _part(src, size, (x, random.randint(0, height - part[1]), part), interp)
 
 
-def center_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
+def center_crop(src: NDArray | np.ndarray, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
     """Return the middle of an image, and its place; a smaller image is enlarged.
 
     Args:
@@ -145,7 +147,7 @@ def center_crop(src: Any, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
 
 
 def random_size_crop(
-    src: Any, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
+    src: NDArray | np.ndarray, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
 ) -> tuple[NDArray, Place]:
     """Return a part of an image of random area and shape anywhere in it, resized, and its place.
 
@@ -179,7 +181,7 @@ def random_size_crop(
     return center_crop(src, size, interp)
 
 
-def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
+def color_normalize(src: NDArray | np.ndarray, mean: Any, std: Any = None) -> Any:
     """Subtract a mean from an image and divide it by a deviation, in place.
 
     Args:

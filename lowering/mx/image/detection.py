@@ -32,6 +32,7 @@ from lowering.mx.image.augmenters import (
 from lowering.mx.image.crops import fixed_crop
 from lowering.mx.image.iterator import BrokenImageError, ImageIter
 from lowering.mx.image.pixels import copyMakeBorder
+from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError, ParamError
 from symjax_nnvm.mxnet.images import opencv
 
@@ -59,7 +60,7 @@ class DetAugmenter:
         """Return the name of the class and the parameters, as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
-    def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
+    def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """The changed image and its label."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(self, src, label)")
 
@@ -84,7 +85,7 @@ class DetBorrowAug(DetAugmenter):
         """Return the name of the class, and what the augmenter's `dumps` returns."""
         return [type(self).__name__.lower(), self.augmenter.dumps()]
 
-    def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
+    def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """The changed image, and the label as it is."""
         return self.augmenter(src), label
 
@@ -109,7 +110,7 @@ class DetRandomSelectAug(DetAugmenter):
         """Return the name of the class, and what the augmenters' `dumps` return."""
         return [type(self).__name__.lower(), [each.dumps() for each in self.aug_list]]
 
-    def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
+    def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """What the chosen one makes of them."""
         if random.random() < self.skip_prob:
             return src, label
@@ -124,7 +125,7 @@ class DetHorizontalFlipAug(DetAugmenter):
         super().__init__(p=p)
         self.p = p
 
-    def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
+    def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """Both, flipped or not."""
         if random.random() < self.p:
             src = flipped(src)
@@ -184,7 +185,7 @@ class DetRandomCropAug(DetAugmenter):
         self.max_attempts, self.aspect_ratio_range, self.area_range = max_attempts, ratios, areas
         self.enabled = _possible("DetRandomCropAug", ratios, areas, least=0)
 
-    def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
+    def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """The part, and its objects."""
         for _ in range(self.max_attempts if self.enabled and 0 not in src.shape else 0):
             place = self._drawn(src.shape[0], src.shape[1])
@@ -260,7 +261,7 @@ class DetRandomPadAug(DetAugmenter):
         self.aspect_ratio_range, self.area_range, self.max_attempts = ratios, areas, max_attempts
         self.enabled = _possible("DetRandomPadAug", ratios, areas, least=1)
 
-    def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
+    def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """The image with its border, and the boxes in it."""
         height, width, _ = src.shape
         for _ in range(self.max_attempts if self.enabled and height and width else 0):

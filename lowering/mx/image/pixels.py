@@ -100,7 +100,7 @@ def imread(filename: StrPath, flag: int = 1, to_rgb: bool | int = True, out: NDA
     return imdecode(read_bounded(filename, _MAX_FILE, "an image", RecordFormatError), flag, to_rgb, out)
 
 
-def imresize(src: Any, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
+def imresize(src: NDArray | np.ndarray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """Return an image of another size, in its dtype.
 
     Args:
@@ -136,7 +136,7 @@ def _resized(image: np.ndarray, width: int, height: int, interp: int) -> np.ndar
 
 
 def copyMakeBorder(
-    src: Any,
+    src: NDArray | np.ndarray,
     top: int,
     bot: int,
     left: int,

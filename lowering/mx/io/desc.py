@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lowering.messages.counts import KindError
+from lowering.mx.argument_types import DType
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError
 
@@ -22,10 +23,10 @@ class _NameAndShape(NamedTuple):
 class DataDesc(_NameAndShape):
     """The name and the shape of an array, with its dtype and layout."""
 
-    dtype: Any
+    dtype: DType
     layout: str
 
-    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str = "NCHW") -> Self:
+    def __new__(cls, name: str, shape: Sequence[int], dtype: DType = np.float32, layout: str = "NCHW") -> Self:
         """The description. layout: a letter for each axis; N is the batch."""
         if not isinstance(shape, Iterable):
             raise CallError(f"The shape of {name!r} must be a tuple of sizes", got=f"{shape!r:.80}")

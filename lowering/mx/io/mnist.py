@@ -10,6 +10,7 @@ import numpy as np
 from lowering.data.augmenter_parameters import check_part
 from lowering.data.idx_files import read_idx
 from lowering.messages.counts import check_count, checks_flags
+from lowering.mx.argument_types import DType
 from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError
@@ -63,7 +64,7 @@ class MNISTIter(MXDataIter):
         part_index: int = 0,
         prefetch_buffer: int = 4,
         ctx: str = "gpu",
-        dtype: Any = None,
+        dtype: DType = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
         input_shape: Any = None,

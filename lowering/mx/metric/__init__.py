@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lowering.mx import ndarray as ndarray
@@ -91,7 +91,13 @@ class CompositeEvalMetric(EvalMetric):
         label_names: the labels that it uses; None for all.
     """
 
-    def __init__(self, metrics: Any = None, name: str = "composite", output_names: Any = None, label_names: Any = None):
+    def __init__(
+        self,
+        metrics: Any = None,
+        name: str = "composite",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+    ):
         if isinstance(metrics, str) or not isinstance(metrics, Iterable | None):
             problem = "CompositeEvalMetric takes a list of metrics"
             raise UnknownMetricError(problem, got=repr(metrics), fix=f"Write [{metrics!r}].")

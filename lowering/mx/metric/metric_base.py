@@ -164,7 +164,7 @@ def arrays(given: Any) -> list[jax.Array]:
 class MeanOfBatches(EvalMetric):
     """The mean over the batches, and the pairs in them, of what a function says of one pair."""
 
-    def __init__(self, name: str, output_names: Any = None, label_names: Any = None, **config: Any):
+    def __init__(self, name: str, output_names: Sequence[str] | None = None, label_names: Any = None, **config: Any):
         super().__init__(name, output_names, label_names, has_global_stats=True, **config)
 
     def _value(self, label: Any, pred: Any) -> float:

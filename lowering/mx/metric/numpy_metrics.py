@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,11 @@ class PearsonCorrelation(MeanOfBatches):
     """
 
     def __init__(
-        self, name: str = "pearsonr", output_names: Any = None, label_names: Any = None, average: str = "macro"
+        self,
+        name: str = "pearsonr",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+        average: str = "macro",
     ):
         self.average = average
         super().__init__(name, output_names, label_names, average=average)
@@ -64,7 +68,7 @@ class PCC(EvalMetric):
         gcm: the confusion matrix since `reset`.
     """
 
-    def __init__(self, name: str = "pcc", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "pcc", output_names: Sequence[str] | None = None, label_names: Any = None):
         self.k = 2
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
@@ -142,8 +146,8 @@ class CustomMetric(MeanOfBatches):
         feval: Callable[[Any, Any], Any],
         name: str | None = None,
         allow_extra_outputs: bool = False,
-        output_names: Any = None,
-        label_names: Any = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ):
         if not callable(feval):
             raise CallError("A custom metric must be a function of (labels, outputs)", got=repr(feval))

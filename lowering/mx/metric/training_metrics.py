@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ class _Summed(EvalMetric):
 
     maker: ClassVar[Any]
 
-    def __init__(self, name: str, output_names: Any, label_names: Any, **config: Any):
+    def __init__(self, name: str, output_names: Sequence[str] | None, label_names: Any, **config: Any):
         vars(self).update(config)
         self._parameters = tuple(config)
         self._before = self._state = self._metric.init()
@@ -152,7 +152,13 @@ class Accuracy(_Summed):
     maker = staticmethod(metrics.accuracy)
     axis: int | None
 
-    def __init__(self, axis: int | None = 1, name: str = "accuracy", output_names: Any = None, label_names: Any = None):
+    def __init__(
+        self,
+        axis: int | None = 1,
+        name: str = "accuracy",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+    ):
         super().__init__(name, output_names, label_names, axis=axis)
 
 
@@ -170,7 +176,13 @@ class TopKAccuracy(_Summed):
     maker = staticmethod(metrics.top_k_accuracy)
     top_k: int
 
-    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Any = None, label_names: Any = None):
+    def __init__(
+        self,
+        top_k: int = 1,
+        name: str = "top_k_accuracy",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+    ):
         if not isinstance(top_k, numbers.Integral) or top_k < 2:
             raise CountError(
                 "TopKAccuracy needs a whole number top_k above 1", got=repr(top_k), fix="Use Accuracy for top_k=1."
@@ -193,7 +205,11 @@ class CrossEntropy(_Summed):
     eps: float
 
     def __init__(
-        self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Any = None, label_names: Any = None
+        self,
+        eps: float = 1e-12,
+        name: str = "cross-entropy",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
     ):
         super().__init__(name, output_names, label_names, eps=eps)
 
@@ -212,7 +228,13 @@ class NegativeLogLikelihood(_Summed):
     maker = staticmethod(metrics.nll_loss)
     eps: float
 
-    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Any = None, label_names: Any = None):
+    def __init__(
+        self,
+        eps: float = 1e-12,
+        name: str = "nll-loss",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+    ):
         super().__init__(name, output_names, label_names, eps=eps)
 
 
@@ -237,8 +259,8 @@ class Perplexity(_Summed):
         ignore_label: int | None,
         axis: int = -1,
         name: str = "perplexity",
-        output_names: Any = None,
-        label_names: Any = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ):
         super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis)
 
@@ -257,7 +279,13 @@ class F1(_Summed):
     maker = staticmethod(metrics.f1)
     average: str
 
-    def __init__(self, name: str = "f1", output_names: Any = None, label_names: Any = None, average: str = "macro"):
+    def __init__(
+        self,
+        name: str = "f1",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+        average: str = "macro",
+    ):
         super().__init__(name, output_names, label_names, average=average)
 
     @property
@@ -284,7 +312,13 @@ class MCC(_Summed):
     maker = staticmethod(metrics.mcc)
     average: str
 
-    def __init__(self, name: str = "mcc", output_names: Any = None, label_names: Any = None, average: str = "macro"):
+    def __init__(
+        self,
+        name: str = "mcc",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+        average: str = "macro",
+    ):
         super().__init__(name, output_names, label_names, average=average)
 
 
@@ -300,7 +334,7 @@ class Loss(_Summed):
 
     maker = staticmethod(metrics.loss)
 
-    def __init__(self, name: str = "loss", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "loss", output_names: Sequence[str] | None = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
 
     def update(self, labels: Any, preds: Any) -> None:
@@ -312,7 +346,7 @@ class Loss(_Summed):
 class Torch(Loss):
     """`Loss` under another name: MXNet's, for networks that Torch's criteria end."""
 
-    def __init__(self, name: str = "torch", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "torch", output_names: Sequence[str] | None = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
 
 
@@ -320,7 +354,7 @@ class Torch(Loss):
 class Caffe(Loss):
     """`Loss` under another name: MXNet's, for networks that Caffe's layers end."""
 
-    def __init__(self, name: str = "caffe", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "caffe", output_names: Sequence[str] | None = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
 
 
@@ -346,7 +380,7 @@ class MAE(_MeanError):
 
     maker = staticmethod(metrics.mae)
 
-    def __init__(self, name: str = "mae", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "mae", output_names: Sequence[str] | None = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
 
 
@@ -362,7 +396,7 @@ class MSE(_MeanError):
 
     maker = staticmethod(metrics.mse)
 
-    def __init__(self, name: str = "mse", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "mse", output_names: Sequence[str] | None = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)
 
 
@@ -378,5 +412,5 @@ class RMSE(_MeanError):
 
     maker = staticmethod(metrics.rmse)
 
-    def __init__(self, name: str = "rmse", output_names: Any = None, label_names: Any = None):
+    def __init__(self, name: str = "rmse", output_names: Sequence[str] | None = None, label_names: Any = None):
         super().__init__(name, output_names, label_names)

@@ -11,6 +11,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import metric as metrics
+from lowering.mx.argument_types import Logger
 from lowering.mx.init import Uniform
 from lowering.mx.io.desc import DataBatch, DataIter
 from lowering.mx.module.module_checkpoints import BatchEndParam
@@ -68,7 +69,7 @@ class BaseModule:
     update_metric: Callable[..., None] = _unsaid("update_metric")
     install_monitor: Callable[[Any], None] = _unsaid("install_monitor")
 
-    def __init__(self, logger: Any = logging):
+    def __init__(self, logger: Logger = logging):
         self.logger = logger
         self.binded = self.for_training = self.inputs_need_grad = False
         self.params_initialized = self.optimizer_initialized = False

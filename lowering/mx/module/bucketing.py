@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import ContextsLike, Logger
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import as_context
 from lowering.mx.io.desc import DataBatch
@@ -48,8 +49,8 @@ class BucketingModule(BaseModule):
         self,
         sym_gen: SymGen,
         default_bucket_key: Any = None,
-        logger: Any = logging,
-        context: Any = None,
+        logger: Logger = logging,
+        context: ContextsLike = None,
         work_load_list: Any = None,
         fixed_param_names: Sequence[str] | None = None,
         state_names: Sequence[str] | None = None,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import metric as metrics
+from lowering.mx.argument_types import ContextsLike, Logger
 from lowering.mx.callback import LogValidationMetricsCallback
 from lowering.mx.io import DataBatch, DataIter, NDArrayIter, as_desc
 from lowering.mx.module import BucketingModule, Module
@@ -46,7 +47,7 @@ class FeedForward:
     def __init__(
         self,
         symbol: GraphSymbol | Callable[[Any], GraphSymbol],
-        ctx: Any = None,
+        ctx: ContextsLike = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
         optimizer: Any = "sgd",
@@ -129,7 +130,7 @@ class FeedForward:
         epoch_end_callback: Any = None,
         batch_end_callback: Any = None,
         kvstore: Any = "local",
-        logger: Any = None,
+        logger: Logger | None = None,
         work_load_list: Any = None,
         monitor: Any = None,
         eval_end_callback: Any = _LOG,
@@ -189,7 +190,7 @@ class FeedForward:
         self.arg_params, self.aux_params = module.get_params()
         self._predictor = None
 
-    def _batches(self, data: DataIter, epoch: int, logger: Any) -> Iterator[DataBatch]:
+    def _batches(self, data: DataIter, epoch: int, logger: Logger) -> Iterator[DataBatch]:
         """Yield the batches of an epoch. An iterator that ends begins anew, also before `epoch_size` batches are over.
 
         Raises TrainingError for an iterator that has none.
@@ -212,7 +213,7 @@ class FeedForward:
             if self.epoch_size is None:
                 return
 
-    def _module(self, data: DataIter, logger: Any, loads: Any) -> Module | BucketingModule:
+    def _module(self, data: DataIter, logger: Logger, loads: Any) -> Module | BucketingModule:
         """Return the module that trains over an iterator."""
         given = data.provide_data, data.provide_label
         names, labels = ([as_desc(each).name for each in described] for described in given)
@@ -321,7 +322,7 @@ class FeedForward:
         save_checkpoint(prefix, number, self.symbol, self.arg_params or {}, self.aux_params or {}, remove_amp_cast)
 
     @staticmethod
-    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+    def load(prefix: str, epoch: int, ctx: ContextsLike = None, **kwargs: Any) -> FeedForward:
         """Return the model of a checkpoint; it raises what `load_checkpoint` raises.
 
         Args:
@@ -338,7 +339,7 @@ class FeedForward:
         symbol: Any,
         X: Any,
         y: Any = None,
-        ctx: Any = None,
+        ctx: ContextsLike = None,
         num_epoch: int | None = None,
         epoch_size: int | None = None,
         optimizer: Any = "sgd",
@@ -348,7 +349,7 @@ class FeedForward:
         epoch_end_callback: Any = None,
         batch_end_callback: Any = None,
         kvstore: Any = "local",
-        logger: Any = None,
+        logger: Logger | None = None,
         work_load_list: Any = None,
         eval_end_callback: Any = _LOG,
         eval_batch_end_callback: Any = None,

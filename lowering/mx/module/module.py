@@ -14,6 +14,7 @@ from lowering.messages.arguments import require_symbol
 from lowering.messages.counts import checks_flags, named_values, paired
 from lowering.messages.doors import MODULE, says_how_to_call
 from lowering.mx import optimizer as optimizers
+from lowering.mx.argument_types import ContextsLike, Logger
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
@@ -72,8 +73,8 @@ class Module(BaseModule):
         symbol: GraphSymbol,
         data_names: Sequence[str] | None = ("data",),
         label_names: Sequence[str] | None = ("softmax_label",),
-        logger: Any = logging,
-        context: Any = None,
+        logger: Logger = logging,
+        context: ContextsLike = None,
         work_load_list: Any = None,
         fixed_param_names: Sequence[str] | None = None,
         state_names: Sequence[str] | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import Logger
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
 from lowering.mx.ndarray.array import NDArray
@@ -29,7 +30,7 @@ class PythonModule(BaseModule):
     _symbol: Any = None
 
     def __init__(
-        self, data_names: Sequence[str], label_names: Sequence[str] | None, output_names: Any, logger: Any = logging
+        self, data_names: Sequence[str], label_names: Sequence[str] | None, output_names: Any, logger: Logger = logging
     ):
         super().__init__(logger)
         self._data_names = list(data_names)
@@ -174,7 +175,7 @@ class PythonLossModule(PythonModule):
         name: str = "pyloss",
         data_names: Sequence[str] = ("data",),
         label_names: Sequence[str] = ("softmax_label",),
-        logger: Any = logging,
+        logger: Logger = logging,
         grad_func: Callable[[NDArray, NDArray], Any] | None = None,
     ):
         super().__init__(data_names, label_names, [f"{name}_output"], logger)

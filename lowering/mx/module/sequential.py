@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import Logger
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
 from lowering.mx.monitor import Watcher
@@ -26,7 +27,7 @@ class SequentialModule(BaseModule):
     META_AUTO_WIRING = "auto_wiring"
     _symbol: Any = None
 
-    def __init__(self, logger: Any = logging):
+    def __init__(self, logger: Logger = logging):
         super().__init__(logger)
         self._modules: list[Any] = []
         self._metas: list[dict[str, Any]] = []

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
+from lowering.mx.argument_types import ShapeLike
 from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import array_control_flow as control_flow
@@ -127,7 +128,9 @@ def _shape_of(operand: Any) -> Any:
     return operand.shape if isinstance(operand, NDArray) else None
 
 
-def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype: str = "int32", **kwargs: Any) -> Any:
+def _multinomial(
+    data: NDArray, shape: ShapeLike | None = None, get_prob: bool = False, dtype: str = "int32", **kwargs: Any
+) -> Any:
     """Draw classes with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
     return invoke(symbols.random.multinomial, data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
 

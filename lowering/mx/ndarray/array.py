@@ -19,6 +19,7 @@ from lowering.executor.bound_arrays import ArrayCell, fill, writing, zeros
 from lowering.host.staged import Staged
 from lowering.jax_casts import cast, held, is_narrowed, written
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import AxisLike, ContextLike, DType, ShapeLike
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.ndarray import subscripts
 from lowering.mx.ndarray.cells import (
@@ -211,7 +212,7 @@ class NDArray(Arithmetic, Fluent):
 
     item = asscalar
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         return host(self.cell) if dtype is None else host(self.cell).astype(dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -340,7 +341,7 @@ class NDArray(Arithmetic, Fluent):
         return in_dialect(self, NUMPY)
 
     @checks_flags
-    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+    def astype(self, dtype: DType, copy: bool = True) -> NDArray:
         """The array's values in another dtype."""
         if not copy and np.dtype(dtype) == self.cell.dtype:
             return self
@@ -356,7 +357,7 @@ class NDArray(Arithmetic, Fluent):
         """The same array, through which no gradient flows."""
         return OF_DIALECT[self.dialect](self.cell, self.context)
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+    def reshape(self, *shape: ShapeLike, **kwargs: Any) -> NDArray:
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
         wanted = tuple(kwargs.pop("shape", given) or given)
@@ -391,7 +392,7 @@ class NDArray(Arithmetic, Fluent):
         """The array with a new axis of size 1. inplace: a view."""
         return self._in_shape("expand_dims", inplace, axis=axis, **kwargs)
 
-    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> NDArray:
+    def squeeze(self, axis: AxisLike = None, inplace: bool = False, **kwargs: Any) -> NDArray:
         """The array without axes of size 1: all of them, or one or several. inplace: a view."""
         return self._in_shape("squeeze", inplace, axis=axis, **kwargs)
 
@@ -645,7 +646,7 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     array.entry = recording.Leaf(grad.cell, grad_req)
 
 
-def zero_gradient(shape: tuple[int, ...], dtype: Any, context: Context) -> NDArray:
+def zero_gradient(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
     """Return zeros for gradients that may be computed when they are read."""
     cell = LateCell(shape, jax.dtypes.canonicalize_dtype(dtype), context.device)
     cell.value = zeros(shape, cell.dtype, cell.place)
@@ -714,7 +715,7 @@ def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
     return NDArray(new_cell(value, device), context or context_of(value))
 
 
-def as_jax(value: Any, dtype: Any = None) -> jax.Array:
+def as_jax(value: Any, dtype: DType = None) -> jax.Array:
     """A jax.Array of anything that is an array; NumPy's memory is copied."""
     array = value.value if isinstance(value, NDArray) else value
     if not isinstance(array, jax.Array):
@@ -729,7 +730,7 @@ def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
     return like_jax(jax.device_put(value, context.device), context)
 
 
-def _as_numbers(value: Any, dtype: Any) -> np.ndarray:
+def _as_numbers(value: Any, dtype: DType) -> np.ndarray:
     """Return what is written to an array as an array of NumPy's. Raises SymbolTypeError for what is none."""
     try:
         array = np.asarray(value)
@@ -767,7 +768,7 @@ def _without_ones_ahead(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
-def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
+def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: ContextLike = None, **kwargs: Any) -> Any:
     """Compute a function of symbols on arrays in the place of symbols.
 
     out: arrays to write the result to; numbers that are made without a shape get that of the array. ctx: of functions

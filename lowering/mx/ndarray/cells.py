@@ -17,6 +17,7 @@ from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, committed_place, on_cpu, writing
 from lowering.host.placed import placed_one
 from lowering.jax_casts import held, written
+from lowering.mx.argument_types import DType
 from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.errors import LoweringError, NarrowedDtypeWarning
 
@@ -34,7 +35,7 @@ class LateCell(ArrayCell):
 
     __slots__ = ("__weakref__", "_held", "computed_by", "number")
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, place: Place):
+    def __init__(self, shape: tuple[int, ...], dtype: DType, place: Place):
         self.name, self.shape, self.dtype, self.place, self.shown = "", shape, dtype, place, True
         self._lock, self._held, self.computed_by, self.number = None, None, None, 0
 

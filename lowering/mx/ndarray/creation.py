@@ -12,6 +12,7 @@ import numpy as np
 from lowering.host.placed import placed_one
 from lowering.jax_casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts, check_flag, checks_flags
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
@@ -30,7 +31,7 @@ class NotContiguousError(NNVMError, ValueError):
     """Memory in another order than the array's, which was to be shared."""
 
 
-def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
+def _place(value: np.ndarray, ctx: ContextLike, dtype: DType) -> NDArray:
     """Return an array on a context. NumPy's memory is copied, so that it may be changed at once.
 
     Warns of 64 bits, which JAX has only where they are switched on. Raises TooWideError for numbers that need them.
@@ -45,7 +46,7 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
         return like_jax(placed_one(array, context.device), context)
 
 
-def native_dtype(dtype: Any) -> np.dtype:
+def native_dtype(dtype: DType) -> np.dtype:
     """Return a dtype in this machine's byte order, which is the only one that JAX has. Raises CreationError for what is
     no dtype of arrays."""
     native = _known.get(dtype) if isinstance(dtype, type | str | np.dtype) else None
@@ -67,7 +68,7 @@ _known = {kind: dtype for dtype in _DTYPES for kind in (dtype, dtype.name, dtype
 """Names, scalar types and dtypes → the dtype, for a fast answer."""
 
 
-def checked_shape(shape: Any) -> tuple[int, ...]:
+def checked_shape(shape: ShapeLike) -> tuple[int, ...]:
     """The sizes that a shape says, of one axis by a number. Raises CountError, a ValueError."""
     return check_counts(shape, "shape", 0)
 
@@ -90,7 +91,7 @@ class _making:  # a generator's block takes three times as long
             raise CreationError(f"mx.nd.{self._what} cannot make this array: {error}") from None
 
 
-def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+def array(source_array: Any, ctx: ContextLike = None, dtype: DType = None) -> NDArray:
     """An array of anything that is one: an NDArray or a jax.Array in its dtype, all else in float32. Objects and words
     that are numbers are taken as such, and None in a list is NaN.
 
@@ -125,7 +126,9 @@ def stored_array(source: np.ndarray, context: Context) -> NDArray:
     return _place(source, context, dtype)
 
 
-def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
+def zeros(
+    shape: ShapeLike, ctx: ContextLike = None, dtype: DType = None, stype: str | None = None, **kwargs: Any
+) -> NDArray:
     """Zeros, float32 unless dtype says another. stype: what the array is shown as; all are dense, of which other types
     than "default" warn once."""
     check_storage(stype)
@@ -133,12 +136,12 @@ def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = No
     return made if stype is None else stored_as(made, stype)
 
 
-def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def ones(shape: ShapeLike, ctx: ContextLike = None, dtype: DType = None, **kwargs: Any) -> NDArray:
     """Ones, float32 unless dtype says another."""
     return full(shape, 1, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
 
 
-def _out_of(further: dict[str, Any], shape: Any) -> NDArray | None:
+def _out_of(further: dict[str, Any], shape: ShapeLike) -> NDArray | None:
     """Return the array given as out. Raises CallError for one of another shape, and for other arguments than that, a
     name and attributes (__x__)."""
     unknown = [key for key in further if key not in ("out", "name") and not (key[:2] == key[-2:] == "__")]
@@ -150,12 +153,14 @@ def _out_of(further: dict[str, Any], shape: Any) -> NDArray | None:
     return out
 
 
-def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+def empty(shape: ShapeLike, ctx: ContextLike = None, dtype: DType = None, stype: str | None = None) -> NDArray:
     """An array to be written: zeros, where MXNet's holds what the memory held."""
     return zeros(shape, ctx, dtype, stype)
 
 
-def full(shape: Any, val: float, ctx: Any = None, dtype: Any = np.float32, out: NDArray | None = None) -> NDArray:
+def full(
+    shape: ShapeLike, val: float, ctx: ContextLike = None, dtype: DType = np.float32, out: NDArray | None = None
+) -> NDArray:
     """One number everywhere."""
     if out is not None:
         out[:] = val
@@ -172,8 +177,8 @@ def arange(
     step: float = 1.0,
     repeat: int = 1,
     infer_range: bool | None = None,
-    ctx: Any = None,
-    dtype: Any = np.float32,
+    ctx: ContextLike = None,
+    dtype: DType = np.float32,
 ) -> NDArray:
     """Numbers from start, or from 0 when stop is left out, each `repeat` times.
 
@@ -197,7 +202,7 @@ def arange(
 
 
 def linspace(
-    start: float, stop: float, num: int, endpoint: bool = True, ctx: Any = None, dtype: Any = np.float32
+    start: float, stop: float, num: int, endpoint: bool = True, ctx: ContextLike = None, dtype: DType = np.float32
 ) -> NDArray:
     """num numbers at equal distances."""
     check_flag(endpoint, "endpoint")
@@ -206,7 +211,7 @@ def linspace(
     return _place(numbers, ctx, dtype)
 
 
-def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def eye(N: int, M: int = 0, k: int = 0, ctx: ContextLike = None, dtype: DType = None, **kwargs: Any) -> NDArray:
     """Ones on a diagonal. M: the number of columns, N where it is not above 0."""
     rows = check_count(N, "N", 0)
     with _making("eye"):

@@ -4,13 +4,14 @@ Operators on dense arrays give equal numbers."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from lowering.executor.bound_arrays import ArrayCell
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.context import CPU, Context, as_context
 from lowering.mx.ndarray.array import OF_STORAGE, NDArray, invoke, stored_as
 from lowering.mx.ndarray.cells import HostCell, StoredCell, View, host
@@ -96,7 +97,7 @@ class BaseSparseNDArray(NDArray):
             return copied
         return stored_as(copied, self.stype).made_from(self.parts())  # pyright: ignore[reportAttributeAccessIssue]
 
-    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+    def astype(self, dtype: DType, copy: bool = True) -> NDArray:
         """The array's values in another dtype, of the same storage type."""
         return stored_as(super().astype(dtype, copy), self.stype)
 
@@ -193,7 +194,7 @@ def _as_csr(cell: ArrayCell | View | HostCell, context: Context, entry: recordin
 OF_STORAGE.update(csr=_as_csr, row_sparse=RowSparseNDArray)
 
 
-def of_parts(parts: SparseArray, ctx: Any = None) -> Any:
+def of_parts(parts: SparseArray, ctx: ContextLike = None) -> Any:
     """A sparse array of its parts, in their dtype."""
     warn_once()
     whole: Any = stored_array(parts.todense(), as_context(ctx))
@@ -217,7 +218,9 @@ def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:
     return stored_array(counts.astype(np.int64), data.context)
 
 
-def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> CSRNDArray:
+def csr_matrix(
+    arg1: Any, shape: Sequence[int] | None = None, ctx: ContextLike = None, dtype: DType = None
+) -> CSRNDArray:
     """A matrix of what MXNet's function takes.
 
     arg1: a matrix, NumPy's or SciPy's; a shape, for zeros; (data, indices, indptr); or (data, (rows, columns)). shape:
@@ -236,7 +239,9 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
     return _stored(arg1, shape, ctx, dtype, "csr")
 
 
-def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> RowSparseNDArray:
+def row_sparse_array(
+    arg1: Any, shape: Sequence[int] | None = None, ctx: ContextLike = None, dtype: DType = None
+) -> RowSparseNDArray:
     """An array of what MXNet's function takes.
 
     arg1: an array; a shape, for zeros; or (rows of data, their indices). shape: as of `csr_matrix`. Raises as it
@@ -252,7 +257,7 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any =
     return _stored(arg1, shape, ctx, dtype, "row_sparse")
 
 
-def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def zeros(stype: str, shape: ShapeLike, ctx: ContextLike = None, dtype: DType = None, **kwargs: Any) -> NDArray:
     """Zeros, shown with a storage type."""
     return dense_zeros(shape, ctx, dtype, stype, **kwargs)
 
@@ -260,7 +265,7 @@ def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: 
 empty = zeros
 
 
-def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+def array(source_array: Any, ctx: ContextLike = None, dtype: DType = None) -> NDArray:
     """A copy of a sparse array, or a csr matrix of SciPy's. Raises CallError for a dense array."""
     if isinstance(source_array, BaseSparseNDArray) or hasattr(source_array, "toarray"):
         return dense_array(source_array, ctx, dtype)
@@ -302,7 +307,7 @@ def _is_shape(given: Any) -> bool:
     return isinstance(given, tuple) and all(isinstance(size, int | np.integer) for size in given)
 
 
-def _stored(given: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> Any:
+def _stored(given: Any, shape: Sequence[int] | None, ctx: ContextLike, dtype: DType, stype: str) -> Any:
     """Return zeros of a shape, or an array's values, shown with a storage type. Raises CreationError where another
     shape is asked for, too."""
     own = given if _is_shape(given) else np.shape(given)
@@ -314,7 +319,7 @@ def _stored(given: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> Any:
     return stored_as(dense_array(whole, ctx, dtype or getattr(whole, "dtype", None)), stype)
 
 
-def _of(shape: tuple[int, ...], make: Callable[[], SparseArray], ctx: Any) -> Any:
+def _of(shape: tuple[int, ...], make: Callable[[], SparseArray], ctx: ContextLike) -> Any:
     """Return the array of parts. Raises CallError for parts that do not fit."""
     try:
         return of_parts(make(), ctx)
@@ -327,7 +332,7 @@ def _numpy(given: Any) -> np.ndarray:
     return (given.asnumpy() if isinstance(given, NDArray) else np.asarray(given)).astype(np.int64)
 
 
-def _numbers(given: Any, dtype: Any) -> np.ndarray:
+def _numbers(given: Any, dtype: DType) -> np.ndarray:
     """Return values in NumPy's memory: of no dtype of their own, in float32."""
     if isinstance(given, NDArray):
         values = given.asnumpy()
@@ -347,7 +352,7 @@ def _smallest(rows: Any, columns: Any) -> tuple[int, int]:
     return count, int(np.max(columns, initial=-1)) + 1
 
 
-def _filled(values: np.ndarray, places: Any, shape: Any, ctx: Any, stype: str) -> Any:
+def _filled(values: np.ndarray, places: Any, shape: Sequence[int], ctx: ContextLike, stype: str) -> Any:
     """Return zeros with values at some places; values at one place add up."""
     whole = np.zeros(tuple(shape), values.dtype)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lowering.mx.argument_types import AxisLike, DType
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, is_number
 from symjax_nnvm.errors import SymbolTypeError
 
@@ -12,8 +13,8 @@ from symjax_nnvm.errors import SymbolTypeError
 def sum(
     op: Operators,
     a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: AxisLike = None,
+    dtype: DType = None,
     keepdims: bool = False,
     initial: float | None = None,
     out: Any = None,
@@ -25,8 +26,8 @@ def sum(
 def prod(
     op: Operators,
     a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: AxisLike = None,
+    dtype: DType = None,
     out: Any = None,
     keepdims: bool = False,
 ) -> Any:
@@ -34,27 +35,29 @@ def prod(
     return op("_np_prod", a, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
 
-def max(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+def max(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
     """The largest element over axes."""
     return op("_np_max", a, axis=axis, keepdims=keepdims, out=out)
 
 
-def min(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+def min(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
     """The smallest element over axes."""
     return op("_np_min", a, axis=axis, keepdims=keepdims, out=out)
 
 
-def all(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+def all(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
     """Whether all elements over axes are not zero."""
     return op("_np_all", a, axis=axis, keepdims=keepdims, out=out)
 
 
-def any(op: Operators, a: Any, axis: Any = None, keepdims: bool = False, out: Any = None) -> Any:
+def any(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
     """Whether some element over axes is not zero."""
     return op("_np_any", a, axis=axis, keepdims=keepdims, out=out)
 
 
-def mean(op: Operators, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def mean(
+    op: Operators, a: Any, axis: AxisLike = None, dtype: DType = None, out: Any = None, keepdims: bool = False
+) -> Any:
     """The mean over axes, of whole numbers in float32."""
     return op("_npi_mean", a, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
@@ -62,8 +65,8 @@ def mean(op: Operators, a: Any, axis: Any = None, dtype: Any = None, out: Any = 
 def std(
     op: Operators,
     a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: AxisLike = None,
+    dtype: DType = None,
     out: Any = None,
     ddof: int = 0,
     keepdims: bool = False,
@@ -75,8 +78,8 @@ def std(
 def var(
     op: Operators,
     a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    axis: AxisLike = None,
+    dtype: DType = None,
     out: Any = None,
     ddof: int = 0,
     keepdims: bool = False,
@@ -86,7 +89,7 @@ def var(
 
 
 def average(
-    op: Operators, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None
+    op: Operators, a: Any, axis: AxisLike = None, weights: Any = None, returned: bool = False, out: Any = None
 ) -> Any:
     """The weighted mean over axes. returned: the sum of the weights, too."""
     given = (a,) if weights is None else (a, weights)
@@ -104,7 +107,7 @@ def argmin(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> A
     return op("_npi_argmin", a, axis=axis, keepdims=False, out=out)
 
 
-def cumsum(op: Operators, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(op: Operators, a: Any, axis: int | None = None, dtype: DType = None, out: Any = None) -> Any:
     """The sums of the elements so far along an axis, or of the flat array."""
     return op("_np_cumsum", a, axis=axis, dtype=dtype, out=out)
 
@@ -113,7 +116,7 @@ def percentile(
     op: Operators,
     a: Any,
     q: Any,
-    axis: Any = None,
+    axis: AxisLike = None,
     out: Any = None,
     overwrite_input: bool | None = None,
     interpolation: str = "linear",
@@ -135,7 +138,7 @@ def quantile(
     op: Operators,
     a: Any,
     q: Any,
-    axis: Any = None,
+    axis: AxisLike = None,
     out: Any = None,
     overwrite_input: bool | None = None,
     interpolation: str = "linear",

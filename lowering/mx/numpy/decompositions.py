@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.argument_types import AxisLike
 from lowering.mx.numpy import axis_reductions
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import Operators, UnsupportedError, is_number
 from symjax_nnvm.errors import SymbolTypeError
 
 
-def norm(op: Operators, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(op: Operators, x: Any, ord: Any = None, axis: AxisLike = None, keepdims: bool = False) -> Any:
     """The norm of a vector, or of a matrix where axis has two numbers. ord: a number, inf, -inf, "fro" or "nuc"."""
     if axis is not None and not isinstance(axis, int | tuple):
         raise SymbolTypeError("'axis' must be None, an integer or a tuple of integers.", got=repr(axis))
@@ -102,7 +103,7 @@ def tensorinv(op: Operators, a: Any, ind: int = 2) -> Any:
     return op("_npi_tensorinv", a, ind=ind)
 
 
-def tensorsolve(op: Operators, a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(op: Operators, a: Any, b: Any, axes: AxisLike = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b. axes: of a, moved to the end first."""
     return op("_npi_tensorsolve", a, b, a_axes=() if axes is None else axes)
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import ParamField
 
 
-def drawn(op: Operators, name: str, numbers: dict[str, Any], size: Any, **params: Any) -> Any:
+def drawn(op: Operators, name: str, numbers: dict[str, Any], size: ShapeLike | None, **params: Any) -> Any:
     """Return draws. numbers: what the distribution has, each a number or an array; arrays are the operator's inputs.
     Raises DialectValueError, a ValueError, for arrays with numbers that no distribution has (a graph does not)."""
     arrays = {key: value for key, value in numbers.items() if isinstance(value, op.kind)}
@@ -39,9 +40,9 @@ def uniform(
     op: Operators,
     low: Any = 0.0,
     high: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    size: ShapeLike | None = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
     out: Any = None,
 ) -> Any:
     """Numbers from low to below high. size: a shape; without one that of low and high."""
@@ -52,9 +53,9 @@ def normal(
     op: Operators,
     loc: Any = 0.0,
     scale: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    size: ShapeLike | None = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
     out: Any = None,
 ) -> Any:
     """Numbers of a normal distribution with this mean and standard deviation."""
@@ -65,9 +66,9 @@ def lognormal(
     op: Operators,
     mean: Any = 0.0,
     sigma: Any = 1.0,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    size: ShapeLike | None = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
     out: Any = None,
 ) -> Any:
     """Numbers whose logarithms are normal."""
@@ -75,57 +76,83 @@ def lognormal(
 
 
 def logistic(
-    op: Operators, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None
+    op: Operators,
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    size: ShapeLike | None = None,
+    ctx: ContextLike = None,
+    out: Any = None,
 ) -> Any:
     """Numbers of a logistic distribution."""
     return drawn(op, "logistic", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
 
 
-def gumbel(op: Operators, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def gumbel(
+    op: Operators,
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    size: ShapeLike | None = None,
+    ctx: ContextLike = None,
+    out: Any = None,
+) -> Any:
     """Numbers of a Gumbel distribution."""
     return drawn(op, "gumbel", {"loc": loc, "scale": scale}, size, ctx=ctx, out=out)
 
 
-def rayleigh(op: Operators, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def rayleigh(
+    op: Operators, scale: Any = 1.0, size: ShapeLike | None = None, ctx: ContextLike = None, out: Any = None
+) -> Any:
     """Numbers of a Rayleigh distribution."""
     return drawn(op, "rayleigh", {"scale": scale}, size, ctx=ctx, out=out)
 
 
-def exponential(op: Operators, scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def exponential(
+    op: Operators, scale: Any = 1.0, size: ShapeLike | None = None, ctx: ContextLike = None, out: Any = None
+) -> Any:
     """Numbers of an exponential distribution with this mean."""
     return drawn(op, "exponential", {"scale": scale}, size, ctx=ctx, out=out)
 
 
-def weibull(op: Operators, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def weibull(op: Operators, a: Any, size: ShapeLike | None = None, ctx: ContextLike = None, out: Any = None) -> Any:
     """Numbers of a Weibull distribution of shape a."""
     return drawn(op, "weibull", {"a": a}, size, ctx=ctx, out=out)
 
 
-def pareto(op: Operators, a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def pareto(op: Operators, a: Any, size: ShapeLike | None = None, ctx: ContextLike = None, out: Any = None) -> Any:
     """Numbers of a Pareto distribution of shape a."""
     return drawn(op, "pareto", {"a": a}, size, ctx=ctx, out=out)
 
 
-def power(op: Operators, a: Any, size: Any = None) -> Any:
+def power(op: Operators, a: Any, size: ShapeLike | None = None) -> Any:
     """Numbers from 0 to 1 whose density is a power."""
     return drawn(op, "powerd", {"a": a}, size)
 
 
 def gamma(
-    op: Operators, shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None
+    op: Operators,
+    shape: ShapeLike,
+    scale: Any = 1.0,
+    size: ShapeLike | None = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
+    out: Any = None,
 ) -> Any:
     """Numbers of a gamma distribution."""
     size = size if out is None else out.shape
     return drawn(op, "gamma", {"shape": shape, "scale": scale}, size, dtype=dtype or "float32", ctx=ctx, out=out)
 
 
-def beta(op: Operators, a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
+def beta(
+    op: Operators, a: Any, b: Any, size: ShapeLike | None = None, dtype: DType = None, ctx: ContextLike = None
+) -> Any:
     """Numbers of a beta distribution."""
     x, y = (gamma(op, shape, 1, size, "float32", ctx) for shape in (a, b))
     return (x / (x + y)).astype(dtype or "float32")
 
 
-def chisquare(op: Operators, df: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
+def chisquare(
+    op: Operators, df: Any, size: ShapeLike | None = None, dtype: DType = None, ctx: ContextLike = None
+) -> Any:
     """Numbers of a chi-square distribution with df degrees of freedom."""
     return gamma(op, df / 2, 2.0, size, dtype, ctx)
 
@@ -144,9 +171,9 @@ def randint(
     op: Operators,
     low: int,
     high: int | None = None,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    size: ShapeLike | None = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
     out: Any = None,
 ) -> Any:
     """Whole numbers from low to below high, or from 0 to below low."""
@@ -158,7 +185,13 @@ def randint(
 
 
 def choice(
-    op: Operators, a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None
+    op: Operators,
+    a: Any,
+    size: ShapeLike | None = None,
+    replace: bool = True,
+    p: Any = None,
+    ctx: ContextLike = None,
+    out: Any = None,
 ) -> Any:
     """Elements of an array, or numbers below a, drawn at random. replace: an element may come twice. p: probabilities,
     as an array."""
@@ -170,7 +203,7 @@ def choice(
     return op("_npi_choice", *weights, a=a, ctx=ctx, out=out, **params)
 
 
-def multinomial(op: Operators, n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
+def multinomial(op: Operators, n: int, pvals: Any, size: ShapeLike | None = None, **kwargs: Any) -> Any:
     """How often each class comes in n draws. pvals: their probabilities."""
     if isinstance(pvals, op.kind):
         return op("_npi_multinomial", pvals, pvals=None, n=n, size=size)
@@ -182,7 +215,7 @@ def multinomial(op: Operators, n: int, pvals: Any, size: Any = None, **kwargs: A
 
 
 def multivariate_normal(
-    op: Operators, mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None
+    op: Operators, mean: Any, cov: Any, size: ShapeLike | None = None, check_valid: Any = None, tol: Any = None
 ) -> Any:
     """Vectors of a normal distribution with this mean and covariance."""
     if check_valid is not None or tol is not None:

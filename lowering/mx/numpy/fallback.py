@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.ndarray.array import NDArray, host
 from lowering.mx.numpy.operators import from_host
 from lowering.mx.tape import recording
@@ -72,7 +73,7 @@ def _in_numpy(given: Any, found: list[NDArray]) -> Any:
     return {name: _in_numpy(value, found) for name, value in given.items()} if isinstance(given, dict) else given
 
 
-def _back(result: Any, ctx: Any) -> Any:
+def _back(result: Any, ctx: ContextLike) -> Any:
     if isinstance(result, np.ndarray):
         return from_host(result, ctx) if result.dtype.kind in "biufV" else result
     if isinstance(result, list):

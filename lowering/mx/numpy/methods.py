@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
+from lowering.mx.argument_types import AxisLike, DType, ShapeLike
 from lowering.mx.numpy import axis_reductions, elementwise, rearranging
 from lowering.mx.numpy.operators import Operators, require_order
 from symjax_nnvm.errors import SymbolTypeError
@@ -62,7 +63,7 @@ class Methods:
     def __rmatmul__(self, other: Any) -> Self:
         return rearranging.matmul(self._op, other, self)
 
-    def reshape(self, *shape: Any, order: str = "C") -> Self:
+    def reshape(self, *shape: ShapeLike, order: str = "C") -> Self:
         """The elements in another shape, of which one size may be -1."""
         require_order(order)
         if not shape:
@@ -78,7 +79,7 @@ class Methods:
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return rearranging.transpose(self._op, self, None if order is None else tuple(order))
 
-    def broadcast_to(self, shape: Any) -> Self:
+    def broadcast_to(self, shape: ShapeLike) -> Self:
         """The array in a shape that it broadcasts to."""
         return self._op("_npi_broadcast_to", self, shape=shape)
 
@@ -90,7 +91,7 @@ class Methods:
         """The array with two axes exchanged."""
         return rearranging.swapaxes(self._op, self, axis1, axis2)
 
-    def squeeze(self, axis: Any = None) -> Self:
+    def squeeze(self, axis: AxisLike = None) -> Self:
         """The array without axes of one element."""
         return rearranging.squeeze(self._op, self, axis)
 
@@ -126,7 +127,7 @@ class Methods:
         """Each element rounded to so many decimals."""
         return elementwise.FUNCTIONS["round"](self._op, self, decimals, out)
 
-    def cumsum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Self:
+    def cumsum(self, axis: int | None = None, dtype: DType = None, out: Any = None) -> Self:
         """The sums of the elements so far."""
         return axis_reductions.cumsum(self._op, self, axis, dtype, out)
 
@@ -138,38 +139,42 @@ class Methods:
         """The index of the smallest element."""
         return axis_reductions.argmin(self._op, self, axis, out)
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def sum(self, axis: AxisLike = None, dtype: DType = None, out: Any = None, keepdims: bool = False) -> Self:
         """The sum over axes."""
         return self._op("_np_sum", self, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def prod(self, axis: AxisLike = None, dtype: DType = None, out: Any = None, keepdims: bool = False) -> Self:
         """The product over axes."""
         return self._op("_np_prod", self, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def mean(self, axis: AxisLike = None, dtype: DType = None, out: Any = None, keepdims: bool = False) -> Self:
         """The mean over axes."""
         return self._op("_npi_mean", self, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Self:
+    def std(
+        self, axis: AxisLike = None, dtype: DType = None, out: Any = None, ddof: int = 0, keepdims: bool = False
+    ) -> Self:
         """The standard deviation over axes."""
         return axis_reductions.std(self._op, self, axis, dtype, out, ddof, keepdims)
 
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Self:
+    def var(
+        self, axis: AxisLike = None, dtype: DType = None, out: Any = None, ddof: int = 0, keepdims: bool = False
+    ) -> Self:
         """The variance over axes."""
         return axis_reductions.var(self._op, self, axis, dtype, out, ddof, keepdims)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def max(self, axis: AxisLike = None, out: Any = None, keepdims: bool = False) -> Self:
         """The largest element over axes."""
         return self._op("_np_max", self, axis=axis, keepdims=keepdims, out=out)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def min(self, axis: AxisLike = None, out: Any = None, keepdims: bool = False) -> Self:
         """The smallest element over axes."""
         return self._op("_np_min", self, axis=axis, keepdims=keepdims, out=out)
 
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def all(self, axis: AxisLike = None, out: Any = None, keepdims: bool = False) -> Self:
         """Whether all elements over axes are not zero."""
         return axis_reductions.all(self._op, self, axis, keepdims, out)
 
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Self:
+    def any(self, axis: AxisLike = None, out: Any = None, keepdims: bool = False) -> Self:
         """Whether some element over axes is not zero."""
         return axis_reductions.any(self._op, self, axis, keepdims, out)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from lowering.executor.bound_arrays import writing
+from lowering.mx.argument_types import DType, ShapeLike
 from lowering.mx.context import Context
 from lowering.mx.ndarray import subscripts
 from lowering.mx.ndarray.array import (
@@ -177,7 +178,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
     def __imatmul__(self, other: Any) -> ndarray:
         return self._updated(lambda x, y: rearranging.matmul(self._op, x, y), other)
 
-    def reshape_view(self, *shape: Any, **kwargs: Any) -> ndarray:
+    def reshape_view(self, *shape: ShapeLike, **kwargs: Any) -> ndarray:
         """The same memory in another shape, which may hold the codes of `mx.nd`'s reshape."""
         return in_dialect(self.as_nd_ndarray().reshape(*shape, **kwargs), NUMPY)
 
@@ -206,7 +207,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
 
     def astype(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
-        dtype: Any,
+        dtype: DType,
         order: str = "K",
         casting: str = "unsafe",
         subok: bool = True,

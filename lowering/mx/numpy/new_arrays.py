@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowering.jax_casts import is_narrowed
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.ndarray import creation
 from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect, require_arrays
 from lowering.mx.ndarray.cells import elements_of
@@ -21,7 +22,7 @@ class StepError(NNVMError, ZeroDivisionError):
     """A range whose step is 0."""
 
 
-def array(object: Any, dtype: Any = None, ctx: Any = None) -> Any:
+def array(object: Any, dtype: DType = None, ctx: ContextLike = None) -> Any:
     """An array of anything that is one: NumPy's and this module's in their dtype, all else in float32.
 
     Raises DialectValueError, a ValueError, for an array of mx.nd; SymbolTypeError, a TypeError, for what is no array.
@@ -55,11 +56,11 @@ def _numbers_of(given: Any) -> Any:
     return [_numbers_of(each) for each in given] if isinstance(given, list | tuple) else given
 
 
-def _dtype(dtype: Any, default: Any = np.float32) -> np.dtype:
+def _dtype(dtype: DType, default: Any = np.float32) -> np.dtype:
     return creation.native_dtype(default if dtype is None else dtype)
 
 
-def _filled(shape: Any, value: Any, dtype: Any, ctx: Any) -> Any:
+def _filled(shape: ShapeLike, value: Any, dtype: DType, ctx: ContextLike) -> Any:
     sizes = creation.checked_shape(shape)
     kind = _dtype(dtype)
     if is_narrowed(kind):
@@ -67,28 +68,30 @@ def _filled(shape: Any, value: Any, dtype: Any, ctx: Any) -> Any:
     return in_dialect(creation.full(sizes, value, ctx, kind), NUMPY)
 
 
-def zeros(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Any:
+def zeros(shape: ShapeLike, dtype: DType = None, order: str = "C", ctx: ContextLike = None) -> Any:
     """Zeros, float32 unless dtype says another."""
     require_order(order)
     return _filled(shape, 0, dtype, ctx)
 
 
-def ones(shape: Any, dtype: Any = np.float32, order: str = "C", ctx: Any = None) -> Any:
+def ones(shape: ShapeLike, dtype: DType = np.float32, order: str = "C", ctx: ContextLike = None) -> Any:
     """Ones, float32 unless dtype says another."""
     require_order(order)
     return _filled(shape, 1, dtype, ctx)
 
 
-def empty(shape: Any, dtype: Any = np.float32, order: str = "C", ctx: Any = None) -> Any:
+def empty(shape: ShapeLike, dtype: DType = np.float32, order: str = "C", ctx: ContextLike = None) -> Any:
     """An array to be written: zeros."""
     return zeros(shape, dtype, order, ctx)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+def full(
+    shape: ShapeLike, fill_value: Any, dtype: DType = None, order: str = "C", ctx: ContextLike = None, out: Any = None
+) -> Any:
     """One number everywhere, or an array broadcast; of a bool, bools."""
     require_order(order)
     if isinstance(fill_value, NDArray):
-        spread = fill_value.broadcast_to(shape)
+        spread = fill_value.broadcast_to(creation.checked_shape(shape))
         return spread if dtype is None else spread.astype(dtype)
     if isinstance(fill_value, bool | np.bool_) and dtype is None:
         dtype = np.bool_
@@ -98,7 +101,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: 
     return _filled(shape, fill_value, dtype, ctx)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DType = None, ctx: ContextLike = None) -> Any:
     """Numbers from start, or from 0 where stop is left out, to below stop; float32 unless dtype says another."""
     if stop is None:
         start, stop = 0, start
@@ -120,9 +123,9 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DType = None,
     axis: int = 0,
-    ctx: Any = None,
+    ctx: ContextLike = None,
 ) -> Any:
     """num numbers at equal distances. retstep: the distance, too."""
     _require_numbers(start, stop, axis)
@@ -138,9 +141,9 @@ def logspace(
     num: int = 50,
     endpoint: bool = True,
     base: float = 10.0,
-    dtype: Any = None,
+    dtype: DType = None,
     axis: int = 0,
-    ctx: Any = None,
+    ctx: ContextLike = None,
 ) -> Any:
     """num numbers whose logarithms have equal distances."""
     _require_numbers(start, stop, axis)
@@ -154,7 +157,7 @@ def _require_numbers(start: Any, stop: Any, axis: int) -> None:
         raise UnsupportedError("the function only support axis 0")
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = np.float32, **kwargs: Any) -> Any:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DType = np.float32, **kwargs: Any) -> Any:
     """Ones on diagonal k of a matrix (N, M)."""
     require_order(kwargs.pop("order", "C"))
     if N < 0 or (M or 0) < 0:
@@ -162,7 +165,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = np.float32, **kwa
     return from_host(np.eye(N, M, k, _dtype(dtype)), kwargs.pop("ctx", None))
 
 
-def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
+def identity(n: int, dtype: DType = None, ctx: ContextLike = None) -> Any:
     """Ones on the diagonal of a matrix (n, n)."""
     if not isinstance(n, int):
         raise SymbolTypeError("Input 'n' should be an integer", got=repr(n))
@@ -171,7 +174,7 @@ def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
     return from_host(np.identity(n, _dtype(dtype)), ctx)
 
 
-def indices(dimensions: Any, dtype: Any = np.int32, ctx: Any = None) -> Any:
+def indices(dimensions: Any, dtype: DType = np.int32, ctx: ContextLike = None) -> Any:
     """The index of each element of a shape, along each axis."""
     if not isinstance(dimensions, list | tuple):
         raise DialectValueError("The dimensions must be sequence of ints", got=repr(dimensions))
@@ -180,7 +183,7 @@ def indices(dimensions: Any, dtype: Any = np.int32, ctx: Any = None) -> Any:
 
 def _window(name: str) -> Any:
 
-    def function(M: int, dtype: Any = np.float32, ctx: Any = None) -> Any:
+    def function(M: int, dtype: DType = np.float32, ctx: ContextLike = None) -> Any:
         return from_host(getattr(np, name)(M).astype(_dtype(dtype)), ctx)
 
     function.__name__ = function.__qualname__ = name
@@ -218,7 +221,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     return [x if x.shape == shape else x.broadcast_to(shape) for x in args]
 
 
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+def unravel_index(indices: Any, shape: ShapeLike, order: str = "C") -> Any:
     """Indices of the flat array as indices along each axis."""
     require_order(order)
     if is_number(indices):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.compatibility.array_functions import after_own, like
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke, require_arrays
@@ -86,7 +87,7 @@ def require_array(value: object) -> None:
     require_arrays([value], "An argument whose values decide the shape of the result")
 
 
-def from_host(values: np.ndarray, ctx: Any = None) -> Any:
+def from_host(values: np.ndarray, ctx: ContextLike = None) -> Any:
     """An array of NumPy's in its dtype, where MXNet has that."""
     if values.dtype.kind not in "biufV":
         raise SymbolTypeError(f"Does not support converting an array of {values.dtype} to mx.np.ndarray.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.argument_types import AxisLike, ContextLike, DType, ShapeLike
 from lowering.mx.numpy.operators import (
     DialectValueError,
     Operators,
@@ -46,7 +47,7 @@ def resize(op: Operators, a: Any, new_shape: Any) -> Any:
     return op("_np_reshape", taken, newshape=shape)
 
 
-def squeeze(op: Operators, a: Any, axis: Any = None, out: Any = None) -> Any:
+def squeeze(op: Operators, a: Any, axis: AxisLike = None, out: Any = None) -> Any:
     """The array without axes of one element."""
     return op("_np_squeeze", a, axis=axis, out=out)
 
@@ -56,7 +57,7 @@ def expand_dims(op: Operators, a: Any, axis: int) -> Any:
     return op("_npi_expand_dims", a, axis=axis)
 
 
-def transpose(op: Operators, a: Any, axes: Any = None) -> Any:
+def transpose(op: Operators, a: Any, axes: Sequence[int] | None = None) -> Any:
     """The array with its axes in another order, by default in reverse. Raises DialectValueError, a ValueError, for an
     axis that is named twice."""
     if axes is not None and len(set(axes)) < len(axes):
@@ -74,7 +75,7 @@ def moveaxis(op: Operators, a: Any, source: Any, destination: Any) -> Any:
     return op("_np_moveaxis", a, source=source, destination=destination)
 
 
-def broadcast_to(op: Operators, array: Any, shape: Any) -> Any:
+def broadcast_to(op: Operators, array: Any, shape: ShapeLike) -> Any:
     """The array in a shape that it broadcasts to."""
     if is_number(array):
         array = op("_npi_full", shape=(1,), value=array)
@@ -95,7 +96,7 @@ def tile(op: Operators, A: Any, reps: Any) -> Any:
     return op("_npi_tile", A, reps=reps)
 
 
-def flip(op: Operators, m: Any, axis: Any = None, out: Any = None) -> Any:
+def flip(op: Operators, m: Any, axis: AxisLike = None, out: Any = None) -> Any:
     """The array in reverse order along axes, by default all."""
     if is_number(m):
         return np.flip(m, axis)
@@ -116,7 +117,7 @@ def fliplr(op: Operators, m: Any) -> Any:
     return flip(op, m, 1)
 
 
-def roll(op: Operators, a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(op: Operators, a: Any, shift: Any, axis: AxisLike = None) -> Any:
     """The elements moved along axes; those that leave come in at the other end."""
     return op("_np_roll", a, shift=shift, axis=axis)
 
@@ -382,25 +383,40 @@ def copy(op: Operators, a: Any, out: Any = None) -> Any:
 
 
 def full_like(
-    op: Operators, a: Any, fill_value: float, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None
+    op: Operators,
+    a: Any,
+    fill_value: float,
+    dtype: DType = None,
+    order: str = "C",
+    ctx: ContextLike = None,
+    out: Any = None,
 ) -> Any:
     """One number in the shape and dtype of an array."""
     require_order(order)
     return op("_npi_full_like", a, fill_value=float(fill_value), dtype=dtype, out=out)
 
 
-def zeros_like(op: Operators, a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+def zeros_like(
+    op: Operators, a: Any, dtype: DType = None, order: str = "C", ctx: ContextLike = None, out: Any = None
+) -> Any:
     """Zeros in the shape and dtype of an array."""
     return full_like(op, a, 0, dtype, order, ctx, out)
 
 
-def ones_like(op: Operators, a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+def ones_like(
+    op: Operators, a: Any, dtype: DType = None, order: str = "C", ctx: ContextLike = None, out: Any = None
+) -> Any:
     """Ones in the shape and dtype of an array."""
     return full_like(op, a, 1, dtype, order, ctx, out)
 
 
 def empty_like(
-    op: Operators, prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None
+    op: Operators,
+    prototype: Any,
+    dtype: DType = None,
+    order: str = "C",
+    subok: bool = False,
+    shape: ShapeLike | None = None,
 ) -> Any:
     """An array of that shape and dtype to be written: zeros."""
     if subok or shape is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.numpy.distributions import drawn
 from lowering.mx.numpy.operators import DialectValueError, Group, Operators, bound, from_host, require_array
 
@@ -49,9 +50,9 @@ def bernoulli(
     op: Operators,
     prob: Any = None,
     logit: Any = None,
-    size: Any = None,
-    dtype: Any = None,
-    ctx: Any = None,
+    size: ShapeLike | None = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
     out: Any = None,
 ) -> Any:
     """0 or 1. prob: the probability of 1; or logit: its logit; each a number or an array."""
@@ -63,14 +64,24 @@ def bernoulli(
 
 
 def normal_n(
-    op: Operators, loc: Any = 0.0, scale: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
+    op: Operators,
+    loc: Any = 0.0,
+    scale: Any = 1.0,
+    batch_shape: Any = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
 ) -> Any:
     """Normal numbers in the shape batch_shape + that of loc and scale."""
     return drawn(op, "normal_n", {"loc": loc, "scale": scale}, batch_shape, dtype=dtype or "float32", ctx=ctx)
 
 
 def uniform_n(
-    op: Operators, low: Any = 0.0, high: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
+    op: Operators,
+    low: Any = 0.0,
+    high: Any = 1.0,
+    batch_shape: Any = None,
+    dtype: DType = None,
+    ctx: ContextLike = None,
 ) -> Any:
     """Uniform numbers in the shape batch_shape + that of low and high."""
     return drawn(op, "uniform_n", {"low": low, "high": high}, batch_shape, dtype=dtype or "float32", ctx=ctx)

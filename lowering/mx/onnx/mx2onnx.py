@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import check_count
+from lowering.mx.argument_types import DType
 from lowering.mx.gluon.block import Block
 from lowering.mx.symbol import load
 from symjax_nnvm.errors import CallError, plain_list
@@ -150,7 +151,7 @@ def _numbers(name: str, array: Any) -> np.ndarray:
     return numbers
 
 
-def _dtype(name: str, dtype: Any) -> np.dtype:
+def _dtype(name: str, dtype: DType) -> np.dtype:
     try:
         return np.dtype(dtype_name(np.float32 if dtype is None else dtype))
     except (TypeError, ValueError) as error:

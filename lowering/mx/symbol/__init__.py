@@ -12,6 +12,7 @@ from typing import Any
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import DType, ShapeLike
 from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.symbol.runnable import Symbol as Symbol
 from lowering.mx.symbol.runnable import as_symbol as as_symbol
@@ -91,22 +92,22 @@ def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
     return as_symbol(symbols.Group(symbols_))
 
 
-def _made(name: str, dtype: Any, values: Mapping[str, Any], more: Mapping[str, Any]) -> Symbol:
+def _made(name: str, dtype: DType, values: Mapping[str, Any], more: Mapping[str, Any]) -> Symbol:
     """Return the symbol of an operator without inputs. MXNet's Python writes defaults into the graph."""
     return as_symbol(getattr(symbols, name)(**{**values, "dtype": dtype or "float32", **more}))
 
 
-def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+def zeros(shape: ShapeLike, dtype: DType = None, **kwargs: Any) -> Symbol:
     """Zeros, float32 unless dtype says another."""
     return _made("zeros", dtype, {"shape": shape}, kwargs)
 
 
-def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+def ones(shape: ShapeLike, dtype: DType = None, **kwargs: Any) -> Symbol:
     """Ones likewise."""
     return _made("ones", dtype, {"shape": shape}, kwargs)
 
 
-def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
+def full(shape: ShapeLike, val: float, dtype: DType = None, **kwargs: Any) -> Symbol:
     """One value everywhere."""
     return _made("full", dtype, {"shape": shape, "value": float(val)}, kwargs)
 
@@ -118,7 +119,7 @@ def arange(
     repeat: int = 1,
     infer_range: bool = False,
     name: str | None = None,
-    dtype: Any = None,
+    dtype: DType = None,
 ) -> Symbol:
     """Numbers from start to below stop, or from 0 to below start, each of them `repeat` times.
 
@@ -129,14 +130,14 @@ def arange(
 
 
 def linspace(
-    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None
+    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: DType = None
 ) -> Symbol:
     """`num` numbers from start to stop, which is one of them if endpoint."""
     values = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     return _made("linspace", dtype, values, {"name": name})
 
 
-def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+def eye(N: int, M: int = 0, k: int = 0, dtype: DType = None, **kwargs: Any) -> Symbol:
     """Ones on diagonal k of a matrix (N, M), of (N, N) for M = 0."""
     return _made("eye", dtype, {"N": N, "M": M, "k": k}, kwargs)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as _numpy
 
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy.methods import Methods
@@ -62,7 +63,7 @@ class _Symbol(Methods, Symbol):
     def __iter__(self) -> Iterator[Any]:  # of one output `self[0]` is a part
         return (_Symbol([output]) for output in self.outputs)
 
-    def astype(self, dtype: Any, **kwargs: Any) -> Any:
+    def astype(self, dtype: DType, **kwargs: Any) -> Any:
         """Return the values in another dtype."""
         return _built("_npi_cast", self, dtype=native_dtype(dtype).name)
 
@@ -83,23 +84,25 @@ OF_DIALECT["numpy"] = _Symbol
 # -- symbols of no inputs ----------------------------------------------------------------------------------------------
 
 
-def _dtype(dtype: Any, default: str = "float32") -> str:
+def _dtype(dtype: DType, default: str = "float32") -> str:
     return default if dtype is None else native_dtype(dtype).name
 
 
-def zeros(shape: Any, dtype: Any = "float32", order: str = "C", ctx: Any = None) -> Any:
+def zeros(shape: ShapeLike, dtype: DType = "float32", order: str = "C", ctx: ContextLike = None) -> Any:
     """Zeros."""
     require_order(order)
     return _built("_npi_zeros", shape=shape, dtype=_dtype(dtype), ctx=ctx)
 
 
-def ones(shape: Any, dtype: Any = "float32", order: str = "C", ctx: Any = None) -> Any:
+def ones(shape: ShapeLike, dtype: DType = "float32", order: str = "C", ctx: ContextLike = None) -> Any:
     """Ones."""
     require_order(order)
     return _built("_npi_ones", shape=shape, dtype=_dtype(dtype), ctx=ctx)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+def full(
+    shape: ShapeLike, fill_value: Any, dtype: DType = None, order: str = "C", ctx: ContextLike = None, out: Any = None
+) -> Any:
     """One number everywhere, or a symbol's values broadcast."""
     require_order(order)
     if isinstance(fill_value, _Symbol):
@@ -107,18 +110,20 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: 
     return _built("_npi_full", shape=shape, value=fill_value, dtype=_dtype(dtype), ctx=ctx)
 
 
-def arange(start: float, stop: float | None = None, step: float | None = 1, dtype: Any = None, ctx: Any = None) -> Any:
+def arange(
+    start: float, stop: float | None = None, step: float | None = 1, dtype: DType = None, ctx: ContextLike = None
+) -> Any:
     """Numbers from start, or from 0 where stop is left out, to below stop."""
     start, stop = (0, start) if stop is None else (start, stop)
     return _built("_npi_arange", start=start, stop=stop, step=1 if step is None else step, dtype=_dtype(dtype), ctx=ctx)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = "float32", ctx: Any = None) -> Any:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DType = "float32", ctx: ContextLike = None) -> Any:
     """Ones on diagonal k of a matrix (N, M)."""
     return _built("_npi_eye", N=N, M=M, k=k, dtype=_dtype(dtype), ctx=ctx)
 
 
-def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
+def identity(n: int, dtype: DType = None, ctx: ContextLike = None) -> Any:
     """Ones on the diagonal of a matrix (n, n)."""
     return _built("_npi_identity", shape=(n, n), dtype=_dtype(dtype), ctx=ctx)
 
@@ -129,9 +134,9 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DType = None,
     axis: int = 0,
-    ctx: Any = None,
+    ctx: ContextLike = None,
 ) -> Any:
     """num numbers at equal distances."""
     made = _built("_npi_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=_dtype(dtype), ctx=ctx)
@@ -144,16 +149,16 @@ def logspace(
     num: int = 50,
     endpoint: bool = True,
     base: float = 10.0,
-    dtype: Any = None,
+    dtype: DType = None,
     axis: int = 0,
-    ctx: Any = None,
+    ctx: ContextLike = None,
 ) -> Any:
     """num numbers whose logarithms have equal distances."""
     params = {"start": start, "stop": stop, "num": num, "endpoint": endpoint, "base": base}
     return _built("_npi_logspace", **params, dtype=_dtype(dtype), ctx=ctx)
 
 
-def indices(dimensions: Any, dtype: Any = "int32", ctx: Any = None) -> Any:
+def indices(dimensions: Any, dtype: DType = "int32", ctx: ContextLike = None) -> Any:
     """The index of each element of a shape, along each axis."""
     return _built("_npi_indices", dimensions=dimensions, dtype=_dtype(dtype, "int32"), ctx=ctx)
 

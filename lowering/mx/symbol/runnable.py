@@ -11,6 +11,7 @@ from typing import Any
 from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.compatibility.backends import ask_for_backend
 from lowering.mx.context import Context, MixedContextsError, as_context
 from lowering.mx.executor import Executor
@@ -57,7 +58,7 @@ class Symbol(GraphSymbol):
     @checks_flags
     def simple_bind(
         self,
-        ctx: Any = None,
+        ctx: ContextLike = None,
         grad_req: Any = "write",
         type_dict: Mapping[str, Any] | None = None,
         stype_dict: Mapping[str, str] | None = None,
@@ -92,7 +93,7 @@ class Symbol(GraphSymbol):
     @checks_flags
     def bind(
         self,
-        ctx: Any,
+        ctx: ContextLike,
         args: Given,
         args_grad: Given = None,
         grad_req: Any = "write",
@@ -200,7 +201,7 @@ class Symbol(GraphSymbol):
         """Return the network as MXNet's JSON. remove_amp_cast: without the casts of AMP."""
         return GraphSymbol.tojson(without_amp_casts(self) if remove_amp_cast else self)
 
-    def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
+    def eval(self, ctx: ContextLike = None, **kwargs: NDArray) -> list[NDArray]:
         """Return the outputs for arrays by name."""
         return self.bind(ctx, kwargs, grad_req="null").forward()
 
@@ -261,5 +262,5 @@ def _devices(groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if groups is None else {name: _first(ctx).device for name, ctx in groups.items()}
 
 
-def _first(ctx: Any) -> Context:
+def _first(ctx: ContextLike) -> Context:
     return as_context(ctx[0] if isinstance(ctx, list | tuple) else ctx)

@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.mx.argument_types import DType
 from lowering.mx.ndarray.array import NDArray
 
 Tolerance = float | Mapping[Any, float] | None
@@ -56,12 +57,12 @@ def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, f
     return max(rtols), max(atols)
 
 
-def get_atol(atol: float | None = None, dtype: Any = _DOUBLE) -> float:
+def get_atol(atol: float | None = None, dtype: DType = _DOUBLE) -> float:
     """The absolute tolerance given, else that of a dtype."""
     return default_atols()[np.dtype(dtype)] if atol is None else atol
 
 
-def get_rtol(rtol: float | None = None, dtype: Any = _DOUBLE) -> float:
+def get_rtol(rtol: float | None = None, dtype: DType = _DOUBLE) -> float:
     """The relative tolerance given, else that of a dtype."""
     return default_rtols()[np.dtype(dtype)] if rtol is None else rtol
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowering.mx import autograd
 from lowering.mx import ndarray as nd
+from lowering.mx.argument_types import ContextLike, DType, ShapeLike
 from lowering.mx.io.desc import DataBatch, DataIter
 from lowering.mx.ndarray import NDArray
 from lowering.mx.symbol import Symbol
@@ -24,7 +25,7 @@ from symjax_nnvm.errors import SymbolValueError
 def check_speed(
     sym: Symbol,
     location: Mapping[str, Any] | None = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     N: int = 20,
     grad_req: Any = None,
     typ: str = "whole",
@@ -200,8 +201,8 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolera
 def compare_optimizer(
     opt1: Any,
     opt2: Any,
-    shape: Any,
-    dtype: Any,
+    shape: ShapeLike,
+    dtype: DType,
     w_stype: str = "default",
     g_stype: str = "default",
     rtol: Tolerance = 1e-4,

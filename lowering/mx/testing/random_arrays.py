@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import ndarray as nd
+from lowering.mx.argument_types import ContextLike, DType
 from lowering.mx.ndarray import NDArray, arange, array, eye
 from lowering.mx.ndarray.array import stored_as
 from symjax_nnvm.errors import CallError
@@ -45,11 +46,11 @@ def rand_ndarray(
     shape: Sequence[int],
     stype: str = "default",
     density: float | None = None,
-    dtype: Any = None,
+    dtype: DType = None,
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
     distribution: str | None = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
 ) -> NDArray:
     """Normal numbers as an NDArray. stype other than "default": uniform numbers, of which a part
     `density` is not zero, by default a random part, and to which modifier_func is applied."""
@@ -88,12 +89,12 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[Any
     return np.random.randint(x_low, x_high, dtype=np.int64), np.random.randint(y_low, y_high, dtype=np.int64)
 
 
-def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
+def create_vector(size: int, dtype: DType = np.int64) -> NDArray:
     """0, 1, … size - 1."""
     return arange(0, size, dtype=dtype)
 
 
-def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
+def create_2d_tensor(rows: int, columns: int, dtype: DType = np.int64) -> NDArray:
     """Rows of each its own number."""
     return create_vector(rows, dtype).reshape(rows, 1).broadcast_to(shape=(rows, columns))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import ndarray as nd
+from lowering.mx.argument_types import ContextLike, DType
 from lowering.mx.ndarray import NDArray
 from lowering.mx.testing.random_arrays import assign_each, default_dtype
 from symjax_nnvm.errors import ParamError
@@ -17,13 +18,13 @@ def rand_sparse_ndarray(
     shape: Sequence[int],
     stype: str,
     density: float | None = None,
-    dtype: Any = None,
+    dtype: DType = None,
     distribution: str | None = None,
     data_init: float | None = None,
     rsp_indices: Any = None,
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
-    ctx: Any = None,
+    ctx: ContextLike = None,
 ) -> tuple[NDArray, tuple[Any, ...]]:
     """Uniform numbers of NumPy's generator as a dense array, and the parts that a sparse array of them has.
 
@@ -53,7 +54,7 @@ def rand_sparse_ndarray(
 
 
 def _csr(
-    shape: Sequence[int], density: float, dtype: Any, distribution: str, data_init: float | None, ctx: Any
+    shape: Sequence[int], density: float, dtype: DType, distribution: str, data_init: float | None, ctx: ContextLike
 ) -> tuple[NDArray, tuple[NDArray, ...]]:
     """Return numbers at int(density · size) places of a matrix, and (indptr, indices, data)."""
     rows, columns = shape
@@ -93,7 +94,7 @@ def create_sparse_array(
     stype: str,
     data_init: float | None = None,
     rsp_indices: Any = None,
-    dtype: Any = None,
+    dtype: DType = None,
     modifier_func: Callable[[Any], Any] | None = None,
     density: float = 0.5,
     shuffle_csr_indices: bool = False,
@@ -111,7 +112,7 @@ def create_sparse_array_zd(
     density: float,
     data_init: float | None = None,
     rsp_indices: Any = None,
-    dtype: Any = None,
+    dtype: DType = None,
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
 ) -> NDArray:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 import symjax_nnvm as nn
 from lowering import mx
@@ -416,7 +417,7 @@ _DTYPES = {
 
 
 @pytest.mark.parametrize(("dtype", "given"), [(name, given) for name, all_ in _DTYPES.items() for given in all_])
-def test_a_dtype_may_be_spelled_as_numpy_spells_it(dtype: str, given: object):
+def test_a_dtype_may_be_spelled_as_numpy_spells_it(dtype: str, given: DTypeLike):
     a = numbers(2, 2)
     made = [
         a.astype(given), mx.nd.cast(a, dtype=given), mx.nd.Cast(a, given), mx.nd.array([1, 2], dtype=given),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import mixed_precision
+from lowering.mx.argument_types import ContextLike, DType
 from lowering.mx.contrib.amp.loss_scaler import LossScaler
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import BlockTypeError, MismatchError
@@ -35,7 +36,7 @@ Conditions = Sequence[tuple[str, str, Sequence[str]]] | None
 
 
 def init(
-    target_dtype: Any = "float16",
+    target_dtype: DType = "float16",
     target_precision_ops: Names = None,
     conditional_fp32_ops: Conditions = None,
     fp32_ops: Names = None,
@@ -67,7 +68,7 @@ def init(
 
 
 def _policy(
-    dtype: Any, half_ops: Names, fp32_ops: Names, conditional_fp32_ops: Conditions, excluded: Names = None
+    dtype: DType, half_ops: Names, fp32_ops: Names, conditional_fp32_ops: Conditions, excluded: Names = None
 ) -> mixed_precision.Policy:
     half, single = _operators(half_ops), _operators(fp32_ops)
     conditions = [
@@ -86,7 +87,7 @@ def _policy(
 
 def convert_symbol(
     sym: GraphSymbol,
-    target_dtype: Any = "float16",
+    target_dtype: DType = "float16",
     target_dtype_ops: Names = None,
     fp32_ops: Names = None,
     conditional_fp32_ops: Conditions = None,
@@ -117,7 +118,7 @@ def convert_model(
     sym: GraphSymbol,
     arg_params: Mapping[str, Any],
     aux_params: Mapping[str, Any],
-    target_dtype: Any = "float16",
+    target_dtype: DType = "float16",
     target_dtype_ops: Names = None,
     fp32_ops: Names = None,
     conditional_fp32_ops: Conditions = None,
@@ -143,7 +144,7 @@ def convert_model(
 
 def convert_bucketing_module(
     bucketing_mod: BucketingModule,
-    target_dtype: Any = "float16",
+    target_dtype: DType = "float16",
     target_dtype_ops: Names = None,
     fp32_ops: Names = None,
     conditional_fp32_ops: Conditions = None,
@@ -157,12 +158,12 @@ def convert_bucketing_module(
 
 def convert_hybrid_block(
     block: HybridBlock,
-    target_dtype: Any = "float16",
+    target_dtype: DType = "float16",
     target_dtype_ops: Names = None,
     fp32_ops: Names = None,
     conditional_fp32_ops: Conditions = None,
     excluded_sym_names: Names = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     cast_optional_params: bool = False,
 ) -> SymbolBlock:
     """Return a block of the network that `convert_symbol` returns, with the same parameters, which stay float32.
@@ -258,35 +259,35 @@ def _with(precision: Precision) -> list[str]:
     return sorted(op.name for op in list_unique_ops() if TPrecision.get(op, "float32") == precision)
 
 
-def list_lp16_ops(target_dtype: Any) -> list[str]:
+def list_lp16_ops(target_dtype: DType) -> list[str]:
     """Return the operators that run in half precision."""
     return _with("half")
 
 
-def list_fp32_ops(target_dtype: Any) -> list[str]:
+def list_fp32_ops(target_dtype: DType) -> list[str]:
     """Return the operators that run in float32."""
     return _with("float32")
 
 
-def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
+def list_lp16_fp32_ops(target_dtype: DType) -> list[str]:
     """Return the operators that run in the dtype of their inputs, or in float32 where inputs have two dtypes."""
     return _with("either")
 
 
-def list_conditional_fp32_ops(target_dtype: Any) -> list[Any]:
+def list_conditional_fp32_ops(target_dtype: DType) -> list[Any]:
     """Return the operators that run in float32 for some values of a parameter: none by default."""
     return []
 
 
-def list_widest_type_cast(target_dtype: Any) -> list[str]:
+def list_widest_type_cast(target_dtype: DType) -> list[str]:
     """Return the operators whose inputs are cast to the widest of their dtypes: those of `list_lp16_fp32_ops`."""
     return list_lp16_fp32_ops(target_dtype)
 
 
-def list_loss_output_functions(target_dtype: Any) -> list[str]:
+def list_loss_output_functions(target_dtype: DType) -> list[str]:
     """Return the heads that define their own gradient."""
     return sorted(op.name for op in list_unique_ops() if op in FLossEquivalent)
 
 
-def list_lp16_use_fp32_params(target_dtype: Any) -> None:
+def list_lp16_use_fp32_params(target_dtype: DType) -> None:
     """Return None: parameters of all operators in half precision stay float32."""

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.base import data_dir
 from symjax_nnvm.errors import ModelNotFoundError, ParamError
 from symjax_nnvm.io.files import StrPath, path_text
@@ -52,7 +53,7 @@ def get_model_file(name: str, root: StrPath | None = None) -> str:
     return str(path)
 
 
-def load_pretrained(net: Any, name: str, pretrained: bool, ctx: Any, root: StrPath | None) -> Any:
+def load_pretrained(net: Any, name: str, pretrained: bool, ctx: ContextLike, root: StrPath | None) -> Any:
     """The network, with its trained parameters where they are asked for. Raises as `get_model_file`."""
     if pretrained:
         net.load_parameters(get_model_file(name, root), ctx=ctx)

@@ -12,6 +12,7 @@ from typing import Any
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
+from lowering.mx.argument_types import AxisLike, DType
 from lowering.mx.gluon.basic_block import Block, described
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -126,7 +127,7 @@ class Dense(HybridBlock):
         activation: str | None = None,
         use_bias: bool = True,
         flatten: bool = True,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_units: int = 0,
@@ -161,7 +162,7 @@ class Dropout(HybridBlock):
         kwargs: `prefix` and `params` of the block.
     """
 
-    def __init__(self, rate: float, axes: Any = (), **kwargs: Any):
+    def __init__(self, rate: float, axes: AxisLike = (), **kwargs: Any):
         super().__init__(**kwargs)
         self._rate, self._axes = rate, axes
 
@@ -192,7 +193,7 @@ class Embedding(HybridBlock):
         self,
         input_dim: int,
         output_dim: int,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         weight_initializer: Any = None,
         sparse_grad: bool = False,
         **kwargs: Any,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
+from lowering.mx.argument_types import DType
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.weights import Parameter
 
@@ -82,7 +83,7 @@ class BatchNorm(HybridBlock):
             )
             setattr(self, name, param)
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Convert the parameters to another dtype; for float16 they stay float32."""
         super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import ndarray, symbol
+from lowering.mx.argument_types import AxisLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.gluon_errors import BlockValueError
@@ -496,7 +497,7 @@ class DropoutCell(HybridRecurrentCell):
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def __init__(self, rate: float, axes: Any = (), prefix: str | None = None, params: Any = None):
+    def __init__(self, rate: float, axes: AxisLike = (), prefix: str | None = None, params: Any = None):
         super().__init__(prefix, params)
         assert isinstance(rate, numeric_types), "rate must be a number"
         self._rate, self._axes = rate, axes

@@ -8,6 +8,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray, symbol
+from lowering.mx.argument_types import DType
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.rnn.rnn_cell import (
     BidirectionalCell,
@@ -59,7 +60,7 @@ class _RNNLayer(HybridBlock):
         bidirectional: bool,
         input_size: int,
         initializers: dict[str, Any],
-        dtype: Any,
+        dtype: DType,
         projection_size: int | None = None,
         clip: tuple[Any, Any, bool] = (None, None, False),
         use_sequence_length: bool = False,
@@ -123,7 +124,7 @@ class _RNNLayer(HybridBlock):
         made = [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
         return converted(made, current_dialect())
 
-    def cast(self, dtype: Any) -> None:
+    def cast(self, dtype: DType) -> None:
         """Have parameters and states in another dtype."""
         super().cast(dtype)
         self._dtype = dtype
@@ -239,7 +240,7 @@ class RNN(_RNNLayer):
         i2h_bias_initializer: Any = "zeros",
         h2h_bias_initializer: Any = "zeros",
         input_size: int = 0,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         **kwargs: Any,
     ):
         first = _initializers(
@@ -293,7 +294,7 @@ class LSTM(_RNNLayer):
         state_clip_min: float | None = None,
         state_clip_max: float | None = None,
         state_clip_nan: bool = False,
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         **kwargs: Any,
     ):
         first = _initializers(
@@ -339,7 +340,7 @@ class GRU(_RNNLayer):
         h2h_weight_initializer: Any = None,
         i2h_bias_initializer: Any = "zeros",
         h2h_bias_initializer: Any = "zeros",
-        dtype: Any = "float32",
+        dtype: DType = "float32",
         **kwargs: Any,
     ):
         first = _initializers(

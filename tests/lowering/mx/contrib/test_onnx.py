@@ -63,7 +63,7 @@ def test_metadata_have_inputs_and_outputs_with_their_shapes(path: Path):
 
 
 @pytest.mark.parametrize("contexts", [mx.cpu(), [mx.cpu(0), mx.cpu(1)]], ids=["one", "several"])
-def test_a_file_is_a_block_on_contexts(path: Path, contexts: object):
+def test_a_file_is_a_block_on_contexts(path: Path, contexts: mx.Context | list[mx.Context]):
     block = onnx_mxnet.import_to_gluon(str(path), ctx=contexts)
     assert isinstance(block, mx.gluon.SymbolBlock)
     np.testing.assert_allclose(block(mx.nd.array(DATA)).asnumpy(), RESULT, rtol=1e-5, atol=1e-5)

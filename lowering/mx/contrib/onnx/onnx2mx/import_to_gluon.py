@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from lowering.mx import symbol as sym
+from lowering.mx.argument_types import ContextsLike
 from lowering.mx.contrib.onnx.onnx2mx.import_model import get_model_metadata
 from lowering.mx.contrib.onnx.onnx2mx.import_model import import_model as as_symbol
 from lowering.mx.gluon.symbol_block import SymbolBlock
 from symjax_nnvm.io.files import StrPath
 
 
-def import_to_gluon(model_file: StrPath, ctx: Any, *, shapes: Mapping[str, Sequence[int]] | None = None) -> SymbolBlock:
+def import_to_gluon(
+    model_file: StrPath, ctx: ContextsLike, *, shapes: Mapping[str, Sequence[int]] | None = None
+) -> SymbolBlock:
     """The block of an ONNX file, which takes the file's inputs in their order, with its parameters on a context or on
     several. shapes: as of `import_model`. Raises as `import_model` does."""
     symbol, args, aux = as_symbol(model_file, shapes=shapes)

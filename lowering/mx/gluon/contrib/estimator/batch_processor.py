@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lowering.mx import autograd
+from lowering.mx.context import Context
 from lowering.mx.gluon.utils import split_and_load
 from lowering.mx.ndarray.array import NDArray
 
@@ -18,7 +20,7 @@ class BatchProcessor:
     Both methods return (data, labels, predictions, losses), each a list with an array for each context.
     """
 
-    def _get_data_and_label(self, batch: Any, ctx: Any, batch_axis: int = 0) -> tuple[Parts, Parts]:
+    def _get_data_and_label(self, batch: Any, ctx: Sequence[Context], batch_axis: int = 0) -> tuple[Parts, Parts]:
         """Return a batch's data and labels, split over the contexts."""
         return split_and_load(batch[0], ctx, batch_axis), split_and_load(batch[1], ctx, batch_axis)
 

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from lowering.mx import ndarray
+from lowering.mx.argument_types import DType
 from lowering.mx.context import num_gpus
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential
@@ -80,7 +81,7 @@ class SparseEmbedding(Embedding):
     """
 
     def __init__(
-        self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any
+        self, input_dim: int, output_dim: int, dtype: DType = "float32", weight_initializer: Any = None, **kwargs: Any
     ):
         check_storage("row_sparse")
         super().__init__(input_dim, output_dim, dtype, weight_initializer, **kwargs)

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowering.messages.counts import KindError, checks_flags
 from lowering.mx import image, ndarray
+from lowering.mx.argument_types import DType
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -76,7 +77,7 @@ class Cast(HybridBlock):
         dtype: the dtype.
     """
 
-    def __init__(self, dtype: Any = "float32"):
+    def __init__(self, dtype: DType = "float32"):
         super().__init__()
         self._dtype = dtype
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network
 from symjax_nnvm.io.files import StrPath
@@ -39,7 +40,7 @@ class AlexNet(Network):
             self.output = nn.Dense(classes)
 
 
-def alexnet(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> AlexNet:
+def alexnet(pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any) -> AlexNet:
     """Return an AlexNet.
 
     Raises what `model_store.get_model_file` raises.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent, Identity
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
@@ -76,7 +77,7 @@ class DenseNet(Network):
 
 
 def get_densenet(
-    num_layers: int, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
+    num_layers: int, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> DenseNet:
     """DenseNet of 121, 161, 169 or 201 layers. pretrained, ctx, root: as of `alexnet`."""
     return make_network(DenseNet, densenet_spec[num_layers], f"densenet{num_layers}", pretrained, ctx, root, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence
@@ -102,7 +103,9 @@ class Inception3(Network):
             self.output = nn.Dense(classes)
 
 
-def inception_v3(pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any) -> Inception3:
+def inception_v3(
+    pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
+) -> Inception3:
     """Return an Inception v3.
 
     Raises what `model_store.get_model_file` raises.

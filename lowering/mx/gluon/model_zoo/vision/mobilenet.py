@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
@@ -108,7 +109,7 @@ class MobileNetV2(Network):
 
 
 def get_mobilenet(
-    multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
+    multiplier: float, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNet:
     """Return a MobileNet.
 
@@ -125,7 +126,7 @@ def get_mobilenet(
 
 
 def get_mobilenet_v2(
-    multiplier: float, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
+    multiplier: float, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNetV2:
     """Return a MobileNet v2.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
@@ -239,7 +240,7 @@ def get_resnet(
     version: int,
     num_layers: int,
     pretrained: bool = False,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     root: StrPath | None = None,
     **kwargs: Any,
 ) -> Any:

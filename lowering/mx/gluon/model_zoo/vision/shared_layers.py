@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.context import cpu
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.model_store import load_pretrained
@@ -35,7 +36,7 @@ def make_network(
     args: tuple[Any, ...],
     name: str,
     pretrained: bool,
-    ctx: Any,
+    ctx: ContextLike,
     root: StrPath | None,
     kwargs: dict[str, Any],
 ) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
@@ -51,7 +52,7 @@ class SqueezeNet(Network):
 
 
 def get_squeezenet(
-    version: str, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
+    version: str, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> SqueezeNet:
     """SqueezeNet of a version. pretrained, ctx, root: as of `alexnet`."""
     return make_network(SqueezeNet, (version,), f"squeezenet{version}", pretrained, ctx, root, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
 from lowering.mx.init import Xavier
@@ -53,7 +54,7 @@ class VGG(Network):
 
 
 def get_vgg(
-    num_layers: int, pretrained: bool = False, ctx: Any = None, root: StrPath | None = None, **kwargs: Any
+    num_layers: int, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> VGG:
     """Return a VGG.
 
