@@ -8,6 +8,7 @@ from types import ModuleType
 
 from numpy.typing import DTypeLike
 
+from lowering.initializer import Initializer
 from lowering.mx.context import Context
 
 DType = DTypeLike | None
@@ -27,3 +28,6 @@ AxisLike = int | tuple[int, ...] | None
 
 Logger = logging.Logger | ModuleType
 """A logger, or the module `logging`, which stands for the root logger."""
+
+InitializerLike = Initializer | str | None
+"""An initialiser or its name; None for the default one."""

@@ -25,6 +25,7 @@ from lowering.mx.gluon.gluon_errors import (
 )
 from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.structure import _flatten, _regroup, converted, dialects_of, fits, kinds_in
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
@@ -378,7 +379,7 @@ class HybridBlock(Block):
             return super()._door()
         return door_of(type(self).__name__, self.hybrid_forward, ("F", *self._reg_params))
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, computed with functions of `F`; a subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x)")
 

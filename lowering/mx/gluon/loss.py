@@ -10,6 +10,7 @@ from lowering.mx import ndarray as nd
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.tensor import Tensor
 
 __all__ = [
     "CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss", "LogisticLoss", "Loss",
@@ -70,7 +71,7 @@ class L2Loss(Loss):
     def __init__(self, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         loss = F.square(_reshape_like(F, label, pred) - pred)
         return self._mean(F, loss, sample_weight, self._weight / 2)
@@ -88,7 +89,7 @@ class L1Loss(Loss):
     def __init__(self, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         return self._mean(F, F.abs(_reshape_like(F, label, pred) - pred), sample_weight)
 
@@ -108,7 +109,9 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:
+    def hybrid_forward(
+        self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None, pos_weight: Tensor | None = None
+    ) -> Any:
         """Return the mean of each sample; `pos_weight` multiplies samples with label 1 and is broadcast."""
         label = _reshape_like(F, label, pred)
         if self._from_sigmoid:
@@ -152,7 +155,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._axis, self._sparse_label, self._from_logits = axis, sparse_label, from_logits
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
@@ -186,7 +189,7 @@ class KLDivLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits, self._axis = from_logits, axis
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the sum of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
@@ -219,11 +222,11 @@ class CTCLoss(Loss):
     def hybrid_forward(
         self,
         F: Any,
-        pred: Any,
-        label: Any,
-        pred_lengths: Any = None,
-        label_lengths: Any = None,
-        sample_weight: Any = None,
+        pred: Tensor,
+        label: Tensor,
+        pred_lengths: Tensor | None = None,
+        label_lengths: Tensor | None = None,
+        sample_weight: Tensor | None = None,
     ) -> Any:
         """Return the loss of each sequence; without lengths all are whole, and labels end at -1."""
         if self._layout == "NTC":
@@ -251,7 +254,7 @@ class HuberLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._rho = rho
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         loss = F.abs(_reshape_like(F, label, pred) - pred)
         loss = F.where(loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss))
@@ -272,7 +275,7 @@ class HingeLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         return self._mean(F, F.relu(self._margin - pred * _reshape_like(F, label, pred)), sample_weight)
 
@@ -287,7 +290,7 @@ class SquaredHingeLoss(HingeLoss):
         kwargs: `prefix` and `params` of the block.
     """
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         loss = F.square(F.relu(self._margin - pred * _reshape_like(F, label, pred)))
         return self._mean(F, loss, sample_weight)
@@ -312,7 +315,7 @@ class LogisticLoss(Loss):
         if label_format not in ("signed", "binary"):
             raise BlockValueError(f"label_format can only be signed or binary, recieved {label_format}.")
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
         label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
@@ -335,7 +338,7 @@ class TripletLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
+    def hybrid_forward(self, F: Any, pred: Tensor, positive: Tensor, negative: Tensor) -> Any:
         """Return the loss of each sample."""
         positive, negative = _reshape_like(F, positive, pred), _reshape_like(F, negative, pred)
         distance = F.square(positive - pred) - F.square(negative - pred)
@@ -366,7 +369,9 @@ class PoissonNLLLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits, self._compute_full = from_logits, compute_full
 
-    def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
+    def hybrid_forward(
+        self, F: Any, pred: Tensor, target: Tensor, sample_weight: Tensor | None = None, epsilon: float = 1e-08
+    ) -> Any:
         """Return the mean of the whole batch."""
         target = _reshape_like(F, target, pred)
         if self._from_logits:
@@ -393,7 +398,9 @@ class CosineEmbeddingLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
+    def hybrid_forward(
+        self, F: Any, input1: Tensor, input2: Tensor, label: Tensor, sample_weight: Tensor | None = None
+    ) -> Any:
         """Return the loss of each pair, (n, 1)."""
         input1 = _reshape_like(F, input1, input2)
         label = label.reshape((-1, 1))

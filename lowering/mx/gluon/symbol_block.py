@@ -14,6 +14,7 @@ from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.structure import _flatten, _regroup
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.symbol.symbol import Symbol
@@ -142,7 +143,7 @@ class SymbolBlock(HybridBlock):
         """Move all parameters to other contexts."""
         self.collect_params().reset_ctx(ctx)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Self:
+    def hybrid_forward(self, F: Any, x: Tensor, *args: Any, **kwargs: Any) -> Self:
         """Refuse: the symbol says what is computed."""
         raise BlockValueError("A SymbolBlock has no hybrid_forward: call the block itself")
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
+from lowering.mx.argument_types import InitializerLike
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.tensor import Tensor
 
 
 class Activation(HybridBlock):
@@ -26,7 +28,7 @@ class Activation(HybridBlock):
     def _alias(self) -> str:
         return self._act_type
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return F.Activation(x, act_type=self._act_type, name="fwd")
 
@@ -52,7 +54,7 @@ class LeakyReLU(HybridBlock):
         super().__init__(**kwargs)
         self._alpha = alpha
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return F.LeakyReLU(x, act_type="leaky", slope=self._alpha, name="fwd")
 
@@ -74,13 +76,13 @@ class PReLU(HybridBlock):
         kwargs: `prefix` and `params` of the block.
     """
 
-    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any):
+    def __init__(self, alpha_initializer: InitializerLike = None, in_channels: int = 1, **kwargs: Any):
         super().__init__(**kwargs)
         first = initializers.create("constant", value=0.25) if alpha_initializer is None else alpha_initializer
         with self.name_scope():
             self.alpha = self.params.get("alpha", shape=(in_channels,), init=first)
 
-    def hybrid_forward(self, F: Any, x: Any, alpha: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, alpha: Tensor) -> Any:
         """Each element's activation."""
         return F.LeakyReLU(x, gamma=alpha, act_type="prelu", name="fwd")
 
@@ -97,7 +99,7 @@ class ELU(HybridBlock):
         super().__init__(**kwargs)
         self._alpha = alpha
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return F.LeakyReLU(x, act_type="elu", slope=self._alpha)
 
@@ -111,7 +113,7 @@ class SELU(HybridBlock):
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return F.LeakyReLU(x, act_type="selu", name="fwd")
 
@@ -125,7 +127,7 @@ class GELU(HybridBlock):
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return F.LeakyReLU(x, act_type="gelu", name="fwd")
 
@@ -142,6 +144,6 @@ class Swish(HybridBlock):
         super().__init__(**kwargs)
         self._beta = beta
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return x * F.sigmoid(self._beta * x, name="fwd")

@@ -12,7 +12,7 @@ from typing import Any
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import AxisLike, DType
+from lowering.mx.argument_types import AxisLike, DType, InitializerLike
 from lowering.mx.gluon.basic_block import Block, described
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -22,6 +22,7 @@ from lowering.mx.gluon.nn.normalization import BatchNormReLU as BatchNormReLU
 from lowering.mx.gluon.nn.normalization import GroupNorm as GroupNorm
 from lowering.mx.gluon.nn.normalization import InstanceNorm as InstanceNorm
 from lowering.mx.gluon.nn.normalization import LayerNorm as LayerNorm
+from lowering.mx.gluon.tensor import Tensor
 
 
 class _InARow:
@@ -98,7 +99,7 @@ class HybridSequential(_InARow, HybridBlock):
 
     takes_both_dialects = True
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the last block's output."""
         for block in self._children.values():
             x = block(x)
@@ -128,8 +129,8 @@ class Dense(HybridBlock):
         use_bias: bool = True,
         flatten: bool = True,
         dtype: DType = "float32",
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        weight_initializer: InitializerLike = None,
+        bias_initializer: InitializerLike = "zeros",
         in_units: int = 0,
         **kwargs: Any,
     ):
@@ -142,7 +143,7 @@ class Dense(HybridBlock):
             self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, **given) if use_bias else None
             self.act = None if activation is None else Activation(activation, prefix=activation + "_")
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         """(n, units), or (..., units) without flatten."""
         given = [x, weight] if bias is None else [x, weight, bias]
         out = F.FullyConnected(*given, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
@@ -166,7 +167,7 @@ class Dropout(HybridBlock):
         super().__init__(**kwargs)
         self._rate, self._axes = rate, axes
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """x with elements dropped."""
         if self._rate > 0:
             return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
@@ -194,7 +195,7 @@ class Embedding(HybridBlock):
         input_dim: int,
         output_dim: int,
         dtype: DType = "float32",
-        weight_initializer: Any = None,
+        weight_initializer: InitializerLike = None,
         sparse_grad: bool = False,
         **kwargs: Any,
     ):
@@ -214,7 +215,7 @@ class Embedding(HybridBlock):
             grad_stype="row_sparse" if sparse_grad else "default",
         )
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, weight: Tensor) -> Any:
         """x's axes, and one of output_dim."""
         return F.Embedding(x, weight, name="fwd", **self._kwargs)
 
@@ -231,7 +232,7 @@ class Flatten(HybridBlock):
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """(n, d)."""
         return F.flatten(x)
 
@@ -293,7 +294,7 @@ class HybridLambda(HybridBlock):
         else:
             raise _no_function(function)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, *args: Any) -> Any:
         """Return what the function returns."""
         return self._func(F, x, *args)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import symbol as sym
+from lowering.mx.argument_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
@@ -26,6 +27,7 @@ from lowering.mx.gluon.nn.pooling import MaxPool1D as MaxPool1D
 from lowering.mx.gluon.nn.pooling import MaxPool2D as MaxPool2D
 from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
 from lowering.mx.gluon.nn.ranked import Ranked
+from lowering.mx.gluon.tensor import Tensor
 
 
 def _sizes(value: Any, rank: int, what: str) -> Any:
@@ -57,8 +59,8 @@ class _Conv(Ranked):
         in_channels: int = 0,
         activation: str | None = None,
         use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        weight_initializer: InitializerLike = None,
+        bias_initializer: InitializerLike = "zeros",
         op_name: str = "Convolution",
         adj: Any = None,
         prefix: str | None = None,
@@ -92,7 +94,7 @@ class _Conv(Ranked):
     def _alias(self) -> str:
         return "conv"
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         """Return the layer's output, in x's layout."""
         given = [x, weight] if bias is None else [x, weight, bias]
         out = getattr(F, self._op_name)(*given, name="fwd", **self._kwargs)
@@ -127,8 +129,8 @@ class _Convolution(_Conv):
         layout: str = "NCW",
         activation: str | None = None,
         use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        weight_initializer: InitializerLike = None,
+        bias_initializer: InitializerLike = "zeros",
         in_channels: int = 0,
         **kwargs: Any,
     ):
@@ -213,8 +215,8 @@ class _Transpose(_Conv):
         layout: str = "NCW",
         activation: str | None = None,
         use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
+        weight_initializer: InitializerLike = None,
+        bias_initializer: InitializerLike = "zeros",
         in_channels: int = 0,
         **kwargs: Any,
     ):
@@ -314,6 +316,6 @@ class ReflectionPad2D(HybridBlock):
             raise MismatchError("padding must be one number or 8 numbers", got=padding)
         self._padding = padding
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """x (n, c, h, w), padded."""
         return F.pad(x, mode="reflect", pad_width=self._padding)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import DType
+from lowering.mx.argument_types import DType, InitializerLike
 from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.gluon.weights import Parameter
 
 
@@ -49,10 +50,10 @@ class BatchNorm(HybridBlock):
         center: bool = True,
         scale: bool = True,
         use_global_stats: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        running_mean_initializer: Any = "zeros",
-        running_variance_initializer: Any = "ones",
+        beta_initializer: InitializerLike = "zeros",
+        gamma_initializer: InitializerLike = "ones",
+        running_mean_initializer: InitializerLike = "zeros",
+        running_variance_initializer: InitializerLike = "ones",
         in_channels: int = 0,
         **kwargs: Any,
     ):
@@ -87,7 +88,9 @@ class BatchNorm(HybridBlock):
         """Convert the parameters to another dtype; for float16 they stay float32."""
         super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, x: Tensor, gamma: Tensor, beta: Tensor, running_mean: Tensor, running_var: Tensor
+    ) -> Any:
         """Return x normalised, by the batch's statistics in training, else by the moving ones."""
         function = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
         return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
@@ -149,8 +152,8 @@ class InstanceNorm(_Normalized):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
+        beta_initializer: InitializerLike = "zeros",
+        gamma_initializer: InitializerLike = "ones",
         in_channels: int = 0,
         **kwargs: Any,
     ):
@@ -159,7 +162,7 @@ class InstanceNorm(_Normalized):
         self._axis, self._epsilon = axis, epsilon
         self._make_parameters(in_channels, scale, center, gamma_initializer, beta_initializer)
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, gamma: Tensor, beta: Tensor) -> Any:
         """x normalised."""
         if self._axis == 1:
             return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
@@ -193,8 +196,8 @@ class LayerNorm(_Normalized):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
+        beta_initializer: InitializerLike = "zeros",
+        gamma_initializer: InitializerLike = "ones",
         in_channels: int = 0,
         prefix: str | None = None,
         params: Any = None,
@@ -204,7 +207,7 @@ class LayerNorm(_Normalized):
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
         self._make_parameters(in_channels, scale, center, gamma_initializer, beta_initializer)
 
-    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
+    def hybrid_forward(self, F: Any, data: Tensor, gamma: Tensor, beta: Tensor) -> Any:
         """data normalised."""
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
@@ -234,8 +237,8 @@ class GroupNorm(_Normalized):
         epsilon: float = 1e-5,
         center: bool = True,
         scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
+        beta_initializer: InitializerLike = "zeros",
+        gamma_initializer: InitializerLike = "ones",
         prefix: str | None = None,
         params: Any = None,
     ):
@@ -244,7 +247,7 @@ class GroupNorm(_Normalized):
         self._num_groups, self._epsilon, self._center, self._scale = num_groups, epsilon, center, scale
         self._make_parameters(num_groups, scale, center, gamma_initializer, beta_initializer)
 
-    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
+    def hybrid_forward(self, F: Any, data: Tensor, gamma: Tensor, beta: Tensor) -> Any:
         """data normalised."""
         return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon)
 

@@ -8,6 +8,7 @@ from lowering.messages.counts import checks_flags
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.nn.ranked import Ranked
+from lowering.mx.gluon.tensor import Tensor
 
 
 class _Pooling(Ranked):
@@ -44,7 +45,7 @@ class _Pooling(Ranked):
     def _alias(self) -> str:
         return "pool"
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the layer's output, in x's layout."""
         return F.Pooling(x, name="fwd", **self._kwargs)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import ndarray, symbol
-from lowering.mx.argument_types import AxisLike
+from lowering.mx.argument_types import AxisLike, InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.gluon_errors import BlockValueError
@@ -22,6 +22,7 @@ from lowering.mx.gluon.rnn.sequences import format_sequence as _format_sequence
 from lowering.mx.gluon.rnn.sequences import mask_sequence as _mask_sequence_variable_length
 from lowering.mx.gluon.rnn.sequences import reverse_sequences as _reverse_sequences
 from lowering.mx.gluon.structure import converted
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.array import CLASSIC, current_dialect
 from lowering.mx.util import np_array
 
@@ -179,7 +180,7 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Run one step."""
         raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward")
 
@@ -277,10 +278,10 @@ class RNNCell(GatedCell):
         self,
         hidden_size: int,
         activation: Any = "tanh",
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: Any = None,
@@ -292,7 +293,7 @@ class RNNCell(GatedCell):
     def __repr__(self) -> str:
         return f"RNNCell({self._mapping()}, {self._activation})"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         i2h, h2h = self.products(F, inputs, states[0], **parameters)
         total = F.elemwise_add(i2h, h2h, name=f"{self.step}plus0")
@@ -322,10 +323,10 @@ class LSTMCell(GatedCell):
     def __init__(
         self,
         hidden_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: Any = None,
@@ -336,7 +337,7 @@ class LSTMCell(GatedCell):
         super().__init__(hidden_size, initializers, input_size, prefix, params)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         t = self.step
         i2h, h2h = self.products(F, inputs, states[0], **parameters)
@@ -374,10 +375,10 @@ class GRUCell(GatedCell):
     def __init__(
         self,
         hidden_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: Any = None,
@@ -385,7 +386,7 @@ class GRUCell(GatedCell):
         initializers = i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
         super().__init__(hidden_size, initializers, input_size, prefix, params)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         t = self.step
         i2h, h2h = self.products(F, inputs, states[0], **parameters)
@@ -481,7 +482,7 @@ class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # pyright: ignore[r
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         return self(inputs, states)
 
@@ -512,7 +513,7 @@ class DropoutCell(HybridRecurrentCell):
     def _alias(self) -> str:
         return "dropout"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         if self._rate > 0:
             inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"{self.step}fwd")
@@ -603,7 +604,7 @@ class ZoneoutCell(ModifierCell):
         super().reset()
         self._prev_output = None
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         output, new_states = self.base_cell(inputs, states)
 
@@ -620,7 +621,7 @@ class ZoneoutCell(ModifierCell):
 class ResidualCell(ModifierCell):
     """A cell whose inputs are added to its outputs (Wu et al. 2016)."""
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"{self.step}fwd"), states

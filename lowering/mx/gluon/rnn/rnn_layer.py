@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray, symbol
-from lowering.mx.argument_types import DType
+from lowering.mx.argument_types import DType, InitializerLike
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.rnn.rnn_cell import (
     BidirectionalCell,
@@ -21,6 +21,7 @@ from lowering.mx.gluon.rnn.rnn_cell import (
 )
 from lowering.mx.gluon.rnn.sequences import TENSORS, joined
 from lowering.mx.gluon.structure import converted
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.array import NDArray, current_dialect
 from symjax_nnvm.errors import ParamError, SymbolValueError
 
@@ -158,9 +159,11 @@ class _RNNLayer(HybridBlock):
         lengths = [sequence_length] if self._use_sequence_length else []
         return super().__call__(inputs, states, *lengths, **kwargs)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(
+        self, F: Any, inputs: Tensor, states: Any, sequence_length: Tensor | None = None, **kwargs: Any
+    ) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the output, or (output, states)."""
-        if F is ndarray:
+        if isinstance(inputs, NDArray):
             for state, info in zip(states, self.state_info(inputs.shape[self._layout.find("N")]), strict=False):
                 if state.shape != info["shape"]:
                     problem = f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}."
@@ -235,10 +238,10 @@ class RNN(_RNNLayer):
         layout: str = "TNC",
         dropout: float = 0,
         bidirectional: bool = False,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         input_size: int = 0,
         dtype: DType = "float32",
         **kwargs: Any,
@@ -285,12 +288,12 @@ class LSTM(_RNNLayer):
         dropout: float = 0,
         bidirectional: bool = False,
         input_size: int = 0,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         projection_size: int | None = None,
-        h2r_weight_initializer: Any = None,
+        h2r_weight_initializer: InitializerLike = None,
         state_clip_min: float | None = None,
         state_clip_max: float | None = None,
         state_clip_nan: bool = False,
@@ -336,10 +339,10 @@ class GRU(_RNNLayer):
         dropout: float = 0,
         bidirectional: bool = False,
         input_size: int = 0,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         dtype: DType = "float32",
         **kwargs: Any,
     ):

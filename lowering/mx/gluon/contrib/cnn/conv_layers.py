@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.mx.argument_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import Activation
+from lowering.mx.gluon.tensor import Tensor
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
@@ -43,10 +45,10 @@ class DeformableConvolution(HybridBlock):
         use_bias: bool = True,
         in_channels: int = 0,
         activation: str | None = None,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        offset_weight_initializer: Any = "zeros",
-        offset_bias_initializer: Any = "zeros",
+        weight_initializer: InitializerLike = None,
+        bias_initializer: InitializerLike = "zeros",
+        offset_weight_initializer: InitializerLike = "zeros",
+        offset_bias_initializer: InitializerLike = "zeros",
         offset_use_bias: bool = True,
         op_name: str | None = None,
         adj: Any = None,
@@ -86,7 +88,7 @@ class DeformableConvolution(HybridBlock):
     def hybrid_forward(
         self,
         F: Any,
-        x: Any,
+        x: Tensor,
         offset_weight: Any,
         deformable_conv_weight: Any,
         offset_bias: Any = None,

@@ -6,10 +6,11 @@ import warnings
 from typing import Any
 
 from lowering.mx import ndarray
-from lowering.mx.argument_types import DType
+from lowering.mx.argument_types import DType, InitializerLike
 from lowering.mx.context import num_gpus
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.storage_types import check_storage
 
 
@@ -50,7 +51,7 @@ class HybridConcurrent(HybridSequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the outputs, joined."""
         return F.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
@@ -64,7 +65,7 @@ class Identity(HybridBlock):
         params: a ParameterDict whose parameters are shared by name.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the input."""
         return x
 
@@ -81,7 +82,12 @@ class SparseEmbedding(Embedding):
     """
 
     def __init__(
-        self, input_dim: int, output_dim: int, dtype: DType = "float32", weight_initializer: Any = None, **kwargs: Any
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: DType = "float32",
+        weight_initializer: InitializerLike = None,
+        **kwargs: Any,
     ):
         check_storage("row_sparse")
         super().__init__(input_dim, output_dim, dtype, weight_initializer, **kwargs)
@@ -117,10 +123,10 @@ class SyncBatchNorm(BatchNorm):
         center: bool = True,
         scale: bool = True,
         use_global_stats: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        running_mean_initializer: Any = "zeros",
-        running_variance_initializer: Any = "ones",
+        beta_initializer: InitializerLike = "zeros",
+        gamma_initializer: InitializerLike = "ones",
+        running_mean_initializer: InitializerLike = "zeros",
+        running_variance_initializer: InitializerLike = "ones",
         **kwargs: Any,
     ):
         firsts = beta_initializer, gamma_initializer, running_mean_initializer, running_variance_initializer
@@ -138,7 +144,9 @@ class SyncBatchNorm(BatchNorm):
             "key": self.prefix,
         }
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, x: Tensor, gamma: Tensor, beta: Tensor, running_mean: Tensor, running_var: Tensor
+    ) -> Any:
         """Return the input, normalised."""
         return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
@@ -167,7 +175,7 @@ class PixelShuffle1D(_PixelShuffle):
         factor: f.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the pixels."""
         (f,) = self._factors
         x = F.reshape(x, (0, -4, -1, f, 0))
@@ -184,7 +192,7 @@ class PixelShuffle2D(_PixelShuffle):
 
     _axes = 2
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the pixels."""
         f1, f2 = self._factors
         x = F.reshape(x, (0, -4, -1, f1 * f2, 0, 0))
@@ -202,7 +210,7 @@ class PixelShuffle3D(_PixelShuffle):
 
     _axes = 3
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the pixels, one factor after the other, since an operator has six axes at most."""
         f1, f2, f3 = self._factors
         x = F.reshape(x, (0, -4, -1, f1 * f2 * f3, 0, 0, 0))

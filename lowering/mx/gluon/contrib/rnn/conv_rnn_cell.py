@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from lowering.mx.argument_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.rnn.formulas import gru, lstm
 
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -34,10 +36,10 @@ class _ConvCell(HybridRecurrentCell):
         i2h_pad: Any = 0,
         i2h_dilate: Any = 1,
         h2h_dilate: Any = 1,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         conv_layout: str | None = None,
         activation: Any = "tanh",
         prefix: str | None = None,
@@ -113,7 +115,7 @@ class _ConvCell(HybridRecurrentCell):
 class _ConvRNNCell(_ConvCell):
     """Computes h' = activation(W * x + b + U * h + c), with convolutions: else as `_ConvCell`."""
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run one step."""
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         output = activated(F, i2h + h2h, self._activation, name=f"{self.step}out")
@@ -125,7 +127,7 @@ class _ConvLSTMCell(_ConvCell):
 
     _gates, _states, _hint = 4, 2, "conv_lstm"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run one step."""
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         squash = partial(activated, F, activation=self._activation)
@@ -138,7 +140,7 @@ class _ConvGRUCell(_ConvCell):
 
     _gates, _hint = 3, "conv_gru"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run one step."""
         i2h, h2h = self._convolved(F, inputs, states[0], parameters)
         squash = partial(activated, F, activation=self._activation)

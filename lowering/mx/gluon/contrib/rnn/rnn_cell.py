@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from lowering.mx.argument_types import InitializerLike
 from lowering.mx.gluon.rnn.rnn_cell import GatedCell, ModifierCell, States, refuse_bidirectional
 from lowering.mx.gluon.rnn.sequences import TENSORS, begin_state_of, format_sequence, mask_sequence
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.rnn.formulas import lstm
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
@@ -39,7 +41,7 @@ class VariationalDropoutCell(ModifierCell):
             self._masks[what] = F.Dropout(F.ones_like(value), p=p)
         return value * self._masks[what]
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         first = self._dropped(F, "states", states[0])
         output, states = self.base_cell(self._dropped(F, "inputs", inputs), [first, *states[1:]])
@@ -77,11 +79,11 @@ class LSTMPCell(GatedCell):
         self,
         hidden_size: int,
         projection_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        h2r_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
+        i2h_weight_initializer: InitializerLike = None,
+        h2h_weight_initializer: InitializerLike = None,
+        h2r_weight_initializer: InitializerLike = None,
+        i2h_bias_initializer: InitializerLike = "zeros",
+        h2h_bias_initializer: InitializerLike = "zeros",
         input_size: int = 0,
         prefix: str | None = None,
         params: Any = None,
@@ -94,7 +96,7 @@ class LSTMPCell(GatedCell):
     def _mapping(self) -> str:
         return f"{super()._mapping()} -> {self._projection_size}"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def hybrid_forward(self, F: Any, inputs: Tensor, states: Any, h2r_weight: Tensor, **parameters: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         t = self.step
         i2h, h2h = self.products(F, inputs, states[0], **parameters)

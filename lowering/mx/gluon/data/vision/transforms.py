@@ -19,6 +19,7 @@ from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import HybridSequential, Sequential
+from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.creation import array
 from lowering.mx.tape import recording
 from symjax_nnvm.errors import ParamError, SymbolTypeError
@@ -65,7 +66,7 @@ class _Operator(HybridBlock):
         super().__init__()
         self._args = args
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the operator's output."""
         return getattr(F.image, self._image_operator)(x, *self._args)
 
@@ -81,7 +82,7 @@ class Cast(HybridBlock):
         super().__init__()
         self._dtype = dtype
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the input in that dtype."""
         return F.cast(x, self._dtype)
 
@@ -237,7 +238,7 @@ class CropResize(HybridBlock):
         self._place = (x, y, width, height)
         self._size, self._interpolation = size, 1 if interpolation is None else interpolation
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the part."""
         part = F.image.crop(x, *self._place)
         return _resized(F, part, self._size, False, self._interpolation) if self._size else part
@@ -259,7 +260,7 @@ class Resize(HybridBlock):
         super().__init__()
         self._args = size, keep_ratio, interpolation
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the images in that size."""
         return _resized(F, x, *self._args)
 

@@ -8,6 +8,7 @@ from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
+from lowering.mx.gluon.tensor import Tensor
 from symjax_nnvm.io.files import StrPath
 
 _V1 = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
@@ -23,7 +24,7 @@ _V2 = [
 class RELU6(HybridBlock):
     """Numbers from 0 to 6, cut off there."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the numbers, cut off."""
         return F.clip(x, 0, 6, name="relu6")
 
@@ -51,7 +52,7 @@ class LinearBottleneck(HybridBlock):
             self.out.add(*_convolution(wide, 3, stride, 1, groups=wide, activation=RELU6))
             self.out.add(*_convolution(channels))
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the output (n, channels, h / stride, w / stride)."""
         out = self.out(x)
         return F.elemwise_add(out, x) if self.use_shortcut else out

@@ -8,6 +8,7 @@ from lowering.mx.argument_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
+from lowering.mx.gluon.tensor import Tensor
 from symjax_nnvm.io.files import StrPath
 
 
@@ -39,7 +40,7 @@ class _BlockV1(HybridBlock):
     def _sum(self, residual: Any, x: Any) -> Any:
         return x + residual
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the output (n, channels, h / stride, w / stride)."""
         out = self.body(x)
         residual = self.downsample(x) if self.downsample else x
@@ -101,7 +102,7 @@ class _BlockV2(HybridBlock):
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         raise NotImplementedError
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the output (n, channels, h / stride, w / stride)."""
         residual = x
         for i in range(1, self._count + 1):

@@ -10,6 +10,7 @@ from lowering.mx.context import cpu
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.model_store import load_pretrained
 from lowering.mx.gluon.nn import HybridSequential
+from lowering.mx.gluon.tensor import Tensor
 from symjax_nnvm.io.files import StrPath
 
 
@@ -26,7 +27,7 @@ class Network(HybridBlock):
     features: HybridSequential
     output: Any
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the classes' values, before a softmax."""
         return self.output(self.features(x))
 

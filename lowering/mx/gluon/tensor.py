@@ -1,0 +1,9 @@
+"""What layers compute with."""
+
+from __future__ import annotations
+
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.symbol.symbol import Symbol
+
+Tensor = NDArray | Symbol
+"""An array, or its symbol where a hybridised block is traced."""
