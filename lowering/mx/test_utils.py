@@ -21,7 +21,7 @@ from numpy import testing as npt  # noqa: F401
 from lowering.api.function import to_jax
 from lowering.api.gradient import grad_fn
 from lowering.messages.migration_hints import unknown_attribute
-from lowering.mx.argument_types import ContextLike, DType
+from lowering.mx.accepted_types import ContextLike, DType
 from lowering.mx.context import Context
 from lowering.mx.context import current_context as current_context
 from lowering.mx.executor import Executor

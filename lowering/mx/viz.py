@@ -12,7 +12,7 @@ from typing import Any
 
 import symjax_nnvm
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, printable
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol

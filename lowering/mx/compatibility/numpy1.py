@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.ma.mrecords import MaskedRecords
 
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 
 _LINE = (
     "NumPy 2 removed {name}; this process restores it and {count} names in all, as NumPy 1 had them "

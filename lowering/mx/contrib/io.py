@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.io.desc import DataDesc, DataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.migration_hints import unknown_attribute
-from lowering.mx.argument_types import ContextLike, Logger
+from lowering.mx.accepted_types import ContextLike, Logger
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.io.desc import DataIter

@@ -12,7 +12,7 @@ from typing import Any, Self
 from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import init as initializers
-from lowering.mx.argument_types import ContextsLike, DType
+from lowering.mx.accepted_types import ContextsLike, DType
 from lowering.mx.gluon.block_files import load_tree, save_tree
 from lowering.mx.gluon.block_summary import print_summary
 from lowering.mx.gluon.gluon_errors import BlockTypeError, BlockValueError, MismatchError

@@ -12,7 +12,7 @@ from lowering.messages.counts import checks_flags
 from lowering.messages.doors import Door, door_of, refuse_unbound
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.compatibility.backends import ask_for_backend
 from lowering.mx.context import Context
 from lowering.mx.gluon.basic_block import Block

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
-from lowering.mx.argument_types import ContextsLike
+from lowering.mx.accepted_types import ContextsLike
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError, MissingConstantError
 from lowering.mx.gluon.utils import _brief_print_list, _indent
 from lowering.mx.gluon.weights import Constant, Parameter

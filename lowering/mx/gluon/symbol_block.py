@@ -9,7 +9,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import ContextsLike, DType
+from lowering.mx.accepted_types import ContextsLike, DType
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.parameter_dict import ParameterDict

@@ -13,7 +13,7 @@ from lowering.messages.counts import KindError, checks_flags
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import ContextsLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextsLike, DType, ShapeLike
 from lowering.mx.context import Context, cpu, current_context
 from lowering.mx.gluon.gluon_errors import (
     BlockValueError,

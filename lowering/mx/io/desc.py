@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from lowering.messages.counts import KindError
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError
 

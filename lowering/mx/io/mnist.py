@@ -10,7 +10,7 @@ import numpy as np
 from lowering.data.augmenter_parameters import check_part
 from lowering.data.idx_files import read_idx
 from lowering.messages.counts import check_count, checks_flags
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.io.desc import DataBatch, DataDesc, MXDataIter
 from lowering.mx.ndarray.creation import array
 from symjax_nnvm.errors import TrainingError

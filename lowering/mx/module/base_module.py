@@ -11,7 +11,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import metric as metrics
-from lowering.mx.argument_types import Logger
+from lowering.mx.accepted_types import Logger
 from lowering.mx.init import Uniform
 from lowering.mx.io.desc import DataBatch, DataIter
 from lowering.mx.module.module_checkpoints import BatchEndParam

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import ContextsLike, Logger
+from lowering.mx.accepted_types import ContextsLike, Logger
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import as_context
 from lowering.mx.io.desc import DataBatch

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import metric as metrics
-from lowering.mx.argument_types import ContextsLike, Logger
+from lowering.mx.accepted_types import ContextsLike, Logger
 from lowering.mx.callback import LogValidationMetricsCallback
 from lowering.mx.io import DataBatch, DataIter, NDArrayIter, as_desc
 from lowering.mx.module import BucketingModule, Module

@@ -14,7 +14,7 @@ from lowering.messages.arguments import require_symbol
 from lowering.messages.counts import checks_flags, named_values, paired
 from lowering.messages.doors import MODULE, says_how_to_call
 from lowering.mx import optimizer as optimizers
-from lowering.mx.argument_types import ContextsLike, Logger
+from lowering.mx.accepted_types import ContextsLike, Logger
 from lowering.mx.compatibility.array_functions import overridden
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import Logger
+from lowering.mx.accepted_types import Logger
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
 from lowering.mx.ndarray.array import NDArray

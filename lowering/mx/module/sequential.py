@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import Logger
+from lowering.mx.accepted_types import Logger
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
 from lowering.mx.monitor import Watcher

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
-from lowering.mx.argument_types import ShapeLike
+from lowering.mx.accepted_types import ShapeLike
 from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import array_control_flow as control_flow

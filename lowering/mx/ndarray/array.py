@@ -19,7 +19,7 @@ from lowering.executor.bound_arrays import ArrayCell, fill, writing, zeros
 from lowering.host.staged import Staged
 from lowering.jax_casts import cast, held, is_narrowed, written
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import AxisLike, ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.ndarray import subscripts
 from lowering.mx.ndarray.cells import (

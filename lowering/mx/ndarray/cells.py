@@ -17,7 +17,7 @@ from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, committed_place, on_cpu, writing
 from lowering.host.placed import placed_one
 from lowering.jax_casts import held, written
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.errors import LoweringError, NarrowedDtypeWarning
 

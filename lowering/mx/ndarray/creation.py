@@ -12,7 +12,7 @@ import numpy as np
 from lowering.host.placed import placed_one
 from lowering.jax_casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts, check_flag, checks_flags
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing

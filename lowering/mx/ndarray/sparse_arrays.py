@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from lowering.executor.bound_arrays import ArrayCell
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.context import CPU, Context, as_context
 from lowering.mx.ndarray.array import OF_STORAGE, NDArray, invoke, stored_as
 from lowering.mx.ndarray.cells import HostCell, StoredCell, View, host

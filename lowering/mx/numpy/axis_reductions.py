@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lowering.mx.argument_types import AxisLike, DType
+from lowering.mx.accepted_types import AxisLike, DType
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError, is_number
 from symjax_nnvm.errors import SymbolTypeError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.argument_types import AxisLike
+from lowering.mx.accepted_types import AxisLike
 from lowering.mx.numpy import axis_reductions
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import Operators, UnsupportedError, is_number

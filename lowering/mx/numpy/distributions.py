@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError
 from symjax_nnvm.ir.op import Op

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.argument_types import ContextLike
+from lowering.mx.accepted_types import ContextLike
 from lowering.mx.ndarray.array import NDArray, host
 from lowering.mx.numpy.operators import from_host
 from lowering.mx.tape import recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from lowering.mx.argument_types import AxisLike, DType, ShapeLike
+from lowering.mx.accepted_types import AxisLike, DType, ShapeLike
 from lowering.mx.numpy import axis_reductions, elementwise, rearranging
 from lowering.mx.numpy.operators import Operators, require_order
 from symjax_nnvm.errors import SymbolTypeError

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from lowering.executor.bound_arrays import writing
-from lowering.mx.argument_types import DType, ShapeLike
+from lowering.mx.accepted_types import DType, ShapeLike
 from lowering.mx.context import Context
 from lowering.mx.ndarray import subscripts
 from lowering.mx.ndarray.array import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowering.jax_casts import is_narrowed
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.ndarray import creation
 from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect, require_arrays
 from lowering.mx.ndarray.cells import elements_of

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from lowering.mx.argument_types import ContextLike
+from lowering.mx.accepted_types import ContextLike
 from lowering.mx.compatibility.array_functions import after_own, like
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke, require_arrays

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.argument_types import AxisLike, ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
 from lowering.mx.numpy.operators import (
     DialectValueError,
     Operators,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.numpy.distributions import drawn
 from lowering.mx.numpy.operators import DialectValueError, Group, Operators, bound, from_host, require_array
 

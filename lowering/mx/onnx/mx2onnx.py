@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import check_count
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.gluon.block import Block
 from lowering.mx.symbol import load
 from symjax_nnvm.errors import CallError, plain_list

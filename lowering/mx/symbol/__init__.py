@@ -12,7 +12,7 @@ from typing import Any
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import DType, ShapeLike
+from lowering.mx.accepted_types import DType, ShapeLike
 from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
 from lowering.mx.symbol.runnable import Symbol as Symbol
 from lowering.mx.symbol.runnable import as_symbol as as_symbol

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy.methods import Methods

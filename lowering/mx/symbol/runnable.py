@@ -11,7 +11,7 @@ from typing import Any
 from lowering.executor import Executor as HeldExecutor
 from lowering.executor import bind, simple_bind
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import ContextLike
+from lowering.mx.accepted_types import ContextLike
 from lowering.mx.compatibility.backends import ask_for_backend
 from lowering.mx.context import Context, MixedContextsError, as_context
 from lowering.mx.executor import Executor

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.ndarray.array import NDArray
 
 Tolerance = float | Mapping[Any, float] | None

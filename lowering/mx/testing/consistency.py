@@ -14,7 +14,7 @@ import numpy as np
 
 from lowering.mx import autograd
 from lowering.mx import ndarray as nd
-from lowering.mx.argument_types import ContextLike, DType, ShapeLike
+from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
 from lowering.mx.io.desc import DataBatch, DataIter
 from lowering.mx.ndarray import NDArray
 from lowering.mx.symbol import Symbol

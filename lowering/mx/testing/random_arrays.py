@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import ndarray as nd
-from lowering.mx.argument_types import ContextLike, DType
+from lowering.mx.accepted_types import ContextLike, DType
 from lowering.mx.ndarray import NDArray, arange, array, eye
 from lowering.mx.ndarray.array import stored_as
 from symjax_nnvm.errors import CallError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import ndarray as nd
-from lowering.mx.argument_types import ContextLike, DType
+from lowering.mx.accepted_types import ContextLike, DType
 from lowering.mx.ndarray import NDArray
 from lowering.mx.testing.random_arrays import assign_each, default_dtype
 from symjax_nnvm.errors import ParamError

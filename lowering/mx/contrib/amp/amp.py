@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx import mixed_precision
-from lowering.mx.argument_types import ContextLike, DType
+from lowering.mx.accepted_types import ContextLike, DType
 from lowering.mx.contrib.amp.loss_scaler import LossScaler
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import BlockTypeError, MismatchError

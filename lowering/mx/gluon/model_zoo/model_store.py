@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lowering.mx.argument_types import ContextLike
+from lowering.mx.accepted_types import ContextLike
 from lowering.mx.base import data_dir
 from symjax_nnvm.errors import ModelNotFoundError, ParamError
 from symjax_nnvm.io.files import StrPath, path_text

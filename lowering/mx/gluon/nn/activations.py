@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import init as initializers
-from lowering.mx.argument_types import InitializerLike
+from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor

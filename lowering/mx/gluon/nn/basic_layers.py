@@ -12,7 +12,7 @@ from typing import Any
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray as nd
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import AxisLike, DType, InitializerLike
+from lowering.mx.accepted_types import AxisLike, DType, InitializerLike
 from lowering.mx.gluon.basic_block import Block, described
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock

@@ -9,7 +9,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import InitializerLike
+from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import checks_flags
-from lowering.mx.argument_types import DType, InitializerLike
+from lowering.mx.accepted_types import DType, InitializerLike
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.gluon.weights import Parameter

@@ -10,7 +10,7 @@ from typing import Any
 
 from lowering.messages.counts import checks_flags
 from lowering.mx import ndarray, symbol
-from lowering.mx.argument_types import AxisLike, InitializerLike
+from lowering.mx.accepted_types import AxisLike, InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.gluon_errors import BlockValueError

@@ -8,7 +8,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx import ndarray, symbol
-from lowering.mx.argument_types import DType, InitializerLike
+from lowering.mx.accepted_types import DType, InitializerLike
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.rnn.rnn_cell import (
     BidirectionalCell,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lowering.mx import symbol as sym
-from lowering.mx.argument_types import ContextsLike
+from lowering.mx.accepted_types import ContextsLike
 from lowering.mx.contrib.onnx.onnx2mx.import_model import get_model_metadata
 from lowering.mx.contrib.onnx.onnx2mx.import_model import import_model as as_symbol
 from lowering.mx.gluon.symbol_block import SymbolBlock

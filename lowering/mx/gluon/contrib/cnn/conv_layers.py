@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering.mx.argument_types import InitializerLike
+from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import Activation

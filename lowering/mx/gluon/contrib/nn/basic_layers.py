@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from lowering.mx import ndarray
-from lowering.mx.argument_types import DType, InitializerLike
+from lowering.mx.accepted_types import DType, InitializerLike
 from lowering.mx.context import num_gpus
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential

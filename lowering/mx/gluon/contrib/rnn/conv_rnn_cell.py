@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from lowering.mx.argument_types import InitializerLike
+from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.rnn.rnn_cell import HybridRecurrentCell, activated

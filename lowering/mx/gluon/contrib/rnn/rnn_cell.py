@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from lowering.mx.argument_types import InitializerLike
+from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.gluon.rnn.rnn_cell import GatedCell, ModifierCell, States, refuse_bidirectional
 from lowering.mx.gluon.rnn.sequences import TENSORS, begin_state_of, format_sequence, mask_sequence
 from lowering.mx.gluon.tensor import Tensor

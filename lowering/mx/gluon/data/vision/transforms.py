@@ -14,7 +14,7 @@ import numpy as np
 
 from lowering.messages.counts import KindError, checks_flags
 from lowering.mx import image, ndarray
-from lowering.mx.argument_types import DType
+from lowering.mx.accepted_types import DType
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.block import Block
 from lowering.mx.gluon.hybrid import HybridBlock

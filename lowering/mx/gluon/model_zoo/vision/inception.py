@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering.mx.argument_types import ContextLike
+from lowering.mx.accepted_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence

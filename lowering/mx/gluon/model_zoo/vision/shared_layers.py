@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lowering.mx.argument_types import ContextLike
+from lowering.mx.accepted_types import ContextLike
 from lowering.mx.context import cpu
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.model_store import load_pretrained
