@@ -8,13 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from lowering.source.expressions import CONST, INPUT, STRING
 from lowering.source.names import Names, identifier, quoted
-from lowering.source.templates import marker, replaced
+from lowering.source.templates import CONST, END, FUNCTION, INPUT, STRING, marker, replaced
 
 __all__ = [
-    "END",
-    "FUNCTION",
     "RESERVED",
     "Call",
     "Function",
@@ -62,18 +59,22 @@ class Function:
     lines: list[str] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
     common: str = ""
+    defaults: list[str | None] = field(default_factory=list)
 
     def call(self, inputs: tuple[int, ...], given: Given, outputs: tuple[int, ...], name: str, other: str) -> Call:
-        """Return a call of the function; what else it needs, such as `p`, is added when it is printed."""
+        """Return a call of the function; its literals, and what else it needs, such as `p`, are added in print."""
         strings, consts = given
-        order = [marker(STRING, i) for i in range(len(strings))], [marker(CONST, i) for i in range(len(consts))]
-        arrays = [marker(INPUT, i) for i in range(len(inputs))]
-        template = f"{marker(FUNCTION, self.name)}{', '.join([*order[0], *arrays, *order[1]])}{marker(END, self.name)})"
+        arguments = [marker(kind, i) for kind, row in ((STRING, strings), (INPUT, inputs)) for i in range(len(row))]
+        template = f"{marker(FUNCTION, self.name)}{', '.join(arguments)}{marker(END, self.name)})"
         return Call(template, inputs, tuple(strings), tuple(consts), outputs, name or other)
 
+    def set_defaults(self, calls: Sequence[Call]) -> None:
+        """Give literals that most calls have in common as defaults."""
+        for column in zip(*(call.consts for call in calls), strict=True):
+            (hint, text), count = Counter(column).most_common(1)[0]
+            common = 1 < count >= len(column) / 2 and hint != _NUMBER and _OPEN not in text
+            self.defaults.append(text if common else None)
 
-FUNCTION, END = "f", "e"
-"""The kinds of the markers of a function's name, and of the end of its arguments."""
 
 RESERVED = ("p", "params", "states", "train", "key", "forward", "load", "main")
 """Names with a meaning in every function."""
@@ -146,14 +147,17 @@ def abstract(
 ) -> Abstraction:
     """Return the parameters by which occurrences, each (strings, literals), are one function.
 
-    by_number: the name of a number, by which rather than by their beginnings strings are told apart.
+    by_number: of the turns of a loop, the name of a number by which strings are told apart rather than by beginnings.
     """
     given: list[Given] = [([], []) for _ in rows]
-    parameters: list[str] = []
     numbers = _Numbers(names, by_number)
-    strings = _strings([list(row[0]) for row in rows], names, parameters, given, numbers)
+    parameters: dict[tuple[str, ...], str] = {}
+    strings = _strings([row[0] for row in rows], names, parameters, numbers)
+    for column in parameters:
+        for (texts, _), text in zip(given, column, strict=True):
+            texts.append(text)
     consts: list[str] = []
-    known: dict[tuple[str, ...], str] = {}
+    literals: dict[tuple[str, ...], str] = {}
     for column in zip(*(row[1] for row in rows), strict=True):
         texts, hint = tuple(text for _, text in column), column[0][0]
         if len(set(texts)) == 1 and (by_number or _OPEN not in texts[0]):
@@ -161,14 +165,14 @@ def abstract(
         elif all(map(str.isdigit, texts)) and (hint == _NUMBER or numbers.tells([*map(int, texts)])):
             consts.append(numbers.text([int(text) for text in texts], "number"))
         else:
-            if texts not in known:
-                known[texts] = names.new(hint)
+            if texts not in literals:
+                literals[texts] = names.new(hint)
                 for (_, values), text in zip(given, texts, strict=True):
                     values.append((hint, text))
-            consts.append(expression(known[texts]))
+            consts.append(expression(literals[texts]))
     for place, (_, values) in enumerate(given):
         values[:0] = [(_NUMBER, str(vector[place])) for vector in numbers.vectors]
-    return Abstraction(parameters, [*numbers.names, *known.values()], strings, consts, given)
+    return Abstraction([*parameters.values()], [*numbers.names, *literals.values()], strings, consts, given)
 
 
 class _Numbers:
@@ -185,8 +189,6 @@ class _Numbers:
             return str(vector[0])
         for name, known in zip(self.names, self.vectors, strict=True):
             times, rest = self._line(vector, known)
-            if rest is not None and times == -1:
-                return expression(f"{rest} - {name}")
             if rest is not None:
                 shift = f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else ""
                 return expression(f"{name if times == 1 else f'{times} * {name}'}{shift}")
@@ -208,46 +210,43 @@ class _Numbers:
 
 
 def _strings(
-    rows: Sequence[list[str]], names: Names, parameters: list[str], given: list[Given], numbers: _Numbers
+    rows: Sequence[Sequence[str]], names: Names, parameters: dict[tuple[str, ...], str], numbers: _Numbers
 ) -> list[str]:
-    """Return the strings inside the function; add its parameters, and the arguments of each occurrence."""
-    if not rows[0]:
-        return []
-    split = [[_split_numbers(text) for text in row] for row in rows]
-    alike = all(_alike([row[j] for row in split]) for j in range(len(rows[0])))
-    prefixes, ends = _prefixes(rows)
-    if ends is not None and not (alike and numbers.preferred):
-        if len(set(prefixes)) == 1 and len(rows) > 1 and _OPEN not in prefixes[0]:
-            return rows[0]
-        name = names.new("name")
-        parameters.append(name)
-        for (strings, _), prefix in zip(given, prefixes, strict=True):
-            strings.append(prefix)
-        return [expression(name) + end for end in ends]
-    if alike:
-        texts: list[str] = []
-        for j, parts in enumerate(split[0]):
-            pieces: list[str] = []
-            for place, part in enumerate(parts):
-                word = identifier(_BORDER.split(parts[place - 1])[-1], "number")
-                pieces.append(numbers.text([int(row[j][place]) for row in split], word) if place % 2 else part)
-            texts.append("".join(pieces))
-        return texts
-    known: dict[tuple[str, ...], str] = {}
-    for column in zip(*rows, strict=True):
-        if column not in known and (len(set(column)) > 1 or (_OPEN in column[0] and not numbers.preferred)):
-            end = _beginning([text[::-1] for text in column])[::-1]
-            known[column] = names.new(f"name_{_BORDER.split(end)[-1]}")
-            parameters.append(known[column])
-            for (strings, _), text in zip(given, column, strict=True):
-                strings.append(text)
-    return [expression(known[column]) if column in known else column[0] for column in zip(*rows, strict=True)]
+    """Return the strings inside the function, and add its parameters, each by its value in each occurrence: a beginning
+    and numbers where these tell the strings apart, else whole strings."""
+    is_loop, nothing, beginnings = bool(numbers.preferred), ("",) * len(rows), tuple(map(_prefix, rows))
+
+    def parameter(column: tuple[str, ...], hint: str) -> str:
+        if column not in parameters:
+            parameters[column] = names.new(hint)
+        return expression(parameters[column])
+
+    def is_constant(column: Sequence[str]) -> bool:
+        return len(set(column)) == 1 and (is_loop or _OPEN not in column[0])
+
+    ends = [tuple(text[len(start) :] for text in row) for row, start in zip(rows, beginnings, strict=True)]
+    preferred = (beginnings, nothing) if len(set(ends)) == 1 and not is_loop else (nothing, beginnings)
+    for starts in preferred if all(beginnings) else (nothing,):
+        split = [[_split_numbers(text[len(start) :]) for text in row] for row, start in zip(rows, starts, strict=True)]
+        columns = list(zip(*split, strict=True))
+        if all(_alike(column) and (is_loop or _OPEN not in "".join(column[0])) for column in columns):
+            start = starts[0] if starts is nothing or (is_constant(starts) and len(rows) > 1) else ""
+            start = start or (parameter(starts, "name") if rows[0] and starts is beginnings else "")
+            return [start + _numbered(column, numbers) for column in columns]
+    return [
+        column[0] if is_constant(column) else parameter(column, f"name_{_BORDER.split(_ending(column))[-1]}")
+        for column in zip(*rows, strict=True)
+    ]
 
 
 def _beginning(texts: Sequence[str]) -> str:
     """Return the longest text that all of the texts begin with."""
     first, last = min(texts), max(texts)
     return first[: next((i for i, c in enumerate(first) if c != last[i : i + 1]), len(first))]
+
+
+def _ending(texts: Sequence[str]) -> str:
+    return _beginning([text[::-1] for text in texts])[::-1]
 
 
 def _split_numbers(text: str) -> list[str]:
@@ -261,34 +260,35 @@ def _split_numbers(text: str) -> list[str]:
     return parts
 
 
-def _alike(columns: Sequence[list[str]]) -> bool:
+def _alike(column: Sequence[list[str]]) -> bool:
     """Return whether texts, split at their numbers, are equal but for the numbers, which have no leading zeros."""
-    return (
-        len({tuple(parts[::2]) for parts in columns}) == 1
-        and not any(_OPEN in part for part in columns[0])
-        and not any(len(number) > 1 and number[0] == "0" for parts in columns for number in parts[1::2])
-        and all(number.isascii() for parts in columns for number in parts[1::2])
+    numbers = [number for parts in column for number in parts[1::2]]
+    plain = all(number.isascii() and (number == "0" or number[0] != "0") for number in numbers)
+    return len({tuple(parts[::2]) for parts in column}) == 1 and (plain or len(set(map(tuple, column))) == 1)
+
+
+def _numbered(column: Sequence[list[str]], numbers: _Numbers) -> str:
+    """Return a text with its numbers as expressions of those of each occurrence."""
+    pieces = list(column[0])
+    for place in range(1, len(pieces), 2):
+        if len({parts[place] for parts in column}) > 1:
+            word = identifier(_BORDER.split(pieces[place - 1])[-1], "number")
+            pieces[place] = numbers.text([int(parts[place]) for parts in column], word)
+    return "".join(pieces)
+
+
+def _prefix(row: Sequence[str]) -> str:
+    """Return the beginning that the strings of a row have in common, up to a border of words."""
+    if not row:
+        return ""
+    prefix = _beginning(row)
+    ends = {text[len(prefix) :][:1] for text in row}
+    if len(set(row)) == 1 or prefix in row or (prefix.endswith(_CLOSE) and ends <= set("_./:")):
+        return prefix
+    borders = (
+        i for i, c in enumerate(prefix) if c in "_./:" and prefix.count(_OPEN, 0, i) == prefix.count(_CLOSE, 0, i)
     )
-
-
-def _prefixes(rows: Sequence[list[str]]) -> tuple[list[str], list[str] | None]:
-    """Return the beginning that the strings of each row have in common, and the ends; None where ends differ."""
-    prefixes: list[str] = []
-    for row in rows:
-        prefix = _beginning(row)
-        if len(set(row)) > 1:
-            cuts = [
-                i
-                for i, c in enumerate(prefix)
-                if c in "_./:" and prefix.count(_OPEN, 0, i) == prefix.count(_CLOSE, 0, i)
-            ]
-            closed = prefix.endswith(_CLOSE) and all(text[len(prefix) :][:1] in ("_", ".", "/", ":") for text in row)
-            prefix = prefix if closed or prefix in row else prefix[: cuts[-1] if cuts else 0]
-        prefixes.append(prefix)
-    ends = [[text[len(prefix) :] for text in row] for row, prefix in zip(rows, prefixes, strict=True)]
-    if any(row != ends[0] for row in ends) or (not prefixes[0] and len(rows[0]) > 1):
-        return prefixes, None
-    return prefixes, ends[0]
+    return prefix[: max(borders, default=0)]
 
 
 # -- repeated windows --------------------------------------------------------------------------------------------------

@@ -57,6 +57,8 @@ class Equation:
     outputs: list[Value]
     params: Mapping[str, Any] = field(default_factory=dict)
     bodies: tuple[Body, ...] = ()
+    is_several: bool = False
+    """Whether the function returns a tuple or a list, perhaps of one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -158,7 +160,7 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     if name in _ALIASES and first is not None and tuple(params[_ALIASES[name]]) == first.shape:
         return [first]
     outputs = [Value(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
-    equation = Equation(name, inputs, outputs, params, _bodies(name, params, inputs))
+    equation = Equation(name, inputs, outputs, params, _bodies(name, params, inputs), eqn.primitive.multiple_results)
     for output in outputs:
         output.made_by = equation
     return outputs

@@ -1,75 +1,69 @@
-"""Idioms: functions of JAX that people write, recognised where JAX traces them to the very equations that a rule has.
+"""Idioms: functions of JAX that people write, recognised where JAX traces them to the equations that a rule has.
 
-No idiom can be wrong: what it stands for is what JAX makes of it, for the same shapes and dtypes. Two are patterns of
-their own: a mean, and the maximum of slices that are the places of a window.
+No idiom can be wrong: what it stands for is what JAX makes of it, for the same shapes and dtypes. The maximum of slices
+that are the places of a window, or their sum, is a reduce-window; its gradient goes to one element, as MXNet's does.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial, reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lowering.source.equations import Atom, Body, Constant, Equation, Value, trace
-from lowering.source.expressions import dtype_text, number_text, tuple_text, value_text
 
 __all__ = ["with_idioms"]
 
-
-@dataclass(frozen=True)
-class _Idiom:
-    """A function of JAX of one array of the result's shape. last: the primitive of its last equation. options: of
-    each way to call it. numbers: the names of numbers that the equations tell."""
-
-    function: str
-    last: str
-    options: tuple[Mapping[str, Any], ...] = ({},)
-    over_axis: bool = False
-
-    def ways(self, ndim: int) -> Iterator[Mapping[str, Any]]:
-        """Return the options of each way to call it on an array of so many axes."""
-        for options in self.options:
-            for axis in range(ndim) if self.over_axis else (None,):
-                yield {**options, **({} if axis is None else {"axis": axis - ndim if axis == ndim - 1 else axis})}
+_Way = tuple[Any, Mapping[str, Any]]
+"""An array, or its description, and the options with which a function may have been called on it."""
 
 
-_IDIOMS = (
-    _Idiom("jax.nn.softmax", "div", over_axis=True),
-    _Idiom("jax.nn.log_softmax", "sub", over_axis=True),
-    _Idiom("jax.nn.gelu", "mul", ({"approximate": False}, {"approximate": True})),
-    _Idiom("jax.nn.silu", "mul"),
-    _Idiom("jax.nn.relu", "max"),
-    _Idiom("jax.nn.relu6", "min"),
-    _Idiom("jax.nn.softplus", "select_n"),
-    _Idiom("jax.nn.soft_sign", "div"),
-    _Idiom("jax.nn.elu", "select_n"),
-    _Idiom("jax.nn.selu", "mul"),
-)
-_DRAWS = (
-    ("jax.random.normal", "mul"),
-    ("jax.random.uniform", "max"),
-)
+def _plainly(equation: Equation) -> Iterator[_Way]:
+    yield equation.outputs[0], {}
 
 
-def _function(path: str) -> Callable[..., Any]:
-    module, name = path.rsplit(".", 1)
-    return getattr({"jax.nn": jax.nn, "jax.random": jax.random}[module], name)
+def _along_an_axis(equation: Equation) -> Iterator[_Way]:
+    ndim = len(equation.outputs[0].shape)
+    for axis in range(ndim):
+        yield equation.outputs[0], {"axis": -1 if axis == ndim - 1 else axis}
+
+
+def _over_axes(equation: Equation) -> Iterator[_Way]:
+    spread = _made(equation.inputs[0], "broadcast_in_dim")
+    total = _made(spread.inputs[0] if spread else equation.inputs[0], "reduce_sum")
+    if total is not None:
+        axes, ndim = tuple(total.params["axes"]), len(total.inputs[0].shape)
+        options = {} if len(axes) == ndim else {"axis": axes[0] if len(axes) == 1 else axes}
+        yield total.inputs[0], {**options, "keepdims": True} if spread else options
+
+
+def _drawn(equation: Equation) -> Iterator[_Way]:
+    out = equation.outputs[0]
+    if out.shape and out.dtype in (np.float32, np.float64) and all(isinstance(size, int) for size in out.shape):
+        yield jax.eval_shape(lambda: jax.random.key(0)), {"shape": out.shape, "dtype": out.dtype}
+
+
+_IDIOMS = {
+    "div": (("jax.nn.softmax", _along_an_axis), ("jax.nn.soft_sign", _plainly), ("jnp.mean", _over_axes)),
+    "sub": (("jax.nn.log_softmax", _along_an_axis),),
+    "mul": (("jax.random.normal", _drawn),),
+    "max": (("jax.nn.relu", _plainly),),
+}
+"""Functions of one array, by the primitive of their last equation."""
+
+_MODULES = {"jax.nn": jax.nn, "jax.random": jax.random, "jnp": jnp}
 
 
 @cache
 def _pattern(path: str, shape: tuple[Any, ...], dtype: Any, options: tuple[tuple[str, Any], ...]) -> Body:
-    described = jax.ShapeDtypeStruct(shape, dtype)
-    if path.startswith("jax.random"):
-        key = jax.eval_shape(lambda: jax.random.key(0))
-        return trace(partial(_function(path), shape=shape, dtype=dtype), key)
-    return trace(partial(_function(path), **dict(options)), described)
+    module, name = path.rsplit(".", 1)
+    return trace(partial(getattr(_MODULES[module], name), **dict(options)), jax.ShapeDtypeStruct(shape, dtype))
 
 
 def with_idioms(body: Body) -> Body:
@@ -78,64 +72,54 @@ def with_idioms(body: Body) -> Body:
         for inner in equation.bodies:
             with_idioms(inner)
     results = set(map(id, body.results))
+    read = set(results)
     for equation in reversed(body.equations()):
-        if equation.name == "max" and not results.intersection(map(id, equation.outputs)):
-            continue  # the larger of two numbers inside a formula is no activation
-        idiom = _found(equation)
-        if idiom is not None:
-            equation.name, equation.inputs, equation.params = idiom.name, idiom.inputs, idiom.params
+        made = set(map(id, equation.outputs))
+        # The larger of two numbers inside a formula is no activation.
+        if made & read and (equation.name != "max" or made & results or _made(equation.inputs[1], "slice")):
+            found = _function(equation) or _windows(equation)
+            if found is not None:
+                equation.name, equation.inputs, equation.params = found
+        if made & read:
+            read.update(map(id, equation.inputs))
     return body
 
 
-def _idiom(text: str, inputs: Sequence[Atom], **consts: str) -> Equation:
-    return Equation("idiom", list(inputs), [], {"text": text, "consts": consts})
+_Found = tuple[str, list[Atom], Mapping[str, Any]]
+"""What an equation is instead: a function or a primitive, its inputs and options."""
 
 
-def _found(equation: Equation) -> Equation | None:
-    if len(equation.outputs) != 1:
-        return None
-    (out,) = equation.outputs
-    if jnp.issubdtype(out.dtype, jnp.floating):
-        for idiom in _IDIOMS:
-            if idiom.last == equation.name:
-                for options in idiom.ways(len(out.shape)):
-                    bound = _bound(equation, idiom.function, tuple(options.items()))
-                    if bound:
-                        given = "".join(f", {key}={{{key}}}" for key in options)
-                        texts = {key: value_text(value) for key, value in options.items()}
-                        return _idiom(f"{idiom.function}({{0}}{given})", bound, **texts)
-        for path, last in _DRAWS:
-            if last == equation.name and out.shape and out.dtype in (np.float32, np.float64):
-                bound = _bound(equation, path, ())
-                if bound and all(isinstance(size, int) for size in out.shape):
-                    shape = tuple_text(out.shape)
-                    return _idiom(f"{path}({{0}}, {{shape}}, {dtype_text(out.dtype)})", bound, shape=shape)
-    return _mean(equation) or _windows(equation)
+def _function(equation: Equation) -> _Found | None:
+    if len(equation.outputs) == 1 and jnp.issubdtype(equation.outputs[0].dtype, jnp.floating):
+        for path, ways in _IDIOMS.get(equation.name, ()):
+            for data, options in ways(equation):
+                inputs = _bound(equation, path, data, options)
+                if inputs is not None:
+                    return path, inputs, options
+    return None
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------
 
 
-def _bound(equation: Equation, path: str, options: tuple[tuple[str, Any], ...]) -> list[Atom] | None:
+def _bound(equation: Equation, path: str, data: Any, options: Mapping[str, Any]) -> list[Atom] | None:
     """Return what the function's inputs are where it gives the equation's result; it is traced for the very shape
     only if the primitives of a small array's are those of the equation."""
-    (out,) = equation.outputs
-    alike = _pattern(path, (2,) * len(out.shape), out.dtype, options)
-    if not _has_primitives(alike.results[0], out):
+    items = tuple(options.items())
+    small = tuple((key, (2,) * len(value)) if key == "shape" else (key, value) for key, value in items)
+    alike = _pattern(path, (2,) * len(data.shape), data.dtype, small)
+    if not _has_primitives(alike.results[0], equation.outputs[0]):
         return None
-    return _unify(_pattern(path, out.shape, out.dtype, options), equation)
+    return _unify(_pattern(path, data.shape, data.dtype, items), equation)
 
 
 def _has_primitives(pattern: Atom, atom: Atom) -> bool:
-    """Return whether an atom is made by primitives of the same names as a pattern's, broadcasts left aside."""
+    """Return whether an atom is made by primitives of the same names as a pattern's, broadcasts left aside, and what
+    JAX knows of a small array's size alone."""
     if isinstance(pattern, Constant) or pattern.made_by is None or pattern.made_by.name == "broadcast_in_dim":
         return True
-    made = atom.made_by if isinstance(atom, Value) else None
-    return (
-        made is not None
-        and made.name == pattern.made_by.name
-        and all(map(_has_primitives, pattern.made_by.inputs, made.inputs))
-    )
+    made = _made(atom, pattern.made_by.name)
+    return made is not None and all(map(_has_primitives, pattern.made_by.inputs, made.inputs))
 
 
 def _unify(pattern: Body, equation: Equation) -> list[Atom] | None:
@@ -165,11 +149,10 @@ def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
     known = bound.get(id(pattern))
     if known is not None:
         return known is atom
-    if pattern.made_by is None:
-        bound[id(pattern)] = atom
-        return True
-    if not isinstance(atom, Value) or atom.made_by is None or not _same(pattern.made_by, atom.made_by, bound):
-        return False
+    if pattern.made_by is not None:
+        made = _made(atom, pattern.made_by.name)
+        if made is None or not _same(pattern.made_by, made, bound):
+            return False
     bound[id(pattern)] = atom
     return True
 
@@ -186,96 +169,53 @@ def _equal_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-# -- patterns ----------------------------------------------------------------------------------------------------------
-
-
 def _made(atom: Atom, name: str) -> Equation | None:
     """Return the equation that made an atom, if it is of this primitive."""
     found = atom.made_by if isinstance(atom, Value) else None
     return found if found is not None and found.name == name else None
 
 
-def _mean(equation: Equation) -> Equation | None:
-    """sum / n → jnp.mean, of dtypes in which it sums."""
-    if equation.name != "div" or equation.outputs[0].dtype not in (np.float32, np.float64):
-        return None
-    total, count = equation.inputs
-    spread = _made(total, "broadcast_in_dim")
-    summed = _made(spread.inputs[0] if spread else total, "reduce_sum")
-    if summed is None:
-        return None
-    data, axes = summed.inputs[0], summed.params["axes"]
-    size = math.prod(data.shape[axis] for axis in axes)
-    if isinstance(count := _number(count), Constant):
-        if count.shape or not isinstance(size, int) or size != count.array:
-            return None
-    else:
-        cast = _made(count, "convert_element_type")
-        number = cast and _made(cast.inputs[0], "dim_as_value")
-        if not number or number.params["dim"] != size:
-            return None
-    which = "" if len(axes) == len(data.shape) else ", axis={axis}"
-    if spread is not None:
-        kept = tuple(1 if axis in axes else size for axis, size in enumerate(data.shape))
-        dims = tuple(axis for axis in range(len(data.shape)) if axis not in axes)
-        if spread.outputs[0].shape != kept or tuple(spread.params["broadcast_dimensions"]) != dims:
-            return None
-        which += ", keepdims=True"
-    axis = str(axes[0]) if len(axes) == 1 else tuple_text(axes)
-    return _idiom(f"jnp.mean({{0}}{which})", [data], **({"axis": axis} if "axis" in which else {}))
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+_OF_WINDOWS: Mapping[str, tuple[str, Callable[..., Any]]] = {
+    "max": ("reduce_window_max", lax.max),
+    "add": ("reduce_window_sum", lax.add),
+}
+_MOST_PLACES = 16
 
 
-_OF_WINDOWS = {"max": "lax.max", "add": "lax.add"}
+def _windows(equation: Equation) -> _Found | None:
+    """Return the maximum or the sum of slices, one for each place of a window, as reduce-window."""
+    last = _made(equation.inputs[1], "slice") if equation.name in _OF_WINDOWS else None
+    if last is None or not all(isinstance(start, int) for start in last.params["start_indices"]):
+        return None
+    (name, function), (source,) = _OF_WINDOWS[equation.name], last.inputs
+    shape, ones = equation.outputs[0].shape, (1,) * len(source.shape)
+    steps = tuple(last.params["strides"] or ones)
+    window = tuple(start + 1 for start in last.params["start_indices"])
+    places = list(itertools.islice(itertools.product(*map(range, window)), _MOST_PLACES + 1))
+    if not 1 < len(places) <= _MOST_PLACES:
+        return None
 
+    def slices(x: Any) -> Any:
+        reaches = [(size - 1) * step + 1 for size, step in zip(shape, steps, strict=True)]
+        ends = [[at + reach for at, reach in zip(place, reaches, strict=True)] for place in places]
+        return reduce(function, (lax.slice(x, place, end, steps) for place, end in zip(places, ends, strict=True)))
 
-def _windows(equation: Equation) -> Equation | None:
-    """Return the maximum or the sum of slices, one for each place of a window, as reduce-window: they are equal, and
-    the gradient of a maximum goes to one element of a window, as MXNet's does."""
-    slices: list[Equation] = []
-    name = equation.name
-    if name not in _OF_WINDOWS:
+    if _unify(trace(slices, jax.ShapeDtypeStruct(source.shape, source.dtype)), equation) is None:
         return None
-    while equation.name == name:
-        left, right = equation.inputs
-        last, before = _made(right, "slice"), _made(left, name) or _made(left, "slice")
-        if last is None or before is None:
-            return None
-        slices, equation = [last, *slices], before
-    slices = [equation, *slices]
-    source, ndim = slices[0].inputs[0], len(slices[0].inputs[0].shape)
-    if len(slices) < 2 or any(s.name != "slice" or s.inputs[0] is not source for s in slices):
-        return None
-    starts = [tuple(s.params["start_indices"]) for s in slices]
-    strides = {tuple(s.params["strides"] or (1,) * ndim) for s in slices}
-    shape = slices[0].outputs[0].shape
-    if len(strides) != 1 or any(s.outputs[0].shape != shape for s in slices) or any(starts[0]):
-        return None
-    window = tuple(last + 1 for last in starts[-1])
-    if not all(isinstance(n, int) for n in window) or starts != list(itertools.product(*map(range, window))):
-        return None
-    (steps,) = strides
-    # With one window the stride says nothing; the size of the result says how far windows go.
-    sizes = [(n - 1) * s + k for n, s, k in zip(shape, steps, window, strict=True)]
+    padding, data = ((0, 0),) * len(ones), source
     padded = _made(source, "pad")
-    padding, data = [(0, 0)] * ndim, source
     is_float = jnp.issubdtype(source.dtype, jnp.floating)
-    lowest = 0 if name == "add" else -np.inf if is_float else jnp.iinfo(source.dtype).min
+    lowest = 0 if name == "reduce_window_sum" else -np.inf if is_float else jnp.iinfo(source.dtype).min
     if padded is not None and isinstance(padded.inputs[1], Constant) and padded.inputs[1].array == lowest:
         config = padded.params["padding_config"]
         if all(low >= 0 and high >= 0 and not inner for low, high, inner in config):
-            padding, data = [(low, high) for low, high, _ in config], padded.inputs[0]
-    for axis, (size, whole) in enumerate(zip(sizes, source.shape, strict=True)):
-        if window[axis] == 1 and steps[axis] == 1:
-            continue
-        # What no window reaches must be less than another step.
-        if not isinstance(whole, int) or not size <= whole < size + steps[axis]:
-            return None
-    pads = "[" + ", ".join(map(tuple_text, padding)) + "]" if any(map(any, padding)) else '"VALID"'
-    initial = number_text(np.asarray(lowest, source.dtype))
-    return _idiom(
-        f"lax.reduce_window({{0}}, {initial}, {_OF_WINDOWS[name]}, {{window}}, {{strides}}, {{padding}})",
-        [data],
-        window=tuple_text(window),
-        strides=tuple_text(steps),
-        padding=pads,
+            padding, data = tuple((low, high) for low, high, _ in config), padded.inputs[0]
+    made = jax.eval_shape(
+        lambda x: lax.reduce_window(x, np.asarray(lowest, x.dtype), function, window, steps, padding),
+        jax.ShapeDtypeStruct(data.shape, data.dtype),
     )
+    ways = {"window_dimensions": window, "window_strides": steps, "padding": padding}
+    dilations = {"base_dilation": ones, "window_dilation": ones}
+    return (name, [data], ways | dilations) if made.shape == shape else None

@@ -7,33 +7,19 @@ from functools import partial
 
 from lowering.source.blocks import RESERVED, Call
 from lowering.source.equations import Atom, Body, Constant, Value, flatten
-from lowering.source.expressions import CONST, DIM, INPUT, STRING, Code, print_body, tuple_text
+from lowering.source.expressions import Code, print_body
 from lowering.source.idioms import with_idioms
 from lowering.source.names import Names
-from lowering.source.templates import is_reserved, marker, replaced
+from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, is_reserved, marker, replaced
 from lowering.source.trace import TracedNode, refusal
+from lowering.source.values import tuple_text
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.attributes import FListInputNames
 
-__all__ = ["WORD", "Leaf"]
+__all__ = ["Leaf"]
 
-WORD = "w"
-"""The kind of the marker of a word that functions hand on: p, states, train, key."""
-
-_HINTS = (
-    "shape",
-    "axis",
-    "value",
-    "strides",
-    "padding",
-    "number",
-    "window",
-    "dims",
-    "sizes",
-    "places",
-    "table",
-    "size",
-)
+_LITERALS = ("shape", "axis", "value", "strides", "padding", "window", "dims", "sizes", "places", "table", "size")
+"""What literals are called where they become parameters: names that variables do not take."""
 
 
 class Leaf:
@@ -87,7 +73,7 @@ class Leaf:
         if self.is_custom and arrays is None:
             texts = [marker(INPUT, i) for i in range(len(self.node.inputs))]
         key = "key" if self.is_custom else marker(WORD, "key")
-        names = Names((*RESERVED, *_HINTS, *self.arrays, "name", "each"), self._scope)
+        names = Names((*RESERVED, *_LITERALS, *self.arrays, "name", "each"), self._scope)
         code = print_body(with_idioms(body), [key, *texts], names, partial(refusal, self.node.node), self.consts)
         for place, name in self.node.states.items():
             if place in self._stored and _source(body.results[place]) not in body.inputs:

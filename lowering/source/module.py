@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 import jax.numpy as jnp
 
 from lowering.source.blocks import (
-    END,
-    FUNCTION,
     RESERVED,
     Call,
     Function,
@@ -22,13 +20,14 @@ from lowering.source.blocks import (
     literal_text,
     rendered,
 )
-from lowering.source.expressions import CONST, DIM, INPUT, MANY, STRING, dtype_text, tuple_text
+from lowering.source.expressions import MANY
 from lowering.source.layout import COLUMNS, laid_out, lines_of
-from lowering.source.leaves import WORD, Leaf
+from lowering.source.leaves import Leaf
 from lowering.source.loops import Loop, with_loops
 from lowering.source.names import Names, identifier
-from lowering.source.templates import found, marker, replaced, words_of
+from lowering.source.templates import CONST, DIM, END, FUNCTION, INPUT, STRING, WORD, found, marker, replaced, words_of
 from lowering.source.trace import Traced
+from lowering.source.values import dtype_text, tuple_text
 
 __all__ = ["module_text"]
 
@@ -71,6 +70,12 @@ class _Module:
         bodies = [Steps(calls, set(self._results)), *bodies]
         functions = found_functions(bodies, self._block_name, self._globals)
         self._functions |= {function.name: function for function in functions}
+        called: dict[str, list[Call]] = defaultdict(list)
+        for call in (call for body in bodies for call in body.calls):
+            for name in found(call.template, FUNCTION):
+                called[name].append(call)
+        for name, its_calls in called.items():
+            self._functions[name].set_defaults(its_calls)
         main = self._main(calls)
         tables = [
             [f'{name} = """', *textwrap.wrap(text, COLUMNS), '"""'] for text, name in self._globals.tables.items()
@@ -217,27 +222,34 @@ class _Module:
         needs = self._needs[function.name] = [w for w in (*_FIRST, *_LAST) if w in words] + dims
         first = [word for word in needs if word in _FIRST]
         last = [self._size(word) if word in dims else word for word in needs if word not in _FIRST]
-        parameters = [*first, *function.strings, *arrays, *function.literals, *last]
+        literals = list(zip(function.literals, function.defaults, strict=True))
+        positional = [name for name, default in literals if default is None]
+        options = [f"{name}={literal_text(default)}" for name, default in literals if default is not None]
+        parameters = [*first, *function.strings, *arrays, *positional, *last, *options]
         self._texts[function.name] = [
             *laid_out(f"def {function.name}({', '.join(parameters)}):"),
             *lines_of(map(self._plain, lines), "    "),
         ]
 
-    def _expanded(self, template: str) -> str:
-        """Return a template with the whole arguments of the functions that it calls."""
+    def _expanded(self, call: Call) -> str:
+        """Return a call with the whole arguments of the function."""
 
         def name(called: str) -> str:
-            if called not in self._needs:
-                self._define(self._functions[called])
+            self._define(self._functions[called])
             first = [marker(WORD, word) for word in self._needs[called] if word in _FIRST]
             return called + "(" + "".join(f"{word}, " for word in first)
 
         def end(called: str) -> str:
-            needs = self._needs[called]
-            last = [marker(WORD if w in _LAST else DIM, w) for w in needs if w not in _FIRST]
-            return "".join(f", {word}" for word in last)
+            function = self._functions[called]
+            literals = list(enumerate(zip(function.literals, function.defaults, strict=True)))
+            positional = [marker(CONST, i) for i, (_, default) in literals if default is None]
+            last = [marker(WORD if w in _LAST else DIM, w) for w in self._needs[called] if w not in _FIRST]
+            options = [(i, literal) for i, (literal, default) in literals if default not in (None, call.consts[i][1])]
+            by_place = 1 < len(options) == len(literals) - len(positional)
+            options = [f"{'' if by_place else f'{literal}='}{marker(CONST, i)}" for i, literal in options]
+            return "".join(f", {argument}" for argument in (*positional, *last, *options))
 
-        text = replaced(template, {FUNCTION: name, END: end})
+        text = replaced(call.template, {FUNCTION: name, END: end})
         return text.replace("(, ", "(").replace(", )", ")")
 
     def _statements(
@@ -302,7 +314,7 @@ class _Module:
 
     def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]
-        text = replaced(self._expanded(call.template), {INPUT: lambda i: inputs[int(i)]})
+        text = replaced(self._expanded(call), {INPUT: lambda i: inputs[int(i)]})
         text = _RUN.sub(self._run_of, text) if len(inputs) > MANY else text
         return rendered(text, (), call.strings, [text for _, text in call.consts])
 
