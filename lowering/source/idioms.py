@@ -35,12 +35,12 @@ def _along_an_axis(equation: Equation) -> Iterator[_Way]:
 
 
 def _over_axes(equation: Equation) -> Iterator[_Way]:
-    spread = _made(equation.inputs[0], "broadcast_in_dim")
-    total = _made(spread.inputs[0] if spread else equation.inputs[0], "reduce_sum")
+    source = _spread(equation.inputs[0])
+    total = _made(source, "reduce_sum")
     if total is not None:
         axes, ndim = tuple(total.params["axes"]), len(total.inputs[0].shape)
         options = {} if len(axes) == ndim else {"axis": axes[0] if len(axes) == 1 else axes}
-        yield total.inputs[0], {**options, "keepdims": True} if spread else options
+        yield total.inputs[0], options if source is equation.inputs[0] else {**options, "keepdims": True}
 
 
 def _drawn(equation: Equation) -> Iterator[_Way]:
@@ -50,12 +50,16 @@ def _drawn(equation: Equation) -> Iterator[_Way]:
 
 
 _IDIOMS = {
-    "div": (("jax.nn.softmax", _along_an_axis), ("jax.nn.soft_sign", _plainly), ("jnp.mean", _over_axes)),
-    "sub": (("jax.nn.log_softmax", _along_an_axis),),
-    "mul": (("jax.random.normal", _drawn),),
-    "max": (("jax.nn.relu", _plainly),),
+    "div": (
+        ("jax.nn.softmax", "exp", _along_an_axis),
+        ("jax.nn.soft_sign", "add", _plainly),
+        ("jnp.mean", "reduce_sum", _over_axes),
+    ),
+    "sub": (("jax.nn.log_softmax", "log", _along_an_axis),),
+    "mul": (("jax.random.normal", "erf_inv", _drawn),),
+    "max": (("jax.nn.relu", None, _plainly),),
 }
-"""Functions of one array, by the primitive of their last equation."""
+"""Functions of one array, by the primitive of their last equation, with one that makes an input of it."""
 
 _MODULES = {"jax.nn": jax.nn, "jax.random": jax.random, "jnp": jnp}
 
@@ -91,35 +95,16 @@ _Found = tuple[str, list[Atom], Mapping[str, Any]]
 
 def _function(equation: Equation) -> _Found | None:
     if len(equation.outputs) == 1 and jnp.issubdtype(equation.outputs[0].dtype, jnp.floating):
-        for path, ways in _IDIOMS.get(equation.name, ()):
-            for data, options in ways(equation):
-                inputs = _bound(equation, path, data, options)
+        for path, before, ways in _IDIOMS.get(equation.name, ()):
+            is_likely = before is None or any(_made(_spread(atom), before) for atom in equation.inputs)
+            for data, options in ways(equation) if is_likely else ():
+                inputs = _unify(_pattern(path, data.shape, data.dtype, tuple(options.items())), equation)
                 if inputs is not None:
                     return path, inputs, options
     return None
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------
-
-
-def _bound(equation: Equation, path: str, data: Any, options: Mapping[str, Any]) -> list[Atom] | None:
-    """Return what the function's inputs are where it gives the equation's result; it is traced for the very shape
-    only if the primitives of a small array's are those of the equation."""
-    items = tuple(options.items())
-    small = tuple((key, (2,) * len(value)) if key == "shape" else (key, value) for key, value in items)
-    alike = _pattern(path, (2,) * len(data.shape), data.dtype, small)
-    if not _has_primitives(alike.results[0], equation.outputs[0]):
-        return None
-    return _unify(_pattern(path, data.shape, data.dtype, items), equation)
-
-
-def _has_primitives(pattern: Atom, atom: Atom) -> bool:
-    """Return whether an atom is made by primitives of the same names as a pattern's, broadcasts left aside, and what
-    JAX knows of a small array's size alone."""
-    if isinstance(pattern, Constant) or pattern.made_by is None or pattern.made_by.name == "broadcast_in_dim":
-        return True
-    made = _made(atom, pattern.made_by.name)
-    return made is not None and all(map(_has_primitives, pattern.made_by.inputs, made.inputs))
 
 
 def _unify(pattern: Body, equation: Equation) -> list[Atom] | None:
@@ -159,14 +144,20 @@ def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
 
 def _number(atom: Atom) -> Atom:
     """Return the number that an atom repeats, or the atom."""
-    made = _made(atom, "broadcast_in_dim")
-    return made.inputs[0] if made and isinstance(made.inputs[0], Constant) and not made.inputs[0].shape else atom
+    source = _spread(atom)
+    return source if isinstance(source, Constant) and not source.shape else atom
 
 
 def _equal_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return one.keys() == other.keys() and all(
         one[key] == other[key] or key in ("sharding", "out_sharding", "jvp_jaxpr_fun") for key in one
     )
+
+
+def _spread(atom: Atom) -> Atom:
+    """Return what an atom repeats, or the atom."""
+    made = _made(atom, "broadcast_in_dim")
+    return made.inputs[0] if made else atom
 
 
 def _made(atom: Atom, name: str) -> Equation | None:
@@ -190,7 +181,7 @@ def _windows(equation: Equation) -> _Found | None:
     if last is None or not all(isinstance(start, int) for start in last.params["start_indices"]):
         return None
     (name, function), (source,) = _OF_WINDOWS[equation.name], last.inputs
-    shape, ones = equation.outputs[0].shape, (1,) * len(source.shape)
+    shape, ones = last.outputs[0].shape, (1,) * len(source.shape)
     steps = tuple(last.params["strides"] or ones)
     window = tuple(start + 1 for start in last.params["start_indices"])
     places = list(itertools.islice(itertools.product(*map(range, window)), _MOST_PLACES + 1))
