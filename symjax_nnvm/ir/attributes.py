@@ -291,8 +291,11 @@ FDequantized: OpMap[Callable[[Node], Node | NodeEntry]] = Op.get_attr("FDequanti
 TCalibrated: OpMap[Literal["input", "output"]] = Op.get_attr("TCalibrated")
 """The array that `min_calib_range` and `max_calib_range` are the range of. "output": the operator needs them."""
 
-TListsOutputs: OpMap[bool] = Op.get_attr("TListsOutputs")
-"""MXNet's operator lists the name of its one output, which MXNet's names of quantised arrays then have."""
+FFusing: OpMap[Any] = Op.get_attr("FFusing")
+"""How MXNet fuses the layer with those after it for oneDNN, a `Fusing`."""
+
+TJoinsRanges: OpMap[bool] = Op.get_attr("TJoinsRanges")
+"""The result has the range of the 8-bit integers that it is made of; True: of several arrays, which are best of one."""
 
 FLowering: OpMap[Any] = Op.get_attr("FLowering")
 """How the operator runs, set by the package that runs it; `lowering.core.rules` says what a value is there."""

@@ -3,6 +3,7 @@
 from symjax_nnvm.io.symbol_json import graph_json as graph_json
 from symjax_nnvm.passes import eliminate_common_expressions as eliminate_common_expressions
 from symjax_nnvm.passes import fold_scale_axis as fold_scale_axis
+from symjax_nnvm.passes import fuse_for_onednn as fuse_for_onednn
 from symjax_nnvm.passes import gradient as gradient
 from symjax_nnvm.passes import infer as infer
 from symjax_nnvm.passes import order_mutation as order_mutation

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.ir.attributes import FListOutputNames, FQuantized, TCalibrated, TListsOutputs
+from symjax_nnvm.ir.attributes import FListOutputNames, FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import output_names
 from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.rewrite import count_versions, rewrite
 from symjax_nnvm.ir.rules.quantized_form import PREFIX, QuantizedForm
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ops.quantization.listed_outputs import LISTED_OUTPUTS
 
 Ranges = Mapping[str, tuple[float, float]]
 QuantizedDtype = Literal["int8", "uint8", "auto"]
@@ -34,6 +36,7 @@ class Quantization:
         excluded_ops: names of operators that stay float.
         offline: names of the parameters that are quantised before.
         dtype: of the arrays; auto: uint8 where a calibrated range has no negative numbers.
+        by_channel: weights of fused dense layers get a range for each row.
         smart: operators that are cheap are quantised only between convolutions, dense layers and the like; else always.
         ranges: of outputs by name, as pairs, where they are calibrated.
     """
@@ -43,6 +46,7 @@ class Quantization:
     offline: frozenset[str] = frozenset()
     dtype: QuantizedDtype = "int8"
     smart: bool = True
+    by_channel: bool = False
     ranges: tuple[tuple[str, tuple[float, float]], ...] = ()
 
 
@@ -68,12 +72,14 @@ def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, Q
     nodes = list(nodes)
     forms: dict[Node, QuantizedForm] = {}
     for node in nodes:
-        if node.op is None or node.name in wishes.excluded or node.op.name in wishes.excluded_ops:
+        if node.op is None or node.op not in FQuantized or node.op.name in wishes.excluded_ops:
             continue
-        if node.op in FQuantized:
-            form: QuantizedForm | None = FQuantized[node.op](node.attrs)
-            if form is not None:
-                forms[node] = form
+        fused = (inner.name for body in node.attrs.subgraphs for inner in post_order(body.outputs) if inner.op)
+        if not wishes.excluded.isdisjoint([node.name, *fused]):
+            continue
+        form: QuantizedForm | None = FQuantized[node.op](node.attrs)
+        if form is not None:
+            forms[node] = form.by_channel or form if wishes.by_channel else form
     if not wishes.smart:
         return forms
     sources = {node: [entry.node for entry in node.inputs] for node in nodes}
@@ -158,15 +164,12 @@ class _Rule:
 def _suffix(entry: NodeEntry) -> str:
     """How MXNet names an output there: by the name that its operator lists, else by its number."""
     node = entry.node
-    if node.is_variable:
+    if node.op is None:
         return ""
-    if node.op in TListsOutputs:
+    if node.op.name in LISTED_OUTPUTS:
         return "_output"
-    return (
-        f"_{list(FListOutputNames[node.op](node.attrs))[entry.index]}"
-        if node.op in FListOutputNames
-        else (f"_{entry.index}")
-    )
+    names = list(FListOutputNames[node.op](node.attrs)) if node.op in FListOutputNames else None
+    return f"_{names[entry.index] if names else entry.index}"
 
 
 # -- ranges ----------------------------------------------------------------------------------------------------------

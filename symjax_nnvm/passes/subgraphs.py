@@ -47,7 +47,7 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
     inside = _Inside(graph, known)
 
     def rule(node: Node, draft: Node) -> Node | None:
-        if not node.attrs.subgraphs:
+        if node.op not in FSubgraphRuns:  # such as what is fused for oneDNN: its parameters are read from its subgraph
             return None
         subgraphs: list[Subgraph] = []
         for old, facts in zip(node.attrs.subgraphs, inside.facts(node), strict=True):

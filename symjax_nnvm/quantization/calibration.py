@@ -54,13 +54,21 @@ class MinMaxCollector(CalibrationCollector):
         self.min_max_dict[name] = min(before[0], low), max(before[1], high)
 
 
+Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
+"""Counts, edges, the least and the greatest value, and the magnitude that the edges reach."""
+
+
 class HistogramCollector(CalibrationCollector):
-    """Knows a histogram of each array, and finds thresholds by entropy."""
+    """Knows a histogram of each array, and finds thresholds by entropy.
+
+    Attributes:
+        hist_dict: histograms by name.
+    """
 
     def __init__(self, dtype: QuantizedDtype = "int8") -> None:
         super().__init__()
         self._dtype = dtype
-        self._histograms: dict[str, tuple[np.ndarray, np.ndarray, float]] = {}
+        self.hist_dict: dict[str, Histogram] = {}
 
     def collect(self, name: str, array: Any) -> None:
         """Add an array to the histogram of an output, which gets further bins at both ends where it must."""
@@ -69,27 +77,40 @@ class HistogramCollector(CalibrationCollector):
         values = np.asarray(array)
         low, high = _ends(name, values)
         reach = max(abs(low), abs(high))
-        if name not in self._histograms:
+        if name in self.hist_dict:
+            self.hist_dict[name] = combine_histogram(self.hist_dict[name], values, low, high, reach)
+        else:
             counts, edges = np.histogram(values, bins=_BINS, range=(-reach, reach))
-            self._histograms[name] = counts, edges, low
-            return
-        old, edges, lowest = self._histograms[name]
-        old_reach, more = edges[-1], 0
-        if reach > old_reach:
-            step = 2 * old_reach / old.size
-            more = int((reach - old_reach) // step + 1)
-            old_reach += more * step
-        counts, edges = np.histogram(values, bins=old.size + 2 * more, range=(-old_reach, old_reach))
-        counts[more : counts.size - more] += old
-        self._histograms[name] = counts, edges, min(lowest, low)
+            self.hist_dict[name] = counts, edges, low, high, reach
 
     def post_collect(self) -> dict[str, tuple[float, float]]:
         """Return the ranges by name: symmetric, or from 0 where no value is negative and uint8 is asked for."""
-        for name, (counts, edges, low) in self._histograms.items():
+        for name, (counts, edges, low, *_) in self.hist_dict.items():
             positive = low >= 0 and self._dtype != "int8"
             threshold, _ = entropy_threshold(counts, edges, 2 * _LEVELS + 1 if positive else _LEVELS)
             self.min_max_dict[name] = (0.0 if positive else -threshold), threshold
         return self.min_max_dict
+
+
+def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: float, new_th: float) -> Histogram:
+    """Return a histogram with the values of one more array in it, wider by bins of the same size where it must be.
+
+    Args:
+        old_hist: the histogram.
+        arr: the array.
+        new_min: its least value.
+        new_max: its greatest value.
+        new_th: the greater magnitude of the two.
+    """
+    old, _, low, high, reach = old_hist
+    more = 0
+    if new_th > reach:
+        step = 2 * reach / len(old)
+        more = int((new_th - reach) // step + 1)
+        reach = more * step + reach
+    counts, edges = np.histogram(np.asarray(arr), bins=len(old) + 2 * more, range=(-reach, reach))
+    counts[more : len(counts) - more] += old
+    return counts, edges, min(low, new_min), max(high, new_max), reach
 
 
 def _ends(name: str, values: np.ndarray) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.attributes import FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
 from symjax_nnvm.network_model import Model
+from symjax_nnvm.passes.fuse_for_onednn import fuse_for_onednn
 from symjax_nnvm.passes.quantize import Quantization, QuantizedDtype, Ranges, rounded_outputs, set_ranges
 from symjax_nnvm.passes.quantize import quantize as quantize_graph
 from symjax_nnvm.quantization.calibration import (
@@ -24,6 +25,7 @@ from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, of_mode
 
 Mode = Literal["entropy", "naive", "none"]
+Granularity = Literal["tensor-wise", "channel-wise"]
 
 
 @tells_new_names
@@ -38,6 +40,8 @@ def quantize(
     excluded_ops: Collection[str] = (),
     dtype: QuantizedDtype = "int8",
     smart: bool = True,
+    fused: bool = False,
+    granularity: Granularity = "tensor-wise",
 ) -> Model:
     """Return a model whose convolutions and dense layers compute with 8-bit integers, as MXNet's `quantize_model` does.
 
@@ -55,6 +59,11 @@ def quantize(
         excluded_ops: names of operators that stay float.
         dtype: of arrays: "int8", "uint8", or "auto", which is uint8 where no value is negative.
         smart: quantise cheap layers only between others that are; else wherever they can be.
+        fused: fuse layers for oneDNN first, as `quantize_model_mkldnn` and `quantize_net` do: MXNet runs such networks
+            fast, and whatever their data are; convolutions have a range for each channel, and their parameters stay
+            floats in the file.
+        granularity: "channel-wise" gives the weights of fused dense layers a range for each row, and leaves them floats
+            in the file.
 
     Raises:
         SymbolTypeError: an argument is of the wrong type.
@@ -66,10 +75,12 @@ def quantize(
     expect_arrays(aux or {}, "aux")
     _expect_one_of("mode", mode, Mode)
     _expect_one_of("dtype", dtype, QuantizedDtype)
-    wishes = Quantization(
-        _names("excluded", excluded), _names("excluded_ops", excluded_ops), frozenset(args), dtype, smart
-    )
+    _expect_one_of("granularity", granularity, Granularity)
+    names = _names("excluded", excluded), _names("excluded_ops", excluded_ops)
+    wishes = Quantization(*names, frozenset(args), dtype, smart, granularity == "channel-wise")
     _refuse_unknown_layers(net, wishes.excluded)
+    if fused:
+        net = fused_symbol(net)
     quantized = quantized_symbol(net, wishes)
     if mode != "none":
         if calibration is None:
@@ -78,12 +89,20 @@ def quantize(
                 fix="calibration=[batch, …], a few hundred samples in all; mode='none' needs none.",
             )
         collector = HistogramCollector(dtype) if mode == "entropy" else MinMaxCollector()
-        names = outputs_to_calibrate(quantized)
-        collect_outputs(Model(net, args, aux or {}), names, calibration, collector)
-        quantized = calibrated(quantized, checked_ranges(collector.post_collect(), names))
+        outputs = outputs_to_calibrate(quantized)
+        collect_outputs(Model(net, args, aux or {}), outputs, calibration, collector)
+        quantized = calibrated(quantized, checked_ranges(collector.post_collect(), outputs))
     else:
         _refuse_without_ranges(quantized)
+    if fused:
+        quantized = fused_symbol(quantized)
     return Model(quantized, quantized_arrays(quantized, args), aux or {})
+
+
+def fused_symbol(net: Symbol) -> Symbol:
+    """Return the network with layers fused for oneDNN, as MXNet's backend MKLDNN_QUANTIZE fuses them: of a network of
+    floats products with what follows them, of one of integers layers with the rounding of their results."""
+    return of_mode(net, fuse_for_onednn(Graph(net.outputs)).outputs)
 
 
 def quantized_symbol(net: Symbol, wishes: Quantization) -> Symbol:

@@ -44,6 +44,7 @@ def quantized(name: str, function: Any, mode: str) -> Any:
         calib_mode=mode,
         calib_data=None if mode == "none" else feed,
         quantized_dtype="auto",
+        quantize_granularity="channel-wise" if name == "attention" else "tensor-wise",
     )
 
 

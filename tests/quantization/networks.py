@@ -50,7 +50,24 @@ def text(symbols: Any) -> Any:
     return symbols.Group([*heads, symbols.FullyConnected(part, num_hidden=4, name="fc3")])
 
 
-NETWORKS = {"residual": (residual, (4, 3, 8, 8)), "mlp": (mlp, (4, 12)), "text": (text, (4, 6))}
+def attention(symbols: Any) -> Any:
+    """Return self-attention between dense layers."""
+    net = symbols.FullyConnected(symbols.Variable("data"), num_hidden=24, flatten=False, name="fc1")
+    heads = symbols.transpose(net, axes=(1, 0, 2), name="turned")
+    scores = symbols.contrib.interleaved_matmul_selfatt_qk(heads, heads=2, name="qk")
+    weights = symbols.softmax(scores, name="softmax")
+    net = symbols.contrib.interleaved_matmul_selfatt_valatt(heads, weights, heads=2, name="valatt")
+    net = symbols.FullyConnected(net, num_hidden=6, flatten=False, name="fc2")
+    net = symbols.LeakyReLU(net, act_type="gelu", name="gelu")
+    return symbols.FullyConnected(net, num_hidden=4, flatten=False, name="fc3")
+
+
+NETWORKS = {
+    "residual": (residual, (4, 3, 8, 8)),
+    "mlp": (mlp, (4, 12)),
+    "text": (text, (4, 6)),
+    "attention": (attention, (4, 5, 8)),
+}
 """Name → (what makes it, the shape of its data)."""
 
 

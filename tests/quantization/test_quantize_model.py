@@ -64,6 +64,27 @@ def test_graph_ranges_and_integers_are_those_of_mxnet(name):
         np.testing.assert_array_equal(np.ravel(made.args[key])[:40], np.float32(numbers), err_msg=key)
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_fused_layers_are_those_of_mxnet(name):
+    """What `quantize_model_mkldnn` makes; attention with a range for each row of dense weights."""
+    golden = GOLDEN["networks"][name]["fused"]
+    mode, granularity = (
+        ("none" if name == "text" else "naive"),
+        ("channel-wise" if name == "attention" else "tensor-wise"),
+    )
+    how = {"mode": mode, "granularity": granularity, "dtype": "auto", "fused": True}
+    made = nn.quantize(*network(name), calibration=batches(name), **how)
+    ours = json.loads(made.net.tojson())
+    assert graph(ours) == graph(golden)
+    for node, theirs in zip(ours["nodes"], golden["nodes"], strict=True):
+        assert [graph(body) for body in node.get("subgraphs", ())] == [
+            graph(body) for body in theirs.get("subgraphs", ())
+        ]
+    assert ranges(ours).keys() == ranges(golden).keys()
+    for node, ends in ranges(golden).items():
+        np.testing.assert_allclose(ranges(ours)[node], ends, rtol=1e-5, atol=1e-6, err_msg=node)
+
+
 def test_entropy_gives_mxnets_ranges():
     golden = GOLDEN["networks"]["text"]["entropy"]
     made = nn.quantize(*network("text"), calibration=batches("text"), mode="entropy", dtype="auto")

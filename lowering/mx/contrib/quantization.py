@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,22 @@ import numpy as np
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.accepted_types import ContextLike, Logger
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
-from lowering.mx.gluon.gluon_errors import MismatchError
+from lowering.mx.gluon.gluon_errors import MismatchError, NotInitializedError
 from lowering.mx.io.desc import DataIter
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.ndarray.creation import array
+from lowering.mx.ndarray.creation import array, zeros
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import Quantization
 from symjax_nnvm.quantization.calibration import CalibrationCollector as CalibrationCollector
 from symjax_nnvm.quantization.calibration import HistogramCollector, MinMaxCollector, checked_ranges, collect_outputs
+from symjax_nnvm.quantization.calibration import combine_histogram as combine_histogram
 from symjax_nnvm.quantization.quantize_model import calibrated, outputs_to_calibrate, quantized_arrays, quantized_symbol
 
 Arrays = Mapping[str, Any]
 Quantized = tuple[Symbol, dict[str, NDArray], dict[str, Any]]
-_MODES = ("none", "naive", "entropy", "customize", "custom")
+_MODES = ("none", "naive", "entropy", "customize")
 
 
 def quantize_model(
@@ -60,13 +62,14 @@ def quantize_model(
         num_calib_examples: how many samples are enough; None for all.
         quantized_dtype: "int8", "uint8" or "auto".
         quantize_mode: "smart" or "full".
-        quantize_granularity: "tensor-wise"; "channel-wise" is for fused networks alone.
+        quantize_granularity: "tensor-wise", or "channel-wise", which is for fused dense layers alone.
         logger: is told how many samples were used.
 
     Raises:
         CallError: a mode is unknown, or there are no data.
         NNVMError: what `symjax_nnvm.quantize` raises.
     """
+    _expect("calib_mode", calib_mode or "none", _MODES[:3])
     layers = (excluded_sym_names, excluded_op_names, calib_mode)
     how = (quantized_dtype, quantize_mode, quantize_granularity)
     quantized, params, states, collector = quantize_graph(sym, arg_params, aux_params, ctx, *layers, *how)
@@ -76,8 +79,17 @@ def quantize_model(
     return calib_graph(quantized, arg_params, aux_params, collector, calib_mode or "none", quantized_dtype)
 
 
-quantize_model_mkldnn = quantize_model
-"""MXNet's fuses layers for oneDNN first; XLA fuses what it runs."""
+def quantize_model_mkldnn(sym: Symbol, arg_params: Arrays, aux_params: Arrays, *args: Any, **kwargs: Any) -> Quantized:
+    """Return what `quantize_model` makes of the network whose layers are fused for oneDNN, which MXNet runs fast.
+
+    The other arguments are those of `quantize_model`.
+    """
+    quantized, params, states = quantize_model(_fused(sym), arg_params, aux_params, *args, **kwargs)
+    return _fused(quantized), params, states
+
+
+def _fused(sym: Symbol) -> Symbol:
+    return sym.get_backend_symbol("MKLDNN_QUANTIZE")
 
 
 def quantize_graph(
@@ -103,13 +115,17 @@ def quantize_graph(
     _expect("calib_mode", calib_mode or "none", _MODES)
     _expect("quantized_dtype", quantized_dtype, ("int8", "uint8", "auto"))
     _expect("quantize_mode", quantize_mode, ("smart", "full"))
-    _expect("quantize_granularity", quantize_granularity, ("tensor-wise",))
+    _expect("quantize_granularity", quantize_granularity, ("tensor-wise", "channel-wise"))
+    for what, names in (("excluded_sym_names", excluded_sym_names), ("excluded_op_names", excluded_op_names)):
+        if not isinstance(names, list | tuple | None):
+            raise CallError(f"{what} must be a list of strings", got=repr(names)[:80])
     wishes = Quantization(
         frozenset(excluded_sym_names or ()),
         frozenset(excluded_op_names or ()),
         frozenset(arg_params),
         quantized_dtype,  # pyright: ignore[reportArgumentType]  # checked above
         quantize_mode == "smart",
+        quantize_granularity == "channel-wise",
     )
     quantized = as_symbol(quantized_symbol(sym, wishes))
     if calib_mode in (None, "none"):
@@ -118,6 +134,8 @@ def quantize_graph(
         collector = MinMaxCollector()
     elif calib_mode == "entropy":
         collector = HistogramCollector(quantized_dtype)  # pyright: ignore[reportArgumentType]
+    elif LayerOutputCollector is None:
+        raise CallError("calib_mode='customize' needs a LayerOutputCollector", fix="LayerOutputCollector=collector")
     else:
         collector = LayerOutputCollector
     if collector is not None and getattr(collector, "include_layers", None) is None:
@@ -151,7 +169,7 @@ def calib_graph(
     return quantized, _params(quantized, arg_params), dict(aux_params)
 
 
-def quantize_net(
+def quantize_net_v2(
     network: HybridBlock,
     quantized_dtype: str = "auto",
     quantize_mode: str = "full",
@@ -167,10 +185,10 @@ def quantize_net(
     LayerOutputCollector: Any = None,
     logger: Logger | None = None,
 ) -> SymbolBlock:
-    """Return a block that computes with 8-bit integers.
+    """Return a block that computes with 8-bit integers, its layers fused as those of `quantize_model_mkldnn`.
 
     Args:
-        network: the block, hybridised and called.
+        network: the block; it is hybridised, and called with zeros where it was not called before.
         quantized_dtype: as in `quantize_model`.
         quantize_mode: as in `quantize_model`.
         quantize_granularity: as in `quantize_model`.
@@ -178,7 +196,7 @@ def quantize_net(
         exclude_layers_match: parts of names of layers that stay float.
         exclude_operators: operators that stay float.
         calib_data: an iterator, or a loader, of batches.
-        data_shapes: accepted and ignored: the block knows its inputs once it was called.
+        data_shapes: shapes, or `DataDesc`s, of the inputs of a block that was not called and has no calib_data.
         calib_mode: as in `quantize_graph`.
         num_calib_examples: as in `quantize_model`.
         ctx: accepted and ignored.
@@ -187,23 +205,24 @@ def quantize_net(
 
     Raises:
         MismatchError: `network` is no HybridBlock.
-        NotInitializedError: it was not hybridised and called.
+        CallError: the block was not called, and there are neither data_shapes nor calib_data.
     """
     if not isinstance(network, HybridBlock):
         raise MismatchError("quantize_net converts a HybridBlock", got=type(network).__name__)
-    inputs, symbol = network.traced_symbol("quantise")
+    inputs, symbol = _traced(network, calib_data, data_shapes)
     arrays = {name: parameter.data() for name, parameter in network.collect_params().items()}
     states = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     params = {name: arrays[name] for name in symbol.list_arguments() if name in arrays}
     matching = [e.name for e in symbol.get_internals() if any(part in e.name for part in exclude_layers_match or ())]
     layers = ([*(exclude_layers or ()), *matching], exclude_operators, calib_mode)
     how = (quantized_dtype, quantize_mode, quantize_granularity)
+    symbol = _fused(symbol)
     quantized, made, _, collector = quantize_graph(symbol, params, states, ctx, *layers, *how, LayerOutputCollector)
     if collector is not None:
         names = [each.name for each in inputs]
         _calibrate(symbol, params, states, collector, calib_data, names, num_calib_examples, logger)
         quantized, made, _ = calib_graph(quantized, params, states, collector, calib_mode or "none")
-    block = SymbolBlock(quantized, inputs)
+    block = SymbolBlock(_fused(quantized), inputs)
     for name, parameter in block.collect_params().items():
         value = made.get(name, states.get(name))
         if value is not None:
@@ -215,7 +234,45 @@ def quantize_net(
     return block
 
 
-quantize_net_v2 = quantize_net
+def quantize_net(
+    network: HybridBlock,
+    quantized_dtype: str = "auto",
+    quantize_mode: str = "full",
+    exclude_layers: Sequence[str] | None = None,
+    exclude_layers_match: Sequence[str] | None = None,
+    exclude_operators: Sequence[str] | None = None,
+    calib_data: Iterable[Any] | None = None,
+    data_shapes: Sequence[Any] | None = None,
+    calib_mode: str | None = "none",
+    num_calib_examples: int | None = None,
+    ctx: ContextLike = None,
+    logger: Logger | None = None,
+) -> SymbolBlock:
+    """Return what `quantize_net_v2` makes, of these arguments."""
+    excluded = (exclude_layers, exclude_layers_match, exclude_operators)
+    data = (calib_data, data_shapes, calib_mode, num_calib_examples)
+    return quantize_net_v2(network, quantized_dtype, quantize_mode, "tensor-wise", *excluded, *data, ctx, logger=logger)
+
+
+def _traced(network: HybridBlock, data: Any, shapes: Sequence[Any] | None) -> tuple[list[Any], Any]:
+    """Return the inputs and the symbol of a block, which is hybridised and called with zeros where it was not."""
+    with suppress(NotInitializedError):
+        return network.traced_symbol("quantise")
+    if not shapes and data is not None:
+        shapes = data.provide_data if isinstance(data, DataIter) else [a.shape for a in _arrays_of(next(iter(data)))]
+    if not shapes:
+        raise CallError("data_shapes required", fix="data_shapes=[(1, 3, 224, 224)]; or call the block before.")
+    network.hybridize()
+    arrays = [zeros(getattr(shape, "shape", shape)) for shape in shapes]
+    while True:
+        try:
+            network(*arrays)
+        except TypeError:  # what a loader gives ends with labels
+            if len(arrays) == 1:
+                raise
+            arrays.pop()
+        else:
+            return network.traced_symbol("quantise")
 
 
 def _calibrate(
@@ -243,13 +300,18 @@ def _batches(data: Iterable[Any], names: Sequence[str], most: int | None) -> Ite
         data.reset()
     seen = 0
     for batch in data:
-        arrays = getattr(batch, "data", batch) if isinstance(data, DataIter) else batch
-        listed = arrays if isinstance(arrays, (list, tuple)) else [arrays]
-        by_name = {name: np.asarray(value) for name, value in zip(names, listed, strict=False)}
+        arrays = batch.data if isinstance(data, DataIter) else _arrays_of(batch)
+        by_name = {name: np.asarray(value) for name, value in zip(names, arrays, strict=False)}
         yield by_name
         seen += len(next(iter(by_name.values())))
         if most is not None and seen >= most:
             return
+
+
+def _arrays_of(batch: Any) -> list[Any]:
+    """Return the arrays of a loader's batch, the first without the axis that clips of videos have besides."""
+    first, *others = batch if isinstance(batch, (list, tuple)) else [batch]
+    return [first.reshape((-1, *first.shape[2:])) if first.ndim > 4 else first, *others]
 
 
 def _params(quantized: Symbol, args: Arrays) -> dict[str, NDArray]:

@@ -24,6 +24,7 @@ from symjax_nnvm.errors import BindError, CallError, close_names, listed
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.ir.types import shape_from_legacy, shape_from_numpy, shape_to_legacy, shape_to_numpy
 from symjax_nnvm.passes.infer.infer_storage import sparse_gradients
+from symjax_nnvm.quantization.quantize_model import fused_symbol
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
 from symjax_nnvm.symbol.inference_calls import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
@@ -127,7 +128,10 @@ class Symbol(GraphSymbol):
         return self
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """Return the symbol itself; warns that the backend is not here."""
+        """Return the symbol with layers fused for oneDNN where `backend` is "MKLDNN_QUANTIZE", which what quantises a
+        network asks for; else the symbol itself, with a warning that the backend is not here."""
+        if backend == "MKLDNN_QUANTIZE":
+            return as_symbol(fused_symbol(self))
         ask_for_backend(backend)
         return self
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
+from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.listing import subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op
@@ -29,6 +30,7 @@ class QuantizedForm:
         asymmetric: numbers of inputs that get a scale and a shift in place of a range.
         requantized: the result is of int32, and becomes one of 8 bits.
         is_float: the results are floats.
+        by_channel: the form whose weights get a range for each channel, if there is one.
     """
 
     attrs: NodeAttrs
@@ -37,22 +39,33 @@ class QuantizedForm:
     asymmetric: Container[int] = ()
     requantized: bool = False
     is_float: bool = False
+    by_channel: QuantizedForm | None = None
 
 
 def quantized_as(
     op: str, applies: Callable[[Any], bool] = lambda p: True, **traits: Any
 ) -> Callable[[NodeAttrs], QuantizedForm | None]:
-    """Return an FQuantized: this operator, of the same parameters. applies: parameters → whether they have the form.
-    traits: of `QuantizedForm`."""
+    """Return an FQuantized: this operator, of the same parameters, which it may refuse. applies: parameters → whether
+    they have the form. traits: of `QuantizedForm`."""
 
     def form(attrs: NodeAttrs) -> QuantizedForm | None:
         if not applies(attrs.parsed):
             return None
-        new = NodeAttrs(Op.get(op), PREFIX + attrs.name, attrs.dict.copy(), source=attrs.source)
-        new.parse()
-        return QuantizedForm(new, **traits)
+        try:
+            return QuantizedForm(quantized_attrs(attrs, op), **traits)
+        except ParamError:
+            return None
 
     return form
+
+
+def quantized_attrs(attrs: NodeAttrs, op: str, **params: str) -> NodeAttrs:
+    """Return a layer's attributes where it is one of integers: of this operator, with further parameters, as text."""
+    quantized = attrs.copy()
+    quantized.op, quantized.name = Op.get(op), PREFIX + attrs.name
+    quantized.dict |= params
+    quantized.parse()
+    return quantized
 
 
 def float_layer(op: str) -> Callable[[Node], Node]:

@@ -176,7 +176,6 @@ def _classes(p: SoftmaxOutputParams, shapes: list[tuple[int, ...]]) -> int | Non
 
 register_op(
     "SoftmaxOutput",
-    TListsOutputs=True,
     aliases=("Softmax",),
     params=SoftmaxOutputParams,
     inputs=("data", "label"),

@@ -41,8 +41,7 @@ def _activation_gradient(node: Node, ograds: Entries):
 
 register_op(
     "Activation",
-    TListsOutputs=True,
-    FQuantized=quantized_as("_contrib_quantized_act", lambda p: p.act_type == "relu"),
+    FQuantized=quantized_as("_contrib_quantized_act"),
     aliases=("_npx_activation",),
     params=ActivationParams,
     infer_shape=same_shape,

@@ -272,7 +272,6 @@ def spread(p: Any, ins: Sizes, outs: Sizes) -> int:
 
 register_op(
     "Convolution",
-    TListsOutputs=True,
     FQuantized=quantized_as("_contrib_quantized_conv", is_product=True, requantized=True),
     samples="each",
     aliases=("_npx_convolution",),

@@ -187,7 +187,6 @@ def _scaled_deconvolution(node: Node, scale: NodeEntry, shift: NodeEntry, axis: 
 
 register_op(
     "Deconvolution",
-    TListsOutputs=True,
     samples="each",
     aliases=("_npx_deconvolution",),
     params=DeconvolutionParams,

@@ -76,7 +76,6 @@ def fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> F
 
 register_op(
     "FullyConnected",
-    TListsOutputs=True,
     FQuantized=quantized_as("_contrib_quantized_fully_connected", is_product=True, requantized=True),
     aliases=("_npx_fully_connected", "_sparse_FullyConnected"),
     params=FullyConnectedParams,

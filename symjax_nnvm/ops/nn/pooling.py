@@ -315,8 +315,7 @@ def reached_data(number: int) -> WorkspaceRule:
 
 register_op(
     "Pooling",
-    TListsOutputs=True,
-    FQuantized=quantized_as("_contrib_quantized_pooling", lambda p: p.pool_type in ("max", "avg")),
+    FQuantized=quantized_as("_contrib_quantized_pooling"),
     samples="each",
     aliases=("_npx_pooling",),
     params=PoolingParams,

@@ -117,7 +117,6 @@ _CARD: dict[str, Any] = {
 
 register_op(
     "softmax",
-    TListsOutputs=True,
     aliases=("_npx_softmax",),
     params=SoftmaxParams,
     inputs=("data", "length"),
@@ -169,7 +168,6 @@ def _softmax_activation_gradient(node: Node, ograds: Entries):
 
 register_op(
     "SoftmaxActivation",
-    TListsOutputs=True,
     samples=across("axis"),
     params=SoftmaxActivationParams,
     infer_shape=_softmax_activation_shapes,

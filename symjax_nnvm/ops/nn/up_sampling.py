@@ -152,7 +152,6 @@ def _up_sampling_flops(p: UpSamplingParams, ins: Sizes, outs: Sizes) -> Flops:
 
 register_op(
     "UpSampling",
-    TListsOutputs=True,
     samples=lambda p, ins, outs: p.sample_type == "nearest",
     params=UpSamplingParams,
     variadic="num_args",

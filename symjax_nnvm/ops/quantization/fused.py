@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.listing import subgraph_variables
-from symjax_nnvm.ir.node import Node, NodeAttrs
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.params import param, schema_of
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.rules.costs import FlopsRule
-from symjax_nnvm.ir.rules.quantized_form import float_layer, unfolded
+from symjax_nnvm.ir.rules.quantized_form import QuantizedForm, float_layer, quantized_attrs, unfolded
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, Inference
@@ -276,11 +276,46 @@ def _mutated(attrs: NodeAttrs) -> Sequence[int]:
     return [names.index(name) for name in ("mean", "var") if name in names]
 
 
-for _name, _params, _fused, _flops, _drawing, _doc in (
+def _at_inference(node: Node) -> NodeEntry | None:
+    """What stands in the subgraph, of floats: an FInference."""
+    p = node.attrs.parsed
+    return None if getattr(p, "node", p).quantized or not node.attrs.subgraphs else unfolded(node)
+
+
+def _quantized_convolution(attrs: NodeAttrs) -> QuantizedForm | None:
+    p: FusedConvolution = attrs.parsed
+    if p.node.quantized:
+        return None
+    floats = [i for i, name in enumerate(p.arrays) if name not in ("data", "sum")]
+    made = quantized_attrs(attrs, "_sg_mkldnn_conv", quantized="true")
+    return QuantizedForm(made, is_product=True, float_inputs=floats, requantized=True)
+
+
+def _quantized_dense(attrs: NodeAttrs) -> QuantizedForm | None:
+    p: FusedDense = attrs.parsed
+    if p.node.quantized:
+        return None
+    op = "_sg_mkldnn_fully_connected"
+    by_channel = quantized_attrs(attrs, op, quantized="True", channel_wise_quantize="True")
+    floats = range(1, len(p.arrays))
+    rows = QuantizedForm(by_channel, is_product=True, requantized=True, float_inputs=floats)
+    made = quantized_attrs(attrs, op, quantized="True")
+    return QuantizedForm(made, is_product=True, requantized=True, by_channel=rows)
+
+
+def _quantized_attention(attrs: NodeAttrs) -> QuantizedForm | None:
+    assert attrs.op is not None
+    if attrs.parsed.quantized:
+        return None
+    return QuantizedForm(quantized_attrs(attrs, attrs.op.name, quantized="True"), is_product=True, requantized=True)
+
+
+for _name, _params, _fused, _quantized, _flops, _drawing, _doc in (
     (
         "conv",
         FusedConvolutionParams,
         _convolution_of,
+        _quantized_convolution,
         lambda p, ins, outs: convolution_flops(p.convolution, ins[: 2 + (not p.convolution.no_bias)], outs),
         "convolution",
         "A convolution with what follows it in its subgraph: BatchNorm by its moving statistics, an activation, a sum, "
@@ -290,6 +325,7 @@ for _name, _params, _fused, _flops, _drawing, _doc in (
         "fully_connected",
         FusedDenseParams,
         _dense_of,
+        _quantized_dense,
         lambda p, ins, outs: fully_connected_flops(p.dense, ins, outs),
         "dense",
         "A dense layer with the function of each element that follows it in its subgraph.",
@@ -313,6 +349,8 @@ for _name, _params, _fused, _flops, _drawing, _doc in (
         FInferType=_types,
         FMutateInputs=_mutated,
         FDequantized=unfolded,
+        FQuantized=_quantized,
+        FInference=_at_inference,
         **LAST,
         doc=f"{_doc} quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.",
     )
@@ -349,9 +387,12 @@ for _name, _arrays, _scores, _cost, _doc in (
         return [*inputs, *[RANGE] * (len(ins) - count)], [*outputs, *[RANGE] * (len(outs) - 1)]
 
     _ends = tuple(f"{end}_{name}" for name in ("qkv", "attention")[: len(_arrays)] for end in ("min", "max"))
+    _plain = float_layer(f"_contrib_interleaved_matmul_selfatt_{_name}")
     register_op(
         f"_sg_mkldnn_selfatt_{_name}",
-        FDequantized=float_layer(f"_contrib_interleaved_matmul_selfatt_{_name}"),
+        FDequantized=lambda node, plain=_plain: unfolded(node) if node.attrs.subgraphs else plain(node),
+        FQuantized=_quantized_attention,
+        FInference=_at_inference,
         aliases=(f"_sg_onednn_selfatt_{_name}",),
         params=FusedAttentionParams,
         inputs=(*_arrays, *_ends),

@@ -124,9 +124,7 @@ for _name, _aliases, _shapes, _doc in (
         FScaledParts=_scaled_parts,
         doc=_doc,
     )
-Op.get("Concat").set_attr("TListsOutputs", True).set_attr(
-    "FQuantized", quantized_as("_contrib_quantized_concat", lambda p: p.dim > 0)
-)
+Op.get("Concat").set_attr("FQuantized", quantized_as("_contrib_quantized_concat", lambda p: p.dim > 0))
 
 
 _pieces = jointly_linear(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,16 +57,29 @@ def test_a_collector_of_ones_own_sets_the_ranges(model):
     assert net.attr_dict()["data_quantize"]["max_calib_range"] == "1.000000"
 
 
-def test_quantize_net_makes_a_block():
+def test_quantize_net_calls_and_fuses_a_block():
     net = mx.gluon.nn.HybridSequential()
-    net.add(mx.gluon.nn.Dense(4, in_units=3, activation="relu"), mx.gluon.nn.Dense(2, in_units=4))
+    net.add(mx.gluon.nn.Dense(4, activation="relu"), mx.gluon.nn.Dropout(0.5), mx.gluon.nn.Dense(2))
     net.initialize()
-    net.hybridize()
     batch = mx.nd.array(np.random.RandomState(0).standard_normal((5, 3)))
-    net(batch)
-    block = quantization.quantize_net_v2(net, calib_data=[batch], calib_mode="naive")
-    dtypes = {name: parameter.data().dtype for name, parameter in block.collect_params().items()}
-    assert sum(dtype == np.int8 for dtype in dtypes.values()) == 4
+    with pytest.raises(mx.MXNetError, match="data_shapes required.*call the block before"):
+        quantization.quantize_net(net)
+    with pytest.raises(mx.MXNetError, match="needs a LayerOutputCollector"):
+        quantization.quantize_net_v2(net, data_shapes=[(5, 3)], calib_mode="customize")
+    loader = [(batch, mx.nd.zeros(5))]  # the second is no input, but labels
+    block = quantization.quantize_net(net, "auto", "full", None, None, None, loader, None, "naive")
+    symbol = block(mx.sym.var("data"))
+    assert [entry.name for entry in symbol.get_internals() if "sg_mkldnn" in entry.name] == [
+        *["quantized_sg_mkldnn_fully_connected_eltwise_0"] * 3, "quantized_sg_mkldnn_fully_connected_1"
+    ]  # fmt: skip
+    np.testing.assert_allclose(block(batch).asnumpy(), net(batch).asnumpy(), atol=0.01)
+
+
+def test_a_layer_is_fused_with_its_only_reader():
+    """MXNet's own fusing drops the activation, and adds the convolution's result to itself."""
+    conv = mx.sym.Convolution(mx.sym.var("data"), kernel=(1, 1), num_filter=2, name="conv")
+    kinds = {n.name for n in (mx.sym.relu(conv) + conv).get_backend_symbol("MKLDNN_QUANTIZE").get_internals()}
+    assert {"sg_mkldnn_conv_0", "relu0", "_plus0"} <= {re.sub(r"\d+$", "0", name) for name in kinds}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +87,9 @@ def test_quantize_net_makes_a_block():
     [
         ({"calib_mode": "kl"}, "calib_mode='kl'"),
         ({"quantized_dtype": "int4"}, "quantized_dtype='int4'"),
-        ({"quantize_granularity": "channel-wise"}, "quantize_granularity='channel-wise'"),
+        ({"quantize_granularity": "row-wise"}, "quantize_granularity='row-wise'"),
+        ({"calib_mode": "customize"}, "calib_mode='customize'.*'none' or 'naive' or 'entropy'"),
+        ({"excluded_sym_names": "fc1"}, "excluded_sym_names must be a list of strings"),
         ({}, "calib_data must be provided.*calib_mode='none'"),
     ],
 )
