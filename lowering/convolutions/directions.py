@@ -189,7 +189,6 @@ WEIGHT: Mapping[str, Rule] = {
     "xla": xla.weight_gradient,
     "product": windows.product_weight,
     "whole": windows.whole_weight,
-    "turned": windows.turned_weight,
     "im2col": windows.im2col_weight,
     "shifts": _shifted_weight,
     "rows": _rows,

@@ -133,10 +133,6 @@ def _by_whole(direction: Direction, g: Geometry) -> bool:
     return g.groups == 1 and prod(g.kernel) > 1 and g.kernel == g.size and not any(g.pad) and set(g.out_size) == {1}
 
 
-def _by_turned(direction: Direction, g: Geometry) -> bool:
-    return direction == "weight" and _by_product(direction, g) and _has_stride_1(g)
-
-
 def _by_winograd(direction: Direction, g: Geometry) -> bool:
     plain = g.groups == 1 and g.kernel == (3, 3) and _has_stride_1(g) and g.dilate == (1, 1)
     return plain and g.dtype in ("float32", "float64")
@@ -173,7 +169,6 @@ ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "xla": lambda direction, g: True,
     "product": _by_product,
     "whole": _by_whole,
-    "turned": _by_turned,
     "im2col": _by_im2col,
     "winograd2": _by_winograd,
     "winograd4": _by_winograd,

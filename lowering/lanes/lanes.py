@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +24,7 @@ from lowering.lanes.split import run
 from lowering.native.ask import ask
 from lowering.native.unpromised import host_call, one_worker_device
 from lowering.xla.compile_options import Awaited, jit
+from lowering.xla.program_bound import bytes_of_program
 
 __all__ = ["Lanes", "Unsplit"]
 
@@ -82,7 +84,9 @@ class Lanes:
 
     Attributes:
         work: bytes of the results that one lane computes on its samples.
+        operations: multiplications of products and convolutions among them.
         sums: how often the lanes meet.
+        bytes: what the programs of all lanes keep, by an estimate.
     """
 
     def __init__(
@@ -106,10 +110,12 @@ class Lanes:
             raise Unsplit(f"{leaves[shortest[0]].shape[0]} samples are not divided by {count}")
         self._keys = {n: jax.random.key_impl(leaves[i]) for n, i in enumerate(self._used) if _is_key(leaves[i])}
         self._meeting = _Meeting(count)
-        bind = host_call("lane_sum", self._meeting)
-        if bind is None:
+        call = host_call("lane_sum")
+        if call is None:
             raise Unsplit("this JAX calls no Python from programs")
-        self.work, self.sums, self._kinds = 0, 0, list[_Kind]()
+        bind = partial(call, callback=self._meeting)
+        self.work, self.operations, self.sums, self._kinds = 0, 0, 0, list[_Kind]()
+        self.bytes = count * bytes_of_program(closed.jaxpr)
 
         def of_lane(number: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
             lane = Lane(count, number, bind)
@@ -120,7 +126,7 @@ class Lanes:
             nothing = Piece(None)
             pieces = [every.get(variable, nothing) for variable in closed.jaxpr.invars]
             results = run(lane, closed.jaxpr, closed.consts, pieces, equations)
-            self.work, self.sums = lane.work, lane.sums
+            self.work, self.operations, self.sums = lane.work, lane.operations, lane.sums
             self._kinds = [_Kind(piece.axis, piece.partial) for piece in results]
             return [piece.array for piece in results]
 
@@ -130,7 +136,8 @@ class Lanes:
         ]
         self._lowered = [self._lower(place) for place in self._places]
         self._programs: list[Any] = []
-        self._threads = ThreadPoolExecutor(count, "lane")
+        self._threads = ThreadPoolExecutor(count, "lane")  # they end with this object
+        self._begun: list[Future[list[np.ndarray]]] = []
         self._running = threading.Lock()
 
     def _lower(self, place: SingleDeviceSharding) -> Any:
@@ -148,9 +155,14 @@ class Lanes:
             while self._lowered:  # one after the other: a compiler's memory is more than a step's
                 self._programs.append(Awaited(self._lowered[0].compile(), lambda: None))
                 del self._lowered[0]
+            wait(self._begun)  # of a call that was interrupted
             self._meeting.barrier.reset()
-            lanes = [self._threads.submit(self._run, number, arrays) for number in range(self.count)]
-            found = [lane.exception() for lane in lanes]
+            lanes = self._begun = [self._threads.submit(self._run, number, arrays) for number in range(self.count)]
+            try:
+                found = [lane.exception() for lane in lanes]
+            except BaseException:  # an interrupt: lanes end where they would meet
+                self._meeting.barrier.abort()
+                raise
             first = [e for e in found if e is not None and "BrokenBarrierError" not in str(e)] or [*filter(None, found)]
             if first:
                 raise first[0]

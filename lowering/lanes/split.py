@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import jax
@@ -48,6 +49,8 @@ def run(
             raise reason if reason.node else Unsplit(reason.reason, place) from None
         if split_axis(results) is not None:
             lane.work += sum(piece.array.nbytes for piece in results)
+        if split_axis(given) is not None:
+            lane.operations += _multiplications(equation) // lane.count
         env.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
@@ -67,6 +70,22 @@ def _compute(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
     raise Unsplit(f"there is no rule for {name}")
 
 
+def _multiplications(equation: Any) -> int:
+    """Return how often a product or a convolution multiplies; 0 of all else."""
+    out = equation.outvars[0].aval
+    match equation.primitive.name:
+        case "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            return out.size * prod(equation.invars[0].aval.shape[i] for i in contracted)
+        case "conv_general_dilated":
+            filters = out.shape[equation.params["dimension_numbers"].out_spec[1]]
+        case "library_call":
+            filters = out.shape[-1]
+        case _:
+            return 0
+    return out.size * equation.invars[1].aval.size // filters
+
+
 def _inlined(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]) -> list[Piece]:
     return program(lane, pieces=given)
 
@@ -78,7 +97,7 @@ def _moments(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]
         return program(lane, pieces=given)
     alone = Lane(lane.count, lane.number, None)
     own = [alone.summed(result) for result in program(alone, pieces=[Piece(piece.array, piece.axis)])]
-    lane.work += alone.work
+    lane.work, lane.operations = lane.work + alone.work, lane.operations + alone.operations
     if split_axis(own) is not None:  # channels, not samples, are the lanes'
         return own
     both = [lane.of_lanes(result.array) for result in own]
@@ -97,13 +116,16 @@ def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
         return whole(lane, equation, pieces)
     fixed, carry, steps = pieces[:consts], pieces[consts : consts + carried], pieces[consts + carried :]
     if any(piece.axis == 0 for piece in steps):
-        if split_axis([*fixed, *carry]) is not None or not all(
-            _adds(body.jaxpr, i + consts, i) for i in range(carried)
-        ):
+        adds = [_adds(body.jaxpr, i + consts, i) for i in range(carried)]
+        known = all(added or _rewrites(body.jaxpr, i + consts, i) for i, added in enumerate(adds))
+        if split_axis([*fixed, *carry]) is not None or not known:
             raise Unsplit("a loop passes something from sample to sample")
-        arrays = [*(p.array for p in fixed), *map(lane.summand, carry), *(lane.rows(p, 0) for p in steps)]
-        results = bound(equation, arrays, length=params["length"] // lane.count)
-        return [lane.partial(a) if i < carried else Piece(a, 0) for i, a in enumerate(results)]
+        begun = [lane.summand(p) if added else p.array for p, added in zip(carry, adds, strict=True)]
+        arrays = [*(p.array for p in fixed), *begun, *(lane.rows(p, 0) for p in steps)]
+        found = bound(equation, arrays, length=params["length"] // lane.count)
+        last = lane.number == (0 if params["reverse"] else lane.count - 1)
+        sums = [a if added else jnp.where(last, a, jnp.zeros_like(a)) for a, added in zip(found, adds, strict=False)]
+        return [*map(lane.partial, sums), *(Piece(a, 0) for a in found[carried:])]
     kinds: list[tuple[int | None, bool]] = [(piece.axis, False) for piece in carry]
     results: list[Piece] = []
 
@@ -124,9 +146,9 @@ def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
             )
 
     parts = [piece.array for piece in steps]
-    work = lane.work
+    work, operations = lane.work, lane.operations
     while True:
-        lane.work = work
+        lane.work, lane.operations = work, operations
         values = [_as(lane, piece, *kind) for piece, kind in zip(carry, kinds, strict=True)]
         try:
             outputs = jax.lax.scan(step, values, parts, params["length"], params["reverse"], params["unroll"])
@@ -135,6 +157,7 @@ def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
         else:
             break
     lane.work += (lane.work - work) * (params["length"] - 1)
+    lane.operations += (lane.operations - operations) * (params["length"] - 1)
     pairs = [*zip(outputs[0], kinds, strict=True)]
     states = [lane.partial(value) if partial else Piece(value, axis) for value, (axis, partial) in pairs]
     stacked = [
@@ -188,3 +211,15 @@ def _adds(jaxpr: Any, given: int, returned: int) -> bool:
         else:
             return False
     return all(variable not in equation.invars for equation in jaxpr.eqns) and jaxpr.outvars.count(variable) == 1
+
+
+def _rewrites(jaxpr: Any, given: int, returned: int) -> bool:
+    """Return whether a program writes over the same part of an input at each turn, and returns it: what another turn
+    left in it is not read."""
+    variable = jaxpr.invars[given]
+    readers = [equation for equation in jaxpr.eqns if variable in equation.invars]
+    if len(readers) != 1 or readers[0].primitive.name != "dynamic_update_slice" or variable in jaxpr.outvars:
+        return False
+    written, _, *starts = readers[0].invars
+    alike = all(hasattr(start, "val") for start in starts)
+    return alike and written is variable and readers[0].outvars[0] is jaxpr.outvars[returned]

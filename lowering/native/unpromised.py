@@ -74,16 +74,17 @@ def call_primitive(
     return primitive.bind
 
 
-def host_call(name: str, callback: Callable[..., Sequence[Any]]) -> Callable[..., list[Array]] | None:
-    """Return a function (number, *arrays) → arrays of the same shapes and dtypes, which a program of the CPU has
-    computed by Python from NumPy's arrays; None where JAX cannot register it.
+@cache
+def host_call(name: str) -> Callable[..., list[Array]] | None:
+    """Return a function (number, *arrays, callback=function) → arrays of the same shapes and dtypes, which a program of
+    the CPU has computed by that function, in Python, from NumPy's arrays; None where JAX cannot register it.
 
     `jax.pure_callback` puts each array on JAX's first CPU client before, which waits for other programs there.
     """
     if Primitive is None or mlir is None:
         return None
 
-    def lowered(ctx: Any, *operands: Any) -> Any:
+    def lowered(ctx: Any, *operands: Any, callback: Callable[..., Sequence[Any]]) -> Any:
         results, *_ = call(ctx, callback, None, [*operands], ctx.avals_in, ctx.avals_out, has_side_effect=False)
         return results
 
@@ -91,8 +92,8 @@ def host_call(name: str, callback: Callable[..., Sequence[Any]]) -> Callable[...
         call = mlir.emit_python_callback
         primitive = Primitive(name)
         primitive.multiple_results = True
-        primitive.def_impl(lambda *arrays: callback(*map(np.asarray, arrays)))
-        primitive.def_abstract_eval(lambda number, *arrays: [*arrays])
+        primitive.def_impl(lambda *arrays, callback: callback(*map(np.asarray, arrays)))
+        primitive.def_abstract_eval(lambda number, *arrays, callback: [*arrays])
         mlir.register_lowering(primitive, lowered, platform="cpu", cacheable=False)
     except Exception:
         return None

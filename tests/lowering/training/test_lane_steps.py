@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import gc
+import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -71,7 +74,7 @@ def test_what_cannot_be_split_runs_as_the_whole_and_says_why():
 
 
 @pytest.mark.slow("compiles")
-def test_a_lane_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch):
+def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     trainer, _ = trained(convolutional(), images(), 2, steps=1)
     assert trainer._lanes is not None
     [lanes] = trainer._lanes._lanes.values()
@@ -79,8 +82,35 @@ def test_a_lane_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     lanes._programs[0], first = lambda *_: 1 / 0, lanes._programs[0]
     with pytest.raises(ZeroDivisionError):
         trainer.step(images())
+    before = values(trainer.require_state().params)
+
+    def interrupted(*_: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        lanes._meeting.barrier.wait()  # for ever, unless the call that was interrupted ends it
+
+    lanes._programs[0] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(images())
+    for name, value in values(trainer.require_state().params).items():
+        np.testing.assert_array_equal(value, before[name])
     lanes._programs[0] = first
     assert np.isfinite(trainer.step(images())[0]).all()
+
+
+@pytest.mark.slow("compiles")
+def test_lanes_count_among_kept_programs_and_end_with_the_trainer():
+    trainer, _ = trained(convolutional(), images(), 2, steps=1)
+    assert trainer._lanes is not None
+    [(key, kept)] = trainer._lanes._kept.items()
+    assert kept.bytes > 2e6
+    count = threading.active_count()
+    kept.forget()
+    assert key not in trainer._lanes._lanes
+    trainer.step(images())
+    assert "in 2 lanes" in trainer.ways()[-1]
+    del trainer
+    gc.collect()
+    assert threading.active_count() <= count - 2
 
 
 def test_a_wrong_number_of_lanes_is_told():
