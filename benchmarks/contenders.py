@@ -17,6 +17,7 @@ this file, so it needs NumPy alone.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import re
@@ -35,7 +36,7 @@ from typing import Any
 import numpy as np
 
 __all__ = ["Contender", "Failed", "Loaded", "compare", "conditions", "cores", "fresh", "in_process", "medians"]
-__all__ += ["options_of", "print_table", "ratio", "serve", "take_turns", "with_all_cores"]
+__all__ += ["print_table", "ratio", "run", "serve", "take_turns", "with_all_cores"]
 
 # -- the protocol ------------------------------------------------------------------------------------------------------
 
@@ -113,12 +114,21 @@ def with_all_cores() -> dict[str, str]:
 
 
 def fresh(
-    script: str, *arguments: object, timeout: float | None = None, environment: Mapping[str, str] | None = None
+    function: Callable[..., Any],
+    *arguments: object,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Any:
-    """What a script prints as JSON on its last line, in a process of its own. Raises subprocess.SubprocessError."""
-    command = [sys.executable, script, *map(str, arguments)]
+    """What a function of one of these scripts returns, as JSON has it, when a process of its own calls it.
+
+    Raises subprocess.SubprocessError.
+    """
+    module, name = Path(inspect.getfile(function)).stem, function.__name__
+    program = f"import json, sys; from benchmarks.{module} import {name}; "
+    program += f"print(json.dumps({name}(*json.loads(sys.argv[1]))))"
+    command = [sys.executable, "-c", program, json.dumps(arguments)]
     env = with_all_cores() | dict(environment or {})
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=timeout)
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True, timeout=timeout)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -179,6 +189,11 @@ class Contender:
         self._process.communicate()
         self._stack.close()
 
+    @classmethod
+    def worker(cls, backend: str, python: str | None = None) -> Contender:
+        """One of the backends of `worker.py`. python: the interpreter that has its libraries; ours otherwise."""
+        return cls([python or sys.executable, str(Path(__file__).with_name("worker.py")), backend])
+
     def load(self, **what: Any) -> dict[str, float]:
         """`seconds` from the command until the first outputs were there, and the contender's own facts."""
         return self._ask("load", **what)
@@ -220,11 +235,40 @@ class Contender:
 # -- the command line and what is printed above a table ----------------------------------------------------------------
 
 
-def options_of(about: str | None, rounds: int) -> argparse.ArgumentParser:
-    """A script's parser, with its docstring and the number of rounds."""
+def run(about: str | None, *functions: Callable[..., None]) -> None:
+    """Be a script: call one of the functions, named on the command line if there are several.
+
+    Their parameters are the options: those without a default are positional or, keyword-only, must be there; a default
+    of False makes a flag; of a tuple, an option takes several values.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=rounds)
-    return parser
+    parser.set_defaults(call=functions[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND") if len(functions) > 1 else None
+    for function in functions:
+        lines = (function.__doc__ or "").splitlines()
+        one = (
+            commands.add_parser(function.__name__, help=lines[0], description=function.__doc__) if commands else parser
+        )
+        one.set_defaults(call=function)
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            _add_option(one, name, parameter)
+    options = vars(parser.parse_args())
+    options.pop("call")(**options)
+
+
+def _add_option(parser: argparse.ArgumentParser, name: str, parameter: inspect.Parameter) -> None:
+    default, kind = parameter.default, parameter.annotation
+    option = f"--{name.replace('_', '-')}"
+    if default is False:
+        parser.add_argument(option, action="store_true")
+    elif isinstance(default, tuple):
+        parser.add_argument(option, nargs="+", type=type(default[0]) if default else str, default=default)
+    elif default is not inspect.Parameter.empty:
+        parser.add_argument(option, type=str if default is None else type(default), default=default)
+    elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        parser.add_argument(option, type=kind, required=True)
+    else:
+        parser.add_argument(name, type=kind)
 
 
 _VERSION = "from importlib.metadata import version; print({name!r}, version({name!r}))"
@@ -256,54 +300,50 @@ def print_table(
     print(table_text(columns, measured, right=len(columns) - left), flush=True)
 
 
-# -- a whole script ----------------------------------------------------------------------------------------------------
+# -- the same work in several ways -------------------------------------------------------------------------------------
+
+Rows = Mapping[tuple[str, ...], Callable[[], Mapping[str, Callable[[], Any]]]]
+"""What is in the columns at the left → a function that makes the calls ready, by ways; a way may be missing."""
 
 
 def compare(
-    about: str | None,
     names: Sequence[str],
     ways: Sequence[str],
-    rows: Mapping[tuple[str, ...], Callable[[], Mapping[str, Callable[[], Any]]]],
-    load_in_mxnet: Callable[..., Loaded] | None = None,
+    rows: Rows,
+    backend: str,
+    mxnet: str | None,
+    only: Sequence[str],
     *,
     rounds: int,
-    seconds: float = 0.05,
+    seconds: float,
     pause: float = 0.0,
 ) -> None:
-    """Be a script that runs the same work in several ways, in turn: it prints milliseconds of each, and the ratios of
-    the first way to the others with their geometric means.
+    """Run the same work in several ways, in turn; print milliseconds of each, and the ratios of the first way to the
+    others with their geometric means.
 
-    names: of the columns at the left. rows: what is in those → a function that makes the calls ready, by ways; a way
-    may be missing. load_in_mxnet: gets what is in those columns, in the interpreter that --mxnet names.
+    names: of the columns at the left. backend: MXNet's side in `worker.py`, which gets what is in those columns. mxnet:
+    its interpreter, if it takes part. only: words, one of which a row has at the left.
     """
-    if load_in_mxnet and sys.argv[1:] == ["--serve"]:
-        return serve(lambda cells: load_in_mxnet(*cells))
-    parser = options_of(about, rounds)
-    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="rows that have one of these in them")
-    if load_in_mxnet:
-        parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1")
-    options = parser.parse_args()
     import lowering  # which MXNet's interpreter does not have
 
     lowering.keep_memory()  # as docs/guide/training.md advises; MXNet keeps freed memory by itself
-    python = options.mxnet if load_in_mxnet else None
-    shown = [*ways, "MXNet"] if python else list(ways)
+    shown = [*ways, "MXNet"] if mxnet else list(ways)
     ratios: dict[str, list[float]] = {way: [] for way in shown[1:]}
 
     def lines() -> Iterable[Sequence[str]]:
         for cells, make in rows.items():
-            if options.only and not any(text in cell for text in options.only for cell in cells):
+            if only and not any(word in cell for word in only for cell in cells):
                 continue
             with ExitStack() as stack:
                 turns = {way: in_process(call) for way, call in make().items()}
-                if python:
-                    child = stack.enter_context(Contender([python, sys.argv[0], "--serve"]))
+                if mxnet:
+                    child = stack.enter_context(Contender.worker(backend, mxnet))
                     try:
                         child.load(cells=cells)
                         turns["MXNet"] = child.time
                     except Failed as failure:
                         print(f"MXNet cannot run {cells}: {failure}", file=sys.stderr)
-                times = take_turns(turns, options.rounds, seconds=seconds, pause=pause)
+                times = take_turns(turns, rounds, seconds=seconds, pause=pause)
             ms = medians(times)
             others = {way: ratio(times, shown[0], way) for way in shown[1:] if way in times}
             for way, value in others.items():
@@ -312,7 +352,7 @@ def compare(
             yield [*cells, *figures, *(f"{others[way]:.2f}" if way in others else "" for way in shown[1:])]
 
     columns = [*names, *(f"{way} ms" for way in shown), *(f"of {way}" for way in shown[1:])]
-    print_table(columns, lines(), ("mxnet", python), left=len(names))
+    print_table(columns, lines(), ("mxnet", mxnet), left=len(names))
     for way, values in ratios.items():
         if values:
             mean = statistics.geometric_mean(values)

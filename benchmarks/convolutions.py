@@ -1,19 +1,18 @@
 """How fast each algorithm computes convolutions and their gradients, on this machine.
 
     python benchmarks/convolutions.py [--networks NAME …] [--directions NAME …] [--batches 1 16] [--minutes 12]
-                                      [--write [FILE]]
+                                      [--write user|FILE]
 
 For each convolution of well-known networks, every algorithm that can compute it, compiled as whole networks are: in
 alternating rounds, those that take more than twice the fastest's time in three rounds being left out of the others.
 Prints medians in milliseconds, and GFLOP/s of the fastest. --write: the table that `lowering.convolutions.choose`
-reads, to the user's own, or to FILE (ours is lowering/convolutions/algorithms_cpu.json). What --minutes does not
-suffice for is left out. At batch 1 only the forward direction is measured, and larger batches of the networks in
+reads, to the user's own (`user`), or to FILE (ours is lowering/convolutions/algorithms_cpu.json). What --minutes does
+not suffice for is left out. At batch 1 only the forward direction is measured, and larger batches of the networks in
 `TRAINED`.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import jax
 
 import lowering
+from benchmarks.contenders import run
 from lowering.api.tuning import CONSTANT, about, measure, row, runs
 from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.timings_table import Measured, Table, user_table, write_table
@@ -125,33 +125,33 @@ def shown(measured: Measured) -> str:
     return f"{what} {2e-6 * g.macs / fastest:5.0f} GFLOP/s  {figures}"
 
 
-def main() -> None:
-    """Measure, print, and write the table where asked to."""
+def main(
+    networks: tuple[str, ...] = tuple(NETWORKS),
+    directions: tuple[str, ...] = get_args(Direction),
+    batches: tuple[int, ...] = (1, 16),
+    rounds: int = 25,
+    seconds: float = 0.4,
+    minutes: float = 12.0,
+    write: str | None = None,
+) -> None:
+    """Measure, print, and write the table where asked to. seconds: for the rounds of one convolution."""
+    lowering.keep_memory()
     platform = jax.default_backend()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=NETWORKS)
-    parser.add_argument("--directions", nargs="+", default=get_args(Direction), choices=get_args(Direction))
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 16])
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--seconds", type=float, default=0.4, help="for the rounds of one convolution")
-    parser.add_argument("--minutes", type=float, default=12)
-    parser.add_argument("--write", nargs="?", type=Path, const=user_table(platform), metavar="FILE")
-    options = parser.parse_args()
     start, rows, left_out = time.monotonic(), [], 0
-    for direction, geometry in cases(options.networks, options.directions, options.batches):
-        if time.monotonic() - start > options.minutes * 60:
+    for direction, geometry in cases(networks, [d for d in get_args(Direction) if d in directions], batches):
+        if time.monotonic() - start > minutes * 60:
             left_out += 1
             continue
-        rows.append(row(direction, geometry, measure(runs(direction, geometry), options.rounds, options.seconds)))
+        rows.append(row(direction, geometry, measure(runs(direction, geometry), rounds, seconds)))
         print(shown(rows[-1]), flush=True)
         jax.clear_caches()
     print(f"{len(rows)} measured in {(time.monotonic() - start) / 60:.1f} minutes, {left_out} left out")
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        write_table(options.write, Table(platform, about(platform), rows))
-        print(f"written to {options.write}")
+    if write:
+        path = user_table(platform) if write == "user" else Path(write)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_table(path, Table(platform, about(platform), rows))
+        print(f"written to {path}")
 
 
 if __name__ == "__main__":
-    lowering.keep_memory()
-    main()
+    run(__doc__, main)

@@ -1,16 +1,24 @@
-"""Gluon: a hybridised training step beside `lowering.Trainer`'s and MXNet's, inference beside a Predictor, eager calls.
+"""Gluon and MXNet's scripts: training steps, inference, eager calls, and work whose shapes change in each call.
 
-    python benchmarks/gluon.py [--rounds 9] [--mxnet PYTHON] [--only lenet eager]
+    python benchmarks/gluon.py steps [--rounds 9] [--mxnet PYTHON] [--only lenet eager]
+    python benchmarks/gluon.py shapes [--only LSTM]
+    mxnet-env/bin/python benchmarks/gluon.py shapes
 
-All take turns. A training step is record, backward and `Trainer.step` with SGD and momentum, until the parameters are
-there; `lowering.Trainer` runs the same loss of the same network. Inference outside of `record()` and a Predictor get an
-array that is on the device. Eager rows are of a thousand calls. --mxnet: the Python of an environment with MXNet 1.9.1,
-which runs the same lines in a process of its own.
+steps: all take turns. A training step is record, backward and `Trainer.step` with SGD and momentum, until the
+parameters are there; `lowering.Trainer` runs the same loss of the same network. Inference outside of `record()` and a
+Predictor get an array that is on the device. Eager rows are of a thousand calls. --mxnet: the Python of an environment
+with MXNet 1.9.1, which runs the same lines in a process of its own.
+
+shapes: milliseconds of processor time. first: the first call, which makes what does not depend on shapes, too. new: a
+call of a shape that was not there before. again: a call when all shapes were there.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +28,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.contenders import Loaded, compare
+from benchmarks.contenders import compare, run
+from benchmarks.networks import lenet
 
 
 class Network(NamedTuple):
@@ -189,12 +198,11 @@ def _many(call: Callable[[], Any]) -> Callable[[], None]:
     return calls
 
 
-def load_in_mxnet(kind: str, name: str) -> Loaded:
-    """What a row times, in MXNet."""
-    import mxnet as mx  # type: ignore[import-not-found]
-
-    made = {"train": training_step, "infer": inference, "eager": lambda mx, name: _many(eager_call(mx, name))}
-    return Loaded(made[kind](mx, name))
+def call_of(mx: Any, kind: str, name: str) -> Callable[[], None]:
+    """What a row times. mx: either library."""
+    if kind == "eager":
+        return _many(eager_call(mx, name))
+    return training_step(mx, name) if kind == "train" else inference(mx, name)
 
 
 def _trainer_step(name: str) -> Callable[[], None]:
@@ -240,17 +248,136 @@ def _calls(kind: str, name: str) -> dict[str, Callable[[], Any]]:
     """Gluon's call, and the same by a Trainer or a Predictor."""
     from lowering import mx
 
+    gluon = {"Gluon": call_of(mx, kind, name)}
     if kind == "eager":
-        return {"Gluon": _many(eager_call(mx, name))}
-    gluon, reference = (training_step, _trainer_step) if kind == "train" else (inference, _prediction)
-    return {"Gluon": gluon(mx, name), "Trainer or Predictor": reference(name)}
+        return gluon
+    return {**gluon, "Trainer or Predictor": (_trainer_step if kind == "train" else _prediction)(name)}
 
 
-ROWS = {
-    **{(kind, name): partial(_calls, kind, name) for kind in ("train", "infer") for name in NETWORKS},
-    **{("eager", name): partial(_calls, "eager", name) for name in EAGER},
-}
+def steps(rounds: int = 9, only: tuple[str, ...] = (), mxnet: str | None = None) -> None:
+    """Print milliseconds of training steps, inference and eager calls."""
+    names = [*((kind, name) for kind in ("train", "infer") for name in NETWORKS), *(("eager", name) for name in EAGER)]
+    rows = {row: partial(_calls, *row) for row in names}
+    ways = ("Gluon", "Trainer or Predictor")
+    compare(("", "network"), ways, rows, "gluon", mxnet, only, rounds=rounds, seconds=0.5, pause=0.1)
+
+
+# -- shapes that change ------------------------------------------------------------------------------------------------
+
+
+def _perceptron(mx: Any) -> Any:
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(32, activation="relu"), mx.gluon.nn.Dense(10))
+    net.initialize()
+    net.hybridize()
+    return lambda n: net(mx.nd.ones((n, 20))).asnumpy()
+
+
+def _recurrent(mx: Any, layer: Any, run: Callable[[Any, int], Any]) -> Any:
+    layer.initialize()
+    weight = next(iter(layer.collect_params().values()))
+
+    def step(n: int) -> None:
+        with mx.autograd.record():
+            loss = run(layer, n).sum()
+        loss.backward()
+        weight.grad().asnumpy()
+
+    return step
+
+
+def _residual_network(mx: Any, hybridised: bool) -> Any:
+    net = mx.gluon.model_zoo.vision.resnet18_v2(classes=10)
+    net.initialize()
+    net.hybridize(hybridised)
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01})
+    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def step(n: int) -> None:
+        with mx.autograd.record():
+            losses = loss(net(mx.nd.ones((n, 3, 64, 64))), mx.nd.zeros((n,)))
+        losses.backward()
+        trainer.step(n)
+        losses.mean().asscalar()
+
+    return step
+
+
+def _fitted_module(mx: Any) -> Any:
+    symbol = lenet(mx.sym)
+
+    def fit(n: int) -> None:
+        digits = mx.io.NDArrayIter(np.ones((n, 1, 28, 28), "f"), np.zeros(n, "f"), n)
+        mx.mod.Module(symbol).fit(digits, num_epoch=1)
+
+    return fit
+
+
+def _buckets(mx: Any) -> Any:
+    def network(length: int) -> Any:
+        data = mx.sym.Embedding(mx.sym.var("data"), input_dim=100, output_dim=16)
+        outputs, _ = mx.rnn.LSTMCell(32).unroll(length, data, merge_outputs=True)
+        outputs = mx.sym.FullyConnected(mx.sym.reshape(outputs, (-1, 32)), num_hidden=100)
+        labels = mx.sym.reshape(mx.sym.var("softmax_label"), (-1,))
+        return mx.sym.SoftmaxOutput(outputs, labels, name="softmax"), ("data",), ("softmax_label",)
+
+    def shapes(n: int) -> dict[str, Any]:
+        return {"data": [("data", (4, n))], "label": [("softmax_label", (4, n))]}
+
+    module = mx.mod.BucketingModule(network, 40)
+    module.bind(*shapes(40).values())
+    module.init_params()
+    module.init_optimizer()
+
+    def step(n: int) -> None:
+        ones = [mx.nd.ones((4, n))]
+        batch = mx.io.DataBatch(ones, ones, bucket_key=n, **{f"provide_{k}": v for k, v in shapes(n).items()})
+        module.forward_backward(batch)
+        module.update()
+        module.get_outputs()[0].asnumpy()
+
+    return step
+
+
+def _works(mx: Any) -> dict[str, tuple[Callable[[], Any], int]]:
+    """What runs, and what changes → what makes a function of a size, and how many sizes."""
+    nd, rows = mx.nd, mx.nd.ones((200, 10))
+    below = lambda n: nd.array((np.arange(200) < n).astype("f"))  # noqa: E731
+    layer, cell = mx.gluon.rnn.LSTM, mx.gluon.rnn.LSTMCell
+    unrolled = lambda cell, n: cell.unroll(n, nd.ones((4, n, 16)), merge_outputs=True)[0]  # noqa: E731
+    return {
+        "three operators, rows": (lambda: lambda n: (nd.ones((n, 10)) * 2 + 1).sum(axis=0).asnumpy(), 20),
+        "the sum of a slice, its end": (lambda: lambda n: rows[: n + 1].sum().asnumpy(), 40),
+        "boolean_mask, hits": (lambda: lambda n: nd.contrib.boolean_mask(rows, below(n)).asnumpy(), 20),
+        "a hybridised perceptron, batch": (lambda: _perceptron(mx), 20),
+        "LSTM(32) with gradients, length": (
+            lambda: _recurrent(mx, layer(32), lambda layer, n: layer(nd.ones((n, 4, 16)))),
+            8,
+        ),
+        "LSTMCell.unroll with gradients, length": (lambda: _recurrent(mx, cell(32), unrolled), 8),
+        "ResNet-18, hybridised, a step, batch": (lambda: _residual_network(mx, True), 3),
+        "ResNet-18, eager, a step, batch": (lambda: _residual_network(mx, False), 3),
+        "Module.fit of LeNet, a batch, its size": (lambda: _fitted_module(mx), 3),
+        "BucketingModule, LSTM, length": (lambda: _buckets(mx), 6),
+    }
+
+
+def shapes(only: tuple[str, ...] = ()) -> None:
+    """Print what calls of new shapes take, in the library that the interpreter has."""
+    has_ours = importlib.util.find_spec("jax") is not None
+    mx = importlib.import_module("lowering.mx" if has_ours else "mxnet")
+    print(f"{'':40} {'first':>8} {'new':>8} {'again':>8}")
+    for name, (make, count) in _works(mx).items():
+        if only and not any(word in name for word in only):
+            continue
+        call, times = make(), []
+        for sizes in ((3,), (4,), range(5, 5 + count), range(5, 5 + count)):
+            began = time.process_time()
+            for size in sizes:
+                call(size)
+            times.append((time.process_time() - began) * 1e3 / len(sizes))
+        print(f"{name:40} {times[0]:8.1f} {times[2]:8.1f} {times[3]:8.1f}", flush=True)
+
 
 if __name__ == "__main__":
-    ways = ("Gluon", "Trainer or Predictor")
-    compare(__doc__, ("", "network"), ways, ROWS, load_in_mxnet, rounds=9, seconds=0.5, pause=0.1)
+    run(__doc__, steps, shapes)

@@ -10,7 +10,6 @@ onnxruntime runs what `to_onnx` writes, MXNet what its own `quantize_model_mkldn
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -31,7 +30,7 @@ import datasets  # pyright: ignore[reportMissingImports]  # examples/datasets.py
 import digits  # pyright: ignore[reportMissingImports]
 import lowering
 import symjax_nnvm as nn
-from benchmarks.contenders import Contender, in_process, take_turns
+from benchmarks.contenders import Contender, in_process, print_table, run, take_turns
 from lowering import mx
 
 Row = tuple[nn.Model, list[np.ndarray], np.ndarray, np.ndarray | None]
@@ -62,7 +61,7 @@ def resnet18() -> Row:
         return nn.Model.load(f"{folder}/net"), [images[:2]], images[2:], None
 
 
-def measure(row: Row, rounds: int, mxnet: str | None) -> None:
+def measure(network: str, row: Row, rounds: int, mxnet: str | None) -> None:
     """Print a table of one network."""
     model, batches, images, labels = row
     start = time.perf_counter()
@@ -88,17 +87,16 @@ def measure(row: Row, rounds: int, mxnet: str | None) -> None:
             np.save(f"{folder}/images.npy", images)
             np.save(f"{folder}/batches.npy", np.concatenate(batches))
             for name, integers in (("MXNet, float", False), ("MXNet, naive", True)):
-                child = stack.enter_context(Contender([mxnet, str(Path(__file__).with_name("int8_mxnet.py"))]))
+                child = stack.enter_context(Contender.worker("int8", mxnet))
                 child.load(folder=folder, integers=integers)
                 first[name], ways[name] = child.outputs()[0].argmax(-1), child.time
         times = take_turns(ways, rounds, seconds=0.3)
     wanted = first["float"] if labels is None else labels
-    print(f"{'':20}  accuracy  ms for {len(images)} images   (calibrated in {seconds:.1f} s)")
-    for name in times:
-        print(f"{name:20}  {np.mean(first[name] == wanted):8.3f}  {statistics.median(times[name]):8.1f}")
+    table = [[name, f"{np.mean(first[name] == wanted):.3f}", f"{statistics.median(times[name]):.1f}"] for name in times]
+    print_table([network, "accuracy", f"ms for {len(images)} images"], table, ("mxnet", mxnet))
     with tempfile.TemporaryDirectory() as folder:
         sizes = [Path(each.save(f"{folder}/{i}")[1]).stat().st_size for i, each in enumerate((model, made))]
-    print(f"parameters: {sizes[0]:,} bytes as floats, {sizes[1]:,} as int8\n")
+    print(f"calibrated in {seconds:.1f} s; parameters: {sizes[0]:,} bytes as floats, {sizes[1]:,} as int8\n")
 
 
 def _predictions(model: nn.Model, shape: tuple[int, ...]) -> Callable[[np.ndarray], Any]:
@@ -111,18 +109,12 @@ def _session(model: nn.Model, shape: Any) -> Callable[[np.ndarray], Any]:
     return lambda x: session.run(None, {"data": x})[0]
 
 
-def main() -> None:
+def main(rounds: int = 5, only: str = "digits,resnet18", mxnet: str | None = None) -> None:
     """Measure each network."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="digits,resnet18")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--mxnet", help="MXNet's interpreter")
-    options = parser.parse_args()
     rows = {"digits": trained_digits, "resnet18": resnet18}
-    for name in options.only.split(","):
-        print(name)
-        measure(rows[name](), options.rounds, options.mxnet)
+    for name in only.split(","):
+        measure(name, rows[name](), rounds, mxnet)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, main)

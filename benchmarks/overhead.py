@@ -18,58 +18,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.contenders import Contender, Loaded, in_process, options_of, print_table, serve, take_turns
+import jax
 
-LAYERS, WIDTH, BATCH = 80, 8, 4
-
-
-def build(sym: Any) -> Any:
-    """80 dense layers, each a weight and a bias, under a softmax. sym: the module `symbol` of either library."""
-    x = sym.Variable("data")
-    for i in range(LAYERS):
-        x = sym.Activation(sym.FullyConnected(x, num_hidden=WIDTH, name=f"fc{i}"), act_type="tanh", name=f"act{i}")
-    return sym.SoftmaxOutput(x, name="softmax")
-
-
-def values(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Numbers for every argument."""
-    random = np.random.RandomState(0)
-    arrays = {name: random.uniform(-0.5, 0.5, shape).astype("float32") for name, shape in shapes.items()}
-    arrays["softmax_label"] = np.arange(BATCH, dtype="float32") % WIDTH
-    return arrays
-
-
-def load_in_mxnet() -> Loaded:
-    """The network in MXNet's executor."""
-    import mxnet as mx  # type: ignore[import-not-found]
-
-    executor = build(mx.sym).simple_bind(mx.cpu(), data=(BATCH, WIDTH))
-    shapes = {name: array.shape for name, array in executor.arg_dict.items()}
-    executor.copy_params_from({name: mx.nd.array(value) for name, value in values(shapes).items()})
-
-    def call() -> None:
-        executor.forward(is_train=True)
-        executor.backward()
-        mx.nd.waitall()
-
-    return Loaded(call)
+import lowering
+from benchmarks.contenders import Contender, in_process, print_table, run, take_turns
+from benchmarks.networks import SMALL
+from symjax_nnvm import symbol as sym
 
 
 def calls() -> dict[str, Callable[[], Any]]:
     """The ways to run one forward and backward, each returning what it computes."""
-    import jax
-
-    import lowering
-    from symjax_nnvm import symbol as sym
-
     lowering.keep_memory()
-    net = build(sym)
-    executor = lowering.simple_bind(net, data=(BATCH, WIDTH))
-    arrays = values({name: array.shape for name, array in executor.arg_dict.items() if array is not None})
+    net = SMALL.build(sym)
+    executor = lowering.simple_bind(net, data=SMALL.shapes["data"])
+    arrays, _ = SMALL.values(net)
     executor.copy_params_from(arrays)
     args = {name: jax.device_put(value) for name, value in arrays.items()}
     data = {name: args[name] for name in ("data", "softmax_label")}
@@ -84,72 +48,47 @@ def calls() -> dict[str, Callable[[], Any]]:
         executor.forward_backward(**data)
         return executor.grad_dict["fc0_weight"]
 
-    ways: dict[str, Callable[[], Any]] = {
-        "bare jitted function": lambda: bare(args),
-        "Executor.forward + backward": two_calls,
-        "Executor.forward_backward": one_call,
-    }
-    return ways | _training_steps(net, arrays)
-
-
-def _training_steps(net: Any, arrays: dict[str, Any]) -> dict[str, Callable[[], Any]]:
-    """The trainer's step, bare and as a method. It does more than the others: the optimiser's update is part of it."""
-    import jax
-
-    import lowering
-
     trainer = lowering.Trainer(net, "sgd", {"learning_rate": 0.01})
-    names = ("data", "softmax_label")
-    trainer.init(
-        0,
-        args={name: value for name, value in arrays.items() if name not in names},
-        **{name: arrays[name].shape for name in names},
-    )
-    batch = {name: jax.device_put(arrays[name]) for name in names}
-
+    parameters = {name: value for name, value in arrays.items() if name not in data}
+    trainer.init(0, args=parameters, **{name: array.shape for name, array in data.items()})
     bare_state = jax.tree.map(jax.numpy.copy, trainer.require_state())
 
-    def bare() -> Any:
+    def bare_step() -> Any:
         nonlocal bare_state
-        bare_state, _ = trainer.step_fn(bare_state, batch)
+        bare_state, _ = trainer.step_fn(bare_state, data)
         return bare_state.params
 
     def step() -> Any:
-        trainer.step(batch)
+        trainer.step(data)
         return trainer.require_state().params
 
-    return {"bare step function": bare, "Trainer.step": step}
-
-
-def main() -> None:
-    """Print the table; with --serve, be MXNet's side of it."""
-    parser = options_of(__doc__, 300)
-    parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1")
-    parser.add_argument("--serve", action="store_true", help="be MXNet's process")
-    options = parser.parse_args()
-    if options.serve:
-        return serve(load_in_mxnet)
-    import jax
-
-    ways: dict[str, Any] = {
-        name: in_process(lambda call=call: jax.block_until_ready(call())) for name, call in calls().items()
+    return {
+        "bare jitted function": lambda: bare(args),
+        "Executor.forward + backward": two_calls,
+        "Executor.forward_backward": one_call,
+        "bare step function": bare_step,
+        "Trainer.step": step,
     }
+
+
+def main(rounds: int = 300, mxnet: str | None = None) -> None:
+    """Print the table."""
+    ways = {name: in_process(lambda call=call: jax.block_until_ready(call())) for name, call in calls().items()}
     with ExitStack() as stack:
-        if options.mxnet:
-            theirs = stack.enter_context(Contender([options.mxnet, __file__, "--serve"]))
-            theirs.load()
+        if mxnet:
+            theirs = stack.enter_context(Contender.worker("case", mxnet))
+            theirs.load(cells=["small", "gradient"])
             ways["MXNet 1.9.1, forward + backward"] = theirs.time
-        times = take_turns(ways, options.rounds, seconds=0.0)
+        times = take_turns(ways, rounds, seconds=0.0)
     deciles = {name: statistics.quantiles(taken, n=10)[0] * 1e3 for name, taken in times.items()}
     rows = []
     for name, taken in times.items():
-        bare = deciles["bare step function" if "step" in name else "bare jitted function"]
-        rows.append(
-            [name, f"{statistics.median(taken) * 1e3:.0f}", f"{deciles[name]:.0f}", f"{deciles[name] - bare:.0f}"]
-        )
-    columns = ["160 parameters, forward and backward", "median µs", "decile µs", "above bare"]
-    print_table(columns, rows, ("mxnet", options.mxnet))
+        above = deciles[name] - deciles["bare step function" if "step" in name else "bare jitted function"]
+        rows.append([name, f"{statistics.median(taken) * 1e3:.0f}", f"{deciles[name]:.0f}", f"{above:.0f}"])
+    print_table(
+        ["160 parameters, forward and backward", "median µs", "decile µs", "above bare"], rows, ("mxnet", mxnet)
+    )
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, main)

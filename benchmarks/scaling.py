@@ -1,27 +1,35 @@
-"""What a training step sends and holds on n devices: the Trainer's program beside one that is written by hand.
+"""Training on n devices: what a step sends and holds, and how long it would take.
 
-    python benchmarks/scaling.py [--devices 8,64,4x8x8] [--models resnet50,transformer24] [--words replicate,fsdp]
+    python benchmarks/scaling.py sent [--devices 8,64,4x8x8] [--models resnet50,transformer24] [--words replicate,fsdp]
+    python benchmarks/scaling.py predict --model resnet50 --samples 128 --flops 150e12 --link 300e9 --hosts-link 25e9
 
-Everything is compiled and nothing runs: devices are forced on one CPU (`jax_num_cpu_devices`), arrays are abstract.
-A row: kind, count and bytes of collectives in the compiled HLO, ours and by hand; bytes of parameters and of the
-optimiser's state that one device holds, against all; processor seconds to trace and to compile. XLA:CPU writes
-a reduce-scatter as an all-reduce of which each device keeps its part; GPUs and TPUs send half of that.
+sent: the Trainer's program beside one written by hand in JAX. Everything is compiled and nothing runs: devices are
+forced on one CPU (`jax_num_cpu_devices`), arrays are abstract. A row: kind, count and bytes of collectives in the
+compiled HLO, ours and by hand; bytes of parameters and of the optimiser's state that one device holds, against all;
+processor seconds to trace and to compile. XLA:CPU writes a reduce-scatter as an all-reduce of which each device keeps
+its part; GPUs and TPUs send half of that.
+
+predict: from arithmetic, bytes and the rates that you give. Weak scaling: every device has as many samples, whatever n.
+Computing is the step's arithmetic over the rate at which a device does it, which you measure on one (`trainer.step`);
+sending is that of rings, as XLA's collectives are: a sum of B bytes over n devices sends 2 (n-1)/n B through each link,
+a gather or a scattered sum half of that. Devices of one host have a fast link, hosts a slow one: the sum over hosts is
+of what each device of a host has of it. What may be sent while there is something to compute, gradients during the
+backward pass, is hidden up to the share `--overlap`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Any
-
-# Nothing runs: code need not be fast, and compiles in half the time.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +37,116 @@ import jax.numpy as jnp
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import lowering
-from benchmarks.collectives import Sent, collectives
-from benchmarks.scaling_models import MODELS, MOMENTUM, RATE, Model, step_by_hand
+import symjax_nnvm
+from benchmarks import by_hand as plain
+from benchmarks import networks
+from benchmarks.contenders import run
 from lowering.sharding.placement import Placement, make_placement
 from lowering.training.state import TrainState
+from symjax_nnvm import symbol as sym
+
+# -- the networks ------------------------------------------------------------------------------------------------------
+
+Arrays = Mapping[str, jax.Array]
+Loss = Callable[[Arrays, Arrays, Arrays], tuple[jax.Array, dict[str, jax.Array]]]
+
+RATE, MOMENTUM = 0.1, 0.9
+
+
+@dataclass(frozen=True)
+class Model:
+    """net: under its loss head. data, label: shapes of one sample, after the batch. loss: (parameters, states, batch) →
+    (the loss of which the head's gradient is that of a batch's sum, new states), as an expert writes it in JAX; the two
+    have the same parameters, by name and shape."""
+
+    net: sym.Symbol
+    data: tuple[int, ...]
+    label: tuple[int, ...]
+    loss: Loss
+
+
+def resnet(stages: tuple[int, ...] = (3, 4, 6, 3), width: int = 64, size: int = 224, classes: int = 1000) -> Model:
+    """ResNet-50 by default: images (3, size, size)."""
+
+    def loss(w: Arrays, states: Arrays, batch: Arrays) -> tuple[jax.Array, dict[str, jax.Array]]:
+        logits, moved = plain.resnet(w, states, batch["data"], stages)
+        return _cross_entropy(logits, batch["softmax_label"]), moved
+
+    return Model(networks.resnet(sym, stages, width, classes), (3, size, size), (), loss)
+
+
+def transformer(layers: int = 24, width: int = 1024, heads: int = 16, length: int = 128) -> Model:
+    """Blocks with LayerNorm on the branches, as in GPT-2; 24 of width 1024 by default: 302 million parameters."""
+    net = sym.LinearRegressionOutput(networks.blocks(sym, layers, width, heads, pre_norm=True), name="head")
+
+    def loss(w: Arrays, states: Arrays, batch: Arrays) -> tuple[jax.Array, dict[str, jax.Array]]:
+        turned = {name: value.T if name.endswith("weight") else value for name, value in w.items()}
+        difference = plain.pre_norm(turned, batch["data"], layers, heads) - batch["head_label"]
+        return jnp.square(difference).sum() / 2 / (length * width), {}
+
+    return Model(net, (length, width), (length, width), loss)
+
+
+def perceptron(width: int = 32) -> Model:
+    """Two dense layers, (width,) → 8 classes."""
+
+    def loss(w: Arrays, states: Arrays, batch: Arrays) -> tuple[jax.Array, dict[str, jax.Array]]:
+        return _cross_entropy(plain.perceptron(w, batch["data"], 2), batch["softmax_label"]), {}
+
+    return Model(networks.perceptron(sym, (2 * width, 8)), (width,), (), loss)
+
+
+def _cross_entropy(logits: jax.Array, label: jax.Array) -> jax.Array:
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), label.astype(int)[:, None], 1).sum()
+
+
+MODELS: dict[str, Callable[[], Model]] = {"resnet50": resnet, "transformer24": transformer}
+
+
+# -- what is sent ------------------------------------------------------------------------------------------------------
+
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+
+_INSTRUCTION = re.compile(
+    rf"= (?P<result>\([^=]*?\)|\S+) (?P<kind>{'|'.join(KINDS)})(?P<start>-start)?\((?P<operands>[^)]*)\)"
+)
+_COMMENT = re.compile(r"/\*.*?\*/")
+_ARRAY = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,]*)\]")
+_BITS = {"pred": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64, "c64": 64}
+
+
+class Sent(NamedTuple):
+    """Of one kind of collective: instructions, the arrays in them (XLA sends several at once), and bytes of results."""
+
+    instructions: int
+    arrays: int
+    bytes: int
+
+
+def collectives(hlo: str | None) -> dict[str, Sent]:
+    """Kind → what is sent, of the text of an optimised program (`compiled.as_text()`).
+
+    An instruction counts once, also inside a loop. XLA:CPU has no reduce-scatter: it writes an all-reduce, of which
+    each device keeps a part.
+    """
+    counts: Counter[str] = Counter()
+    arrays: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for match in _INSTRUCTION.finditer(_COMMENT.sub("", hlo or "")):
+        found = _ARRAY.findall(match["result"])
+        if match["start"] and match["kind"] != "all-reduce":  # (operand, result)
+            found = found[len(found) // 2 :]
+        counts[match["kind"]] += 1
+        arrays[match["kind"]] += len(found)
+        sizes[match["kind"]] += sum(_bytes(dtype, shape) for dtype, shape in found)
+    return {kind: Sent(counts[kind], arrays[kind], sizes[kind]) for kind in KINDS if counts[kind]}
+
+
+def _bytes(dtype: str, shape: str) -> int:
+    elements = 1
+    for size in filter(None, shape.split(",")):
+        elements *= int(size)
+    return elements * (_BITS.get(dtype) or int(re.sub(r"\D", "", dtype))) // 8
 
 
 def _shapes(model: Model, batch: int) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
@@ -99,12 +213,17 @@ def ours(model: Model, mesh: Any, sharding: Any, batch: int) -> jax.stages.Lower
 
 
 def by_hand(model: Model, mesh: Any, sharding: Any, batch: int) -> jax.stages.Lowered:
-    """The step that `scaling_models.py` has by hand, with the same shardings of what goes in and comes out."""
+    """The step by hand, with the same shardings of what goes in and comes out."""
     arrays = Abstracts(model, make_placement(mesh, sharding, mesh.axis_names), batch)
-    kept = (arrays.params, arrays.momenta, arrays.states)
-    where = jax.tree.map(lambda x: x.sharding, kept)
-    step = jax.jit(step_by_hand(model.loss, batch), out_shardings=where, donate_argnums=(0, 1, 2))
-    return step.lower(*kept, arrays.batch)
+
+    def step(params: Arrays, momenta: Arrays, states: Arrays, samples: Arrays) -> Any:
+        (_, moved), grads = jax.value_and_grad(model.loss, has_aux=True)(params, states, samples)
+        momenta = {n: MOMENTUM * momenta[n] - RATE / batch * grads[n] for n in params}
+        return {n: params[n] + momenta[n] for n in params}, momenta, moved
+
+    state = (arrays.params, arrays.momenta, arrays.states)
+    where = jax.tree.map(lambda x: x.sharding, state)
+    return jax.jit(step, out_shardings=where, donate_argnums=(0, 1, 2)).lower(*state, arrays.batch)
 
 
 def row(
@@ -146,28 +265,111 @@ def show(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", default="8,64,256", help="how many, or the sides of a mesh: 4x8x8")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--words", default="replicate,fsdp")
-    parser.add_argument("--samples", type=int, default=8, help="of the batch, on each device")
-    parser.add_argument("--ours", action="store_true", help="not by hand")
-    parser.add_argument("--out", help="a file for the rows, as JSON")
-    given = parser.parse_args()
-    meshes = [[int(side) for side in mesh.split("x")] for mesh in given.devices.split(",")]
+def sent(
+    devices: str = "8,64,256",
+    models: str = "resnet50,transformer24",
+    words: str = "replicate,fsdp",
+    samples: int = 8,
+    ours: bool = False,
+    out: str | None = None,
+) -> None:
+    """Print what a step sends and holds. devices: how many, or the sides of a mesh; ours: not by hand; out: a file for
+    the rows, as JSON."""
+    # Nothing runs: code need not be fast, and compiles in half the time.
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    meshes = [[int(side) for side in mesh.split("x")] for mesh in devices.split(",")]
     jax.config.update("jax_num_cpu_devices", max(map(prod, meshes)))
     rows = []
-    for name in given.models.split(","):
+    for name in models.split(","):
         model = MODELS[name]()
-        for word in given.words.split(","):
+        for word in words.split(","):
             for sides in meshes:
-                rows.append(row(name, model, sides, word, given.samples, alone=given.ours))
+                rows.append(row(name, model, sides, word, samples, alone=ours))
                 print(show(rows[-1]), flush=True)
-    if given.out:
-        Path(given.out).write_text(json.dumps(rows, indent=1) + "\n")
+    if out:
+        Path(out).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+# -- the cost model ----------------------------------------------------------------------------------------------------
+
+SENT = {"replicate": 1.0, "zero1": 1.0, "fsdp": 1.0, "fsdp, gathered again": 1.5}
+"""Sharding → what a step sends, in sums of the parameters' bytes: a scattered sum and a gather are together one. XLA
+may gather parameters for the backward pass again where memory is scarce."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates, of one device. flops: floating-point operations a second, as measured, not as advertised. link: bytes a
+    second to the others of its host; hosts_link: its share of what its host sends to other hosts. per_host: devices.
+    latency: seconds that a step of a ring takes beside its bytes. overlap: the share of computing under which sending
+    is hidden."""
+
+    flops: float
+    link: float
+    hosts_link: float
+    per_host: int = 8
+    latency: float = 5e-6
+    overlap: float = 0.5
+
+
+@dataclass(frozen=True)
+class Work:
+    """A step. flops: of one device. bytes: of all parameters. sums: how often they are sent, see `SENT`."""
+
+    flops: float
+    bytes: float
+    sums: float = 1.0
+
+
+def sum_seconds(size: float, devices: int, machine: Machine) -> float:
+    """A sum of arrays of so many bytes over all devices, which each then has."""
+    within = min(devices, machine.per_host)
+    hosts = -(-devices // machine.per_host)
+    inside = 2 * (within - 1) * (size / within / machine.link + machine.latency)
+    between = 2 * (hosts - 1) * (size / within / hosts / machine.hosts_link + machine.latency)
+    return inside + between
+
+
+def step_seconds(work: Work, devices: int, machine: Machine) -> tuple[float, float]:
+    """(a whole step, the part of it in which nothing is computed)."""
+    computing = work.flops / machine.flops
+    sending = work.sums * sum_seconds(work.bytes, devices, machine)
+    waiting = max(0.0, sending - machine.overlap * computing)
+    return computing + waiting, waiting
+
+
+def efficiency(work: Work, devices: int, machine: Machine) -> float:
+    """Samples a second of n devices, over n times those of one."""
+    return step_seconds(work, 1, machine)[0] / step_seconds(work, devices, machine)[0]
+
+
+def predict(
+    *,
+    flops: float,
+    link: float,
+    hosts_link: float,
+    model: str = "resnet50",
+    samples: int = 128,
+    sharding: str = "replicate",
+    per_host: int = 8,
+    latency: float = 5e-6,
+    overlap: float = 0.5,
+) -> None:
+    """Print how long a step takes on n devices, each with so many samples: three times the forward arithmetic."""
+    made = MODELS[model]()
+    shapes = {"data": (1, *made.data)}
+    named = zip(made.net.list_arguments(), made.net.infer_shape(**shapes)[0], strict=True)
+    parameters = sum(prod(shape) for name, shape in named if name != "data" and not name.endswith("label"))
+    arithmetic = 3.0 * samples * symjax_nnvm.estimate(made.net, shapes).flops
+    work, machine = Work(arithmetic, 4.0 * parameters, SENT[sharding]), Machine(flops, link, hosts_link)
+    machine = replace(machine, per_host=per_host, latency=latency, overlap=overlap)
+    print(f"{model}: {work.flops / 1e12:.2f} TFLOP a step and device, {work.bytes / 1e6:.1f} MB of parameters")
+    print(" devices  ms a step  of it waiting  efficiency")
+    for devices in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
+        whole, waiting = step_seconds(work, devices, machine)
+        share = efficiency(work, devices, machine)
+        print(f"{devices:8} {whole * 1e3:10.1f} {waiting * 1e3:14.1f} {share:10.1%}")
 
 
 if __name__ == "__main__":
-    lowering.keep_memory()
-    main()
+    run(__doc__, sent, predict)

@@ -1,15 +1,16 @@
-"""What a client of `examples/serve.py` waits: requests from a process of their own, some at a time, over a socket.
+"""Predictions as an application asks for them: over HTTP, from threads, in batches, and after a start.
 
-    python benchmarks/serving.py [--prefix PREFIX --epoch 0 --shape 3,224,224] [--requests 2000] [--at-a-time 32]
+    python benchmarks/serving.py http [--prefix PREFIX --epoch 0 --shape 3,224,224] [--requests 2000] [--at-a-time 32]
+    python benchmarks/serving.py threads MODELS [--onnxruntime PYTHON] [--only mobilenet,resnet50] [--rounds 7]
+    python benchmarks/serving.py streams MODELS [--networks mobilenet_v2:16 resnet50:2] [--rounds 12]
+    python benchmarks/serving.py stages MODELS [--networks resnet50:1 mobilenet:1] [--rounds 15]
+    python benchmarks/serving.py starts PREFIX [--epoch 0] [--shape 1 3 224 224]
 
-Without a model it is a small convolutional network on 3 x 32 x 32, with random weights. Two processes: the server, and
-a client, which holds as many connections as requests run at a time. Printed are, for samples as JSON and as float32,
-how many requests a second were answered, their times, and how many shared a batch; then for one at a time.
+MODELS is the folder of `zoo.py --models`. All that is compared takes turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,12 +19,34 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.contenders import (
+    Contender,
+    cores,
+    fresh,
+    in_process,
+    medians,
+    print_table,
+    ratio,
+    run,
+    take_turns,
+    with_all_cores,
+)
+from benchmarks.networks import Row, chosen, files, inputs
+from benchmarks.worker import REQUESTS
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+
+# -- a server ----------------------------------------------------------------------------------------------------------
 
 MOST_JSON = 1 << 20
 """Bytes that the server reads."""
@@ -61,7 +84,7 @@ def _request(path: str, body: bytes = b"", kind: str = "json") -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def requests(shape: tuple[int, ...]) -> dict[str, bytes]:
+def requests_of(shape: tuple[int, ...]) -> dict[str, bytes]:
     """A request of random numbers, in both kinds where the server reads as much JSON."""
     sample = np.random.default_rng(0).standard_normal(shape).round(4).astype("<f4")
     kinds = {"float32": _request("/predict", sample.tobytes(), "octet-stream")}
@@ -93,39 +116,6 @@ async def load(port: int, request: bytes, count: int, at_a_time: int) -> tuple[l
     return times, time.perf_counter() - began, await batches() - before
 
 
-def main() -> None:
-    """Start the server, load it, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prefix")
-    parser.add_argument("--epoch", default="0")
-    parser.add_argument("--shape", default="3,32,32", help="of one sample")
-    parser.add_argument("--requests", type=int, default=2000)
-    parser.add_argument("--at-a-time", type=int, default=32)
-    options = parser.parse_args()
-    shape = tuple(int(size) for size in options.shape.split(","))
-    with tempfile.TemporaryDirectory() as folder:
-        model = [options.prefix or small_model(folder), options.epoch, "--shape", options.shape, "--port", "0"]
-        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        command = [sys.executable, str(ROOT / "examples" / "serve.py"), *model]
-        environment = os.environ | {"PYTHONPATH": paths}
-        with subprocess.Popen(
-            command, text=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as server:
-            assert server.stderr is not None
-            try:
-                said = next(line for line in server.stderr if "running on" in line)
-                found = re.search(r":(\d+)", said.partition("//")[2])
-                assert found is not None
-                port = int(found[1])
-                for kind, request in requests(shape).items():
-                    asyncio.run(load(port, request, 100, options.at_a_time))
-                    for at_a_time in (options.at_a_time, 1):
-                        count = options.requests if at_a_time > 1 else options.requests // 10
-                        print(row(kind, at_a_time, *asyncio.run(load(port, request, count, at_a_time))), flush=True)
-            finally:
-                server.terminate()
-
-
 def row(kind: str, at_a_time: int, times: list[float], seconds: float, batches: int) -> str:
     """What is printed of a load."""
     p50, p90, p99 = np.percentile(times, (50, 90, 99)) * 1e3
@@ -136,5 +126,176 @@ def row(kind: str, at_a_time: int, times: list[float], seconds: float, batches: 
     )
 
 
+def http(
+    prefix: str | None = None, epoch: str = "0", shape: str = "3,32,32", requests: int = 2000, at_a_time: int = 32
+) -> None:
+    """Print what a client of `examples/serve.py` waits.
+
+    Without a model it is a small convolutional network on 3 x 32 x 32, with random weights. Two processes: the server,
+    and a client, which holds as many connections as requests run at a time. Printed are, for samples as JSON and as
+    float32, how many requests a second were answered, their times, and how many shared a batch; then for one at a time.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        model = [prefix or small_model(folder), epoch, "--shape", shape, "--port", "0"]
+        command = [sys.executable, str(ROOT / "examples" / "serve.py"), *model]
+        pipes: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, env=with_all_cores(), **pipes) as server:
+            assert server.stderr is not None
+            try:
+                said = next(line for line in server.stderr if "running on" in line)
+                found = re.search(r":(\d+)", said.partition("//")[2])
+                assert found is not None
+                port = int(found[1])
+                for kind, request in requests_of(tuple(map(int, shape.split(",")))).items():
+                    asyncio.run(load(port, request, 100, at_a_time))
+                    for together, count in ((at_a_time, requests), (1, requests // 10)):
+                        print(row(kind, together, *asyncio.run(load(port, request, count, together))), flush=True)
+            finally:
+                server.terminate()
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+def threads(models: str, onnxruntime: str | None = None, only: str | None = None, rounds: int = 7) -> None:
+    """Print requests a second of single samples, when each core has a request of its own to compute.
+
+    As many threads as there are cores send requests, each one after the other. The contenders: a Predictor whose calls
+    share all cores; one with `one_core=True`; and onnxruntime's session with one thread, called by all threads.
+    """
+    interpreters = {"all cores": None, "one core": None, **({"onnxruntime": onnxruntime} if onnxruntime else {})}
+    others = [way for way in interpreters if way != "one core"]
+
+    def rows() -> Iterator[list[str]]:
+        for row in chosen(only, training=False):
+            if row.batch > 1 or not row.network.onnx:
+                continue
+            with ExitStack() as stack:
+                children = {
+                    way: stack.enter_context(Contender.worker("requests", p)) for way, p in interpreters.items()
+                }
+                for way, child in children.items():
+                    child.load(way=way, name=row.name, folder=models)
+                ways = {way: child.time for way, child in children.items()}
+                times = take_turns(ways, rounds, seconds=0.5, pause=0.3)
+            figures = [f"{1e3 * REQUESTS * cores() / ms:.1f}" for ms in medians(times).values()]
+            yield [row.name, *figures, *(f"{ratio(times, other, 'one core'):.2f}" for other in others)]
+
+    columns = ["requests a second", *interpreters, *(f"one core of {way}" for way in others)]
+    print_table(columns, rows(), ("onnxruntime", onnxruntime))
+
+
+# -- predictors that differ in one thing -------------------------------------------------------------------------------
+
+
+def _compare(models: str, networks: tuple[str, ...], rounds: int, variants: dict[str, Any]) -> None:
+    """Print milliseconds of a Predictor of each network, `NAME:BATCH`, made and first called in each of the contexts;
+    their ratio to the first one's, the seconds until the first output, and the largest difference from it."""
+    import jax
+
+    import lowering
+
+    lowering.keep_memory()
+
+    def call(predict: lowering.Predictor, data: Any) -> None:
+        jax.block_until_ready(predict(data=data))
+
+    def rows() -> Iterator[list[str]]:
+        for name, _, batch in (network.partition(":") for network in networks):
+            row = Row(name, int(batch))
+            data = jax.device_put(inputs(row, ())["data"])
+            ways, seconds, outputs = {}, {}, {}
+            for variant, context in variants.items():
+                with context():
+                    start = time.perf_counter()
+                    predict = lowering.Predictor.load(files(models, row), 0)
+                    outputs[variant] = np.asarray(predict(data=data)[0])
+                    seconds[variant] = time.perf_counter() - start
+                ways[variant] = in_process(partial(call, predict, data))
+            times = take_turns(ways, rounds)
+            first, ms = next(iter(variants)), medians(times)
+            for variant in variants:
+                difference = np.abs(outputs[variant] - outputs[first]).max() / np.abs(outputs[first]).max()
+                figures = f"{ms[variant]:.2f}", f"{min(times[variant]):.2f}", f"{ratio(times, variant, first):.2f}"
+                yield [row.label, variant, *figures, f"{seconds[variant]:.2f}", f"{difference:.0e}"]
+
+    print_table(["network", "", "ms", "least", "ratio", "first output, s", "difference"], rows(), left=2)
+
+
+def streams(
+    models: str,
+    networks: tuple[str, ...] = ("resnet50:16", "mobilenet:16", "mobilenet_v2:16", "mobilenet_v2:2", "squeezenet:4"),
+    rounds: int = 12,
+) -> None:
+    """Print a batch in streams, each core computing samples of its own, beside all cores sharing every operator."""
+    from lowering.xla.cpu_streams import SWITCH
+
+    def switched(value: str) -> Any:
+        return lambda: nullcontext(os.environ.update({SWITCH: value}))
+
+    _compare(models, networks, rounds, {"shared": switched("0"), "streams": switched("1")})
+
+
+def stages(models: str, networks: tuple[str, ...] = ("resnet50:1", "mobilenet:1"), rounds: int = 15) -> None:
+    """Print what each stage of the pipeline gains by itself: a network with all, and without one after the other."""
+    from symjax_nnvm import pipeline
+
+    optional = [name for name in pipeline.optional_stages() if name != "EliminateCommonExpr"]
+    variants: dict[str, Any] = {"every stage": nullcontext}
+    for name in optional:
+        variants[f"without {name}"] = lambda name=name: pipeline.without(name)
+    _compare(models, networks, rounds, {**variants, "none of them": lambda: pipeline.without(*optional)})
+
+
+# -- starts ------------------------------------------------------------------------------------------------------------
+
+
+def start(source: str, epoch: str, shape: tuple[int, ...], save: str) -> dict[str, tuple[float, float]]:
+    """A start's seconds by phase. epoch: "" for a folder; save: a folder to write, or ""."""
+    times: dict[str, tuple[float, float]] = {}
+    clocks = [time.perf_counter(), time.process_time()]
+
+    def done(phase: str) -> None:
+        now = [time.perf_counter(), time.process_time()]
+        times[phase] = (now[0] - clocks[0], now[1] - clocks[1])
+        clocks[:] = now
+
+    import jax
+
+    done("import jax")
+    import lowering
+
+    lowering.keep_memory()
+    done("import lowering")
+    predict = lowering.Predictor.load(source, int(epoch)) if epoch else lowering.Predictor.load(source)
+    done("load")
+    predict.warm(data=shape)
+    done("warm")
+    jax.block_until_ready(predict(data=np.zeros(shape, "float32")))
+    done("predict")
+    if save:
+        predict.save(save)
+    return times
+
+
+def starts(prefix: str, epoch: str = "0", shape: tuple[int, ...] = (1, 3, 224, 224)) -> None:
+    """Print the time from a fresh process to a network's first outputs: wall clock and, in brackets, all threads'.
+
+    from files: the checkpoint is read, folded, traced and compiled; saved, compiled anew: what `Predictor.save` wrote
+    is read, and XLA compiles it; saved, and kept: JAX's compilation cache has it, too.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        saved, cache = f"{folder}/saved", f"{folder}/cache"
+        kept = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        found = {"from files": fresh(start, prefix, epoch, shape, saved)}
+        found["saved, compiled anew"] = fresh(start, saved, "", shape, "", environment=kept)
+        found["saved, and kept"] = fresh(start, saved, "", shape, "", environment=kept)
+    lines = []
+    for name, times in found.items():
+        sums = [sum(each) for each in zip(*times.values(), strict=True)]
+        lines.append([name, *(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in (*times.values(), sums))])
+    print_table(["start", *found["from files"], "sum"], lines)
+
+
 if __name__ == "__main__":
-    main()
+    run(__doc__, http, threads, streams, stages, starts)

@@ -2,7 +2,7 @@
 
     python benchmarks/zoo.py --mxnet mxnet-env/bin/python --onnxruntime ort-env/bin/python [--models FOLDER]
                              [--only resnet50,lstm-b32-train] [--inference | --training] [--rounds 7] [--json out.json]
-    python benchmarks/zoo.py --deep         # 48 transformer blocks and their gradients by hand: minutes (zoo_deep.py)
+    python benchmarks/zoo.py --deep         # the gradients of 48 transformer blocks instead: minutes
 
 Leave out an interpreter to omit its column. MXNet's (Python 3.10 or newer, with `onnx` for the exports) makes the files
 of Gluon's networks, kept in FOLDER; without it they must be there. Each contender is a process that loads a row's
@@ -10,13 +10,21 @@ network and waits; all take turns as in `contenders.py`, after a pause, in which
 for 0.2 s. A call ends when its results are there. ms: the median of the rounds' medians; ratio: ours over the faster of
 MXNet and onnxruntime; difference: the largest from MXNet's outputs (in training, also of the first update), relative to
 their scale.
+
+--deep: pre-norm blocks, 128 wide, 4 heads, on (8, 64, 128); the mean square of the output and its gradients by all
+parameters. By hand there are three: plain; with an optimization_barrier after each residual sum; and with LayerNorm
+under a jit of its own, which changes no number but adds up a LayerNorm's gradient before it joins the residual
+stream's. `largest fusion` is the number of instructions in the largest loop that XLA computes in one go: what it grows
+by with the depth is computed again and again (docs/reference/benchmarks.md says why).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -31,11 +39,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.contenders import Contender, Failed, conditions, medians, options_of, take_turns
-from benchmarks.zoo_models import Row, asked, chosen, files
+from benchmarks.contenders import Contender, Failed, conditions, medians, print_table, take_turns
+from benchmarks.networks import Row, asked, blocks, chosen, files, initial_values
 from symjax_nnvm.tables import table_text
 
-HERE = Path(__file__).parent
+WORKER = str(Path(__file__).with_name("worker.py"))
 OTHERS = ("MXNet", "onnxruntime")
 CONTENDERS = (*OTHERS, "ours", "JAX by hand")
 Commands = Mapping[str, Sequence[str]]
@@ -103,17 +111,16 @@ def make_model(row: Row, folder: str, mxnet: str | None) -> None:
     if Path(f"{prefix}-symbol.json").exists() and Path(f"{prefix}-0000.params").exists():
         return
     if callable(row.network.source):
-        _made(folder, [sys.executable, str(HERE / "zoo_ours.py"), "make", row.name])
+        _made(folder, [sys.executable, WORKER, "make", row.name])
     else:
-        _made(folder, [_needed(mxnet, f"{prefix}-symbol.json"), str(HERE / "zoo_mxnet.py"), "make", row.name])
+        _made(folder, [_needed(mxnet, f"{prefix}-symbol.json"), WORKER, "make", row.name])
 
 
 def make_onnx(row: Row, folder: str, mxnet: str | None) -> None:
     """Have MXNet export the network for onnxruntime, where it has not yet. Raises Failed."""
     path = f"{files(folder, row)}-b{row.batch}.onnx"
     if not Path(path).exists():
-        command = [_needed(mxnet, path), str(HERE / "zoo_mxnet.py"), "onnx", row.name, str(row.batch), folder]
-        _made(folder, command)
+        _made(folder, [_needed(mxnet, path), WORKER, "onnx", row.name, str(row.batch), folder])
 
 
 def _needed(mxnet: str | None, path: str) -> str:
@@ -142,16 +149,16 @@ def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, round
     except Failed as failure:
         return Result(row, errors={"model": str(failure)})
     if mxnet:
-        commands["MXNet"] = (mxnet, str(HERE / "zoo_mxnet.py"), "serve")
+        commands["MXNet"] = (mxnet, WORKER, "mxnet")
     if runtime and row.network.onnx and not row.training:
         try:
             make_onnx(row, folder, mxnet)
-            commands["onnxruntime"] = (runtime, str(HERE / "zoo_onnxruntime.py"))
+            commands["onnxruntime"] = (runtime, WORKER, "onnxruntime")
         except Failed as failure:
             errors["onnxruntime"] = str(failure)
-    commands["ours"] = (sys.executable, str(HERE / "zoo_ours.py"), "serve")
+    commands["ours"] = (sys.executable, WORKER, "ours")
     if row.network.by_hand and not row.training:
-        commands["JAX by hand"] = (sys.executable, str(HERE / "zoo_jax.py"))
+        commands["JAX by hand"] = (sys.executable, WORKER, "by_hand")
     result = measure(row, commands, folder, rounds=rounds)
     result.errors = errors | result.errors
     return result
@@ -190,9 +197,70 @@ def as_json(results: Iterable[Result]) -> list[dict[str, Any]]:
     return [{**asdict(result), "row": result.row.label, "ms": result.ms, "ratio": result.ratio} for result in results]
 
 
+# -- the deep stack ----------------------------------------------------------------------------------------------------
+
+DEEP = ("ours", "by hand", "by hand, barriers", "by hand, LayerNorm jitted")
+
+
+def deep_gradient(variant: str, layers: int) -> tuple[Any, tuple[Any, ...]]:
+    """(jitted function of the arrays, the arrays), of one of `DEEP`."""
+    import jax
+    import jax.numpy as jnp
+
+    import lowering
+    from benchmarks.by_hand import normalised, pre_norm, transposed
+    from lowering.xla.compile_options import jit
+    from symjax_nnvm import symbol as sym
+
+    shape, heads = (8, 64, 128), 4
+    how: dict[str, dict[str, Any]] = {
+        "by hand, barriers": {"between": jax.lax.optimization_barrier},
+        "by hand, LayerNorm jitted": {"normal": jax.jit(normalised)},
+    }
+    net = sym.MakeLoss(sym.mean(sym.square(blocks(sym, layers, shape[-1], heads, pre_norm=True))))
+    shapes = dict(zip(net.list_arguments(), net.infer_shape(data=shape)[0], strict=True))
+    del shapes["data"]
+    values = initial_values(shapes)
+    data = jnp.asarray(np.random.RandomState(1).standard_normal(shape), jnp.float32)
+    if variant == "ours":
+        function = lowering.grad_fn(net, list(values))
+        return jit(lambda w, x: function({**w, "data": x})[:2]), (jax.device_put(values), data)
+
+    def loss(w: Any, x: jax.Array) -> jax.Array:
+        return jnp.mean(jnp.square(pre_norm(w, x, layers, heads, **how.get(variant, {}))))
+
+    return jax.jit(jax.value_and_grad(loss)), (transposed(values), data)
+
+
+def fusions(hlo: str) -> list[list[str]]:
+    """The instructions of each fused computation."""
+    bodies = re.findall(r"^%fused_computation[\w.]* \([^\n]*\{\n(.*?)^\}", hlo, re.MULTILINE | re.DOTALL)
+    return [[line for line in body.splitlines() if " parameter(" not in line] for body in bodies]
+
+
+def compare_deep(layers: int, rounds: int) -> None:
+    """Have each compile, time them in turn and print the table."""
+    lines: dict[str, list[str]] = {}
+    reference: list[np.ndarray] = []
+    with ExitStack() as stack:
+        children = {name: stack.enter_context(Contender.worker("deep")) for name in DEEP}
+        for name, child in children.items():
+            print(f"compiling: {name}", file=sys.stderr, flush=True)
+            facts = child.load(variant=name, layers=layers)
+            outputs = child.outputs()
+            reference = reference or outputs
+            counts = [f"{facts[key]:,.0f}" for key in ("megabytes", "largest", "instructions")]
+            lines[name] = [f"{facts['compile']:.1f}", *counts, f"{difference(outputs, reference):.0e}"]
+        ways = {name: child.time for name, child in children.items()}
+        ms = medians(take_turns(ways, rounds, seconds=0.2, pause=0.3))
+    columns = ["gradients", "compile s", "temporaries MB", "largest fusion", "fused instructions", "difference", "ms"]
+    print_table(columns, [[name, *lines[name], f"{ms[name]:.0f}"] for name in DEEP])
+
+
 def main() -> None:
     """Print the table."""
-    parser = options_of(__doc__, 7)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1 and onnx")
     parser.add_argument("--onnxruntime", metavar="PYTHON", help="of an environment with onnxruntime")
     parser.add_argument("--models", metavar="FOLDER", help="where model files are kept; default a temporary folder")
@@ -204,7 +272,7 @@ def main() -> None:
     parser.add_argument("--deep", nargs="?", type=int, const=48, metavar="LAYERS", help="the deep stack instead")
     options = parser.parse_args()
     if options.deep:
-        sys.exit(subprocess.run([sys.executable, str(HERE / "zoo_deep.py"), "--layers", str(options.deep)]).returncode)
+        return compare_deep(options.deep, options.rounds)
     try:
         rows = chosen(options.only, options.training)
     except ValueError as error:

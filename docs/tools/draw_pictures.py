@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm as nn  # noqa: E402
-from benchmarks.zoo_models import blocks  # noqa: E402
+from benchmarks.networks import blocks  # noqa: E402
 from symjax_nnvm import symbol as sym  # noqa: E402
 from symjax_nnvm.viz.network_plot import NetworkPlot  # noqa: E402
 

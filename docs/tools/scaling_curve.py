@@ -2,7 +2,7 @@
 
     python docs/tools/scaling_curve.py
 
-The curve is a function of `benchmarks/cost_model.py` and of the rates below, and nothing else.
+The curve is a function of `benchmarks/scaling.py` and of the rates below, and nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.cost_model import Machine, Work, efficiency, step_seconds  # noqa: E402
+from benchmarks.scaling import Machine, Work, efficiency, step_seconds  # noqa: E402
 
 MACHINE = Machine(flops=100e12, link=300e9, hosts_link=3e9, per_host=8, latency=5e-6, overlap=0.5)
 """An example, not a product: 100 TFLOP/s, 300 GB/s to the devices of a host, 3 GB/s of a device to other hosts."""
@@ -24,7 +24,7 @@ ROWS = {
     "transformer, 302 M parameters, 8 × 128 tokens": Work(1.90 * TERA, 1209.2 * MEGA),
     "the same, 64 × 128 tokens": Work(15.2 * TERA, 1209.2 * MEGA),
 }
-"""Arithmetic of a step and bytes of parameters, as `benchmarks/cost_model.py` finds them."""
+"""Arithmetic of a step and bytes of parameters, as `benchmarks/scaling.py` finds them."""
 
 DEVICES = tuple(2**i for i in range(11))
 COLOURS = ("#1f6fb2", "#c2571a", "#3a8f4d")

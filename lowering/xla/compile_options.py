@@ -35,11 +35,11 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
 """Platform → options that make programs faster there.
 
 cpu: products go to the YNNPACK library, one by one, and convolutions to Eigen, where jaxlib 0.10 sends both there.
-Measured on two cores with AVX-512 (`benchmarks/xla_options.py`), milliseconds with the default, without the library,
-and so: ResNet-18, batch 4, forward 78, 65, 66, with gradients 279, 248, 246; five dense layers of 1024, batch 128, with
-gradients 13, 24, 13; two LSTM layers of 512 over 64 steps, batch 32, forward 78, 184, 79.
+Measured on two cores with AVX-512, milliseconds with the default, without the library, and so: ResNet-18, batch 4,
+forward 78, 65, 66, with gradients 279, 248, 246; five dense layers of 1024, batch 128, with gradients 13, 24, 13; two
+LSTM layers of 512 over 64 steps, batch 32, forward 78, 184, 79.
 
-Left out, for they gain nothing in compiling or lose in running (`benchmarks/compile_times.py --options`, figures in
+Left out, for they gain nothing in compiling or lose in running (`benchmarks/compiling.py steps --options`, figures in
 docs/reference/benchmarks.md): xla_cpu_use_fusion_emitters off (MobileNet's step a quarter slower, equal kernels
 compiled anew), xla_backend_optimization_level 1 (a tenth of compiling; ResNet-18's step 5 % slower),
 xla_llvm_disable_expensive_passes, xla_cpu_parallel_codegen_split_count, xla_cpu_prefer_vector_width.

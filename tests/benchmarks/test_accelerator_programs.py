@@ -19,7 +19,7 @@ import pytest
 from jax import lax
 
 import lowering
-from benchmarks import zoo_jax, zoo_models
+from benchmarks import by_hand, networks
 from symjax_nnvm import symbol as sym
 
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu"}
@@ -108,15 +108,15 @@ def _lstm_weights(_: Mapping[str, Any]) -> Mapping[str, Any]:
 PAIRS = {
     "resnet": Pair(resnet, (8, 3, 64, 64), resnet_by_hand),
     "encoder": Pair(
-        lambda: zoo_models.blocks(sym, 2, 256, 4, pre_norm=False),
+        lambda: networks.blocks(sym, 2, 256, 4, pre_norm=False),
         (8, 128, 256),
-        lambda w, data, is_train, half: zoo_jax.encoder(w, data, layers=2, heads=4),
+        lambda w, data, is_train, half: by_hand.encoder(w, data, layers=2, heads=4),
         _encoder_weights,
     ),
     "lstm": Pair(
-        lambda: zoo_models.lstm(sym),
+        lambda: networks.lstm(sym),
         (64, 32, 512),
-        lambda w, data, is_train, half: zoo_jax.lstm(w, data),
+        lambda w, data, is_train, half: by_hand.lstm(w, data),
         _lstm_weights,
     ),
 }

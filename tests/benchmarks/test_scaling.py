@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.collectives import Sent, collectives
-from benchmarks.cost_model import Machine, Work, efficiency, step_seconds, sum_seconds
+from benchmarks.scaling import Machine, Sent, Work, collectives, efficiency, step_seconds, sum_seconds
 from docs.tools.scaling_curve import DEVICES, MACHINE, ROWS, picture, table
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import lowering
-from benchmarks import zoo_jax
+from benchmarks import by_hand
 from benchmarks.contenders import Failed, in_process, medians, ratio, take_turns
-from benchmarks.zoo import Result, as_json, difference, make_model, make_onnx, measure, table
-from benchmarks.zoo_deep import fusions
-from benchmarks.zoo_models import NETWORKS, ROWS, Row, blocks, chosen, initial_values, inputs, with_head
+from benchmarks.networks import NETWORKS, ROWS, Row, blocks, chosen, initial_values, inputs, with_head
+from benchmarks.zoo import Result, as_json, difference, fusions, make_model, make_onnx, measure, table
 from lowering import mx
 from symjax_nnvm import symbol as sym
 
@@ -26,7 +25,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import numpy as np
 from benchmarks.contenders import Loaded, serve
-from benchmarks.zoo_models import inputs, row_of
+from benchmarks.networks import inputs, row_of
 
 def load(row, folder):
     print("libraries print", row.label)
@@ -123,9 +122,9 @@ def test_the_encoder_by_hand_computes_what_the_symbol_does(pre_norm: bool):
     net = blocks(sym, 1, 8, 2, pre_norm=pre_norm)
     shapes = dict(zip(net.list_arguments(), net.infer_shape(data=(2, 3, 8))[0], strict=True))
     values = initial_values(shapes)
-    by_hand = zoo_jax.pre_norm if pre_norm else zoo_jax.encoder
+    function = by_hand.pre_norm if pre_norm else by_hand.encoder
     data = values.pop("data")
-    theirs = jax.jit(lambda w, x: by_hand(w, x, 1, 2))(zoo_jax.transposed(values), data)
+    theirs = jax.jit(lambda w, x: function(w, x, 1, 2))(by_hand.transposed(values), data)
     np.testing.assert_allclose(theirs, lowering.compile(net)({**values, "data": data})[0][0], rtol=1e-4, atol=1e-5)
 
 
@@ -136,7 +135,7 @@ def test_resnet18_by_hand_computes_what_the_symbol_does():
     args = initial_values(dict(zip(net.list_arguments(), arguments, strict=True)))
     aux = initial_values(dict(zip(net.list_auxiliary_states(), states, strict=True)))
     data = args.pop("data")
-    function, weights = zoo_jax.by_hand("resnet18", args, aux)
+    function, weights = by_hand.network_by_hand("resnet18", args, aux)
     ours = lowering.Predictor(net, args, aux)(data=data)[0]
     np.testing.assert_allclose(jax.jit(function)(weights, data), ours, rtol=1e-3, atol=1e-4)
 

@@ -224,8 +224,6 @@ def commands_of_pages() -> list[tuple[str, str]]:
 
 
 SHARED_OPTIONS = {
-    "options_of(": "benchmarks/contenders.py",
-    "compare(": "benchmarks/contenders.py",
     "tests.peers.run import arguments": "tests/peers/run.py",
     "tests.peers.tutorials import": "tests/peers/tutorials.py",
 }
@@ -242,7 +240,10 @@ def test_a_command_is_run_or_says_why_not(page: str, command: str):
         text = script.read_text(encoding="utf-8")
         for call, file in SHARED_OPTIONS.items():
             text += (ROOT / file).read_text(encoding="utf-8") if call in text else ""
-        assert [option for option in options if f'"{option}"' not in text] == []
+        parameters = {option: rf"\b{option[2:].replace('-', '_')}: " for option in options}
+        assert [o for o in options if f'"{o}"' not in text and not re.search(parameters[o], text)] == []
+        subcommands = re.search(r"run\(__doc__, (\w+, .*)\)", text)
+        assert subcommands is None or command.split()[2] in subcommands[1].split(", ")
     else:
         assert any(re.fullmatch(known, command) for known in NOT_RUN)
 

@@ -1,7 +1,7 @@
 """The numbers that decide how calls, tapes and updates run: what waits, what is compiled together, and what is kept.
 
-Each is read where it decides, so that a test or a measurement may set another. `benchmarks/tape_policy.py` measures
-what they rest on; the figures are of two cores with AVX-512, jaxlib 0.10.2, while others used them.
+Each is read where it decides, so that a test or a measurement may set another. The figures that they rest on are of two
+cores with AVX-512, jaxlib 0.10.2, while others used them.
 """
 
 LONGEST = 32

@@ -15,9 +15,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import lowering
-from benchmarks.collectives import collectives
-from benchmarks.scaling import Abstracts, by_hand, held, ours
-from benchmarks.scaling_models import perceptron, resnet, transformer
+from benchmarks.scaling import Abstracts, by_hand, collectives, held, ours, perceptron, resnet, transformer
 from lowering.sharding.placement import make_placement
 from lowering.xla.compile_options import Awaited
 from symjax_nnvm import symbol as sym

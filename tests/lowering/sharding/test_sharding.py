@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lowering
-from benchmarks.scaling_models import resnet
+from benchmarks.scaling import resnet
 from lowering.training.placing import put_batch
 from tests.lowering.sharding import on_eight_devices
 
