@@ -24,7 +24,7 @@ from symjax_nnvm.errors import (
     listed,
     refuse_unknown,
 )
-from symjax_nnvm.ir.backend_token import Backend
+from symjax_nnvm.ir.backend_token import BackendToken
 from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import count_subgraph_nodes, variables
@@ -121,7 +121,7 @@ class Options:
     compute_dtype: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
-    backend: Backend | None = None
+    backend: BackendToken | None = None
     mesh: Mesh | None = None
     data_axis: tuple[str, ...] = ("data",)
     without: frozenset[str] = field(default_factory=_without.get)
@@ -208,7 +208,7 @@ class Stage:
         return self.run(graph, options) if self in STAGES else _checked_run(self, graph, options)
 
 
-def _fuses(backend: Backend | None) -> bool:
+def _fuses(backend: BackendToken | None) -> bool:
     return backend is not None and backend.fuses
 
 

@@ -134,7 +134,7 @@ class MultiFactorScheduler(LRScheduler):
         return self.base_lr
 
 
-class _UntilMaxUpdate(LRScheduler):
+class _UntilMaxUpdateScheduler(LRScheduler):
     """A schedule that ends with update max_update. After it the rate stays what it was last."""
 
     def __init__(self, max_update: int, base_lr: float, final_lr: float, *args: Any, **kw: Any):
@@ -162,7 +162,7 @@ class _UntilMaxUpdate(LRScheduler):
         return self.base_lr
 
 
-class PolyScheduler(_UntilMaxUpdate):
+class PolyScheduler(_UntilMaxUpdateScheduler):
     """A learning rate final_lr + (base_lr - final_lr) (1 - s)^pwr, where s is the share of updates done.
 
     Args:
@@ -185,7 +185,7 @@ class PolyScheduler(_UntilMaxUpdate):
         return pow(1 - done, self.power)
 
 
-class CosineScheduler(_UntilMaxUpdate):
+class CosineScheduler(_UntilMaxUpdateScheduler):
     """A learning rate that falls from base_lr to final_lr by half a cosine wave.
 
     Args:

@@ -34,7 +34,7 @@ class Numbered:
     ignored: float | None
 
 
-class Numbers:
+class ClassNumbers:
     """The inputs of a symbol, among those named, that number something: one place for each reader."""
 
     def __init__(self, symbol: Symbol, names: Iterable[str]):

@@ -15,7 +15,7 @@ from lowering.lanes.lanes import Lanes, Unsplit, added
 from lowering.messages.arguments import whole_number
 from lowering.training.inputs import Batch
 from lowering.training.state import TrainState
-from lowering.training.step import Results, Step
+from lowering.training.step import Results, TrainingStep
 from lowering.xla import cpu_streams
 from lowering.xla.compile_options import jit
 from lowering.xla.program_bound import Kept
@@ -41,7 +41,7 @@ class LaneSteps:
     faster, after some steps.
     """
 
-    def __init__(self, step: Step, whole: Callable[..., Any], count: int | None):
+    def __init__(self, step: TrainingStep, whole: Callable[..., Any], count: int | None):
         self._step, self._whole, self._count = step, whole, count
         self._before = _STEPS_BEFORE if count is None else 0
         self._taken: dict[Any, int] = {}

@@ -30,7 +30,7 @@ BatchStatistics = Literal["global", "device"]
 _OPTIMIZER_KEY = 0x6F7074  # "opt": apart from the keys of micro-batches, which are small numbers
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """The two parts of a training step, not jitted.
 
     gradients: (state, batch) → (outputs, gradients, auxiliary states) of the whole batch. update: (rows of the batch,
@@ -57,7 +57,7 @@ def make_step(
     placement: Placement = DEFAULT_PLACEMENT,
     batch_statistics: BatchStatistics = "global",
     fixed: Mapping[str, float] = MappingProxyType({}),
-) -> Step:
+) -> TrainingStep:
     """Return a training step.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
@@ -91,4 +91,4 @@ def make_step(
         state = TrainState(params, state.frozen, aux, opt_state, state.key, state.step + 1)
         return settled(placement, state), outputs
 
-    return Step(gradients, update, inputs)
+    return TrainingStep(gradients, update, inputs)

@@ -34,7 +34,7 @@ from lowering.optim.optimizers import make_optimizer
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
-from lowering.training.classes import Numbers
+from lowering.training.classes import ClassNumbers
 from lowering.training.diagnosis import Diagnosis, diagnose
 from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
@@ -447,7 +447,7 @@ class Trainer:
             metrics: see `training.metrics`.
             numbers: also check labels and indices.
         """
-        numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
+        numbered = ClassNumbers(self.symbol, self.inputs.names) if numbers else None
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
 
     def about(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
-from lowering.training.classes import Numbered, Numbers, first_outside
+from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metrics
 from symjax_nnvm.errors import TrainingError, listed
@@ -31,7 +31,7 @@ class Tracker:
         metrics: Any,
         inputs: Inputs,
         output_names: Sequence[str],
-        numbers: Numbers | None = None,
+        numbers: ClassNumbers | None = None,
         placement: Placement = DEFAULT_PLACEMENT,
     ):
         self.metrics = make_metrics(metrics)

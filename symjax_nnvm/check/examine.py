@@ -11,7 +11,7 @@ from symjax_nnvm.check.array_findings import Arrays, arrays_by_name, check_missi
 from symjax_nnvm.check.onnx import check_onnx
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
-from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
+from symjax_nnvm.check.tolerant import TolerantModel, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.attributes import FAsksSparse, FDequantized, FDeviation, FDraws, FLowering, TDataDependentShape
@@ -117,7 +117,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
             findings.add("repeated name", "warning", name, "Several variables have this name and get one array")
 
 
-def _check_file(model: Model, findings: Findings) -> None:
+def _check_file(model: TolerantModel, findings: Findings) -> None:
     version = model.attrs.get("mxnet_version")
     if isinstance(version, int) and version > MXNET_VERSION:
         written = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
@@ -127,7 +127,7 @@ def _check_file(model: Model, findings: Findings) -> None:
 # -- node by node ----------------------------------------------------------------------------------------------------
 
 
-def _check_nodes(model: Model, target: Target, findings: Findings) -> int:
+def _check_nodes(model: TolerantModel, target: Target, findings: Findings) -> int:
     """Look at each operator by itself. The number of nodes."""
     count = 0
     for name, node in model.nodes():
@@ -170,7 +170,7 @@ def _check_nodes(model: Model, target: Target, findings: Findings) -> int:
     return count
 
 
-def _check_batch_size(model: Model, findings: Findings) -> None:
+def _check_batch_size(model: TolerantModel, findings: Findings) -> None:
     """Note the operators that fix the number of samples; what variables declare gives way to the shapes given."""
     if model.refused:  # nothing flows through what is not known
         return
@@ -218,7 +218,7 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
 
 
 def _check_shapes(
-    model: Model, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
+    model: TolerantModel, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
 ) -> Graph | None:
     """Return the graph with its shapes; None when they contradict each other."""
     graph = Graph(model.symbol.outputs)
@@ -253,7 +253,7 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
 
 
 def _check_dtypes(
-    model: Model, known: Mapping[str, DType], arrays: Arrays, target: Target, findings: Findings
+    model: TolerantModel, known: Mapping[str, DType], arrays: Arrays, target: Target, findings: Findings
 ) -> Graph | None:
     """Return the graph with its dtypes; None when they contradict each other."""
     names = set(model.symbol.list_inputs())

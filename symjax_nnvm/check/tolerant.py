@@ -24,7 +24,7 @@ _SOUGHT = 20  # unknown operators of a file whose closest names are looked for, 
 
 
 @dataclass
-class Model:
+class TolerantModel:
     """A model to be checked. refused: nodes that another operator stands in for, and why. attrs: the graph's."""
 
     symbol: Symbol
@@ -46,13 +46,13 @@ class Model:
                 graphs += [(f"{path}{node.name}/", graph.outputs) for graph in node.attrs.subgraphs]
 
 
-def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
+def read_model(source: Symbol | str | os.PathLike[str]) -> TolerantModel:
     """Read a symbol, JSON text (it begins with `{`), or the path of a symbol file.
 
     Raises JSONFormatError, FileError, OSError.
     """
     if isinstance(source, Symbol):
-        model = Model(source.copy())
+        model = TolerantModel(source.copy())
         check_nodes(post_order(model.symbol.outputs), model.symbol.outputs, model.refuse)
         return model
     if not isinstance(source, (str, os.PathLike)):
@@ -63,7 +63,7 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
         raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.")
     else:
         text = read_text(source)
-    model = Model(Symbol())
+    model = TolerantModel(Symbol())
     with nullcontext() if text is source else naming(source):
         graph = load_symbol_json(text, model.refuse)
     model.symbol, model.attrs = read_symbol(graph), graph.attrs
@@ -73,7 +73,7 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
 # -- why a node was refused ------------------------------------------------------------------------------------------
 
 
-def describe_refusals(model: Model, findings: Findings) -> None:
+def describe_refusals(model: TolerantModel, findings: Findings) -> None:
     """Word what the reader noted, those nodes first that the outputs reach."""
     names = {node: name for name, node in model.nodes()}
     unknown = dict.fromkeys(

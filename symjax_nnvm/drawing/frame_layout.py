@@ -11,7 +11,7 @@ from typing import Any
 
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing
 from symjax_nnvm.drawing.grid import Link
-from symjax_nnvm.drawing.rows import Piece, Rows, Thing, in_rows
+from symjax_nnvm.drawing.rows import RowPiece, Rows, Thing, in_rows
 from symjax_nnvm.drawing.text_width import text_width
 
 TEXT, SMALL = 11.0, 9.5
@@ -38,7 +38,7 @@ class Rectangle:
 
 
 @dataclass
-class Layout:
+class FrameLayout:
     """The places of all parts. boxes: by key. frames: by number. lines: (dashed, pieces); labels: (left, base
     line, text); tips: where arrows end."""
 
@@ -47,7 +47,7 @@ class Layout:
     boxes: dict[str, Rectangle] = field(default_factory=dict)
     frames: dict[int, Rectangle] = field(default_factory=dict)
     frame_texts: dict[int, float] = field(default_factory=dict)
-    lines: list[tuple[bool, list[Piece]]] = field(default_factory=list)
+    lines: list[tuple[bool, list[RowPiece]]] = field(default_factory=list)
     labels: list[tuple[float, float, str]] = field(default_factory=list)
     tips: list[tuple[float, float]] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ class _Level:
         return self.rows.middles[self.members[member]] - self.left
 
 
-def lay_out(drawing: Drawing) -> Layout:
+def lay_out(drawing: Drawing) -> FrameLayout:
     """Return places for everything in a drawing, the same for the same drawing. Raises GraphError for cycles."""
     return _Plan(drawing).layout()
 
@@ -138,12 +138,12 @@ class _Plan:
 
     # -- sizes, from the innermost frame on --------------------------------------------------------------------------
 
-    def layout(self) -> Layout:
+    def layout(self) -> FrameLayout:
         for number in (*reversed(self._parent), _ROOT):  # a frame has a greater number than the one it is in
             self._settle(number)
         root = self._levels[_ROOT]
         assert root.rows is not None
-        layout = Layout(root.width, root.height)
+        layout = FrameLayout(root.width, root.height)
         corners = {_ROOT: (0.0, 0.0)}
         for number in (_ROOT, *self._parent):
             self._draw(number, *corners[number], layout, corners)
@@ -205,7 +205,9 @@ class _Plan:
 
     # -- places, from the outermost level on -------------------------------------------------------------------------
 
-    def _draw(self, number: int, x: float, y: float, layout: Layout, corners: dict[int, tuple[float, float]]) -> None:
+    def _draw(
+        self, number: int, x: float, y: float, layout: FrameLayout, corners: dict[int, tuple[float, float]]
+    ) -> None:
         """Place the contents of a level whose upper left corner is (x, y)."""
         level = self._levels[number]
         rows = level.rows
@@ -224,16 +226,16 @@ class _Plan:
             else:  # from the frame's edge to where the gate's row is
                 near = rows.tops[n] + dy
                 ends = sorted((edges[member[0]], near))
-                layout.lines.append((member[1][2], [Piece(middle, ends[0], ends[1], middle, ends[1], ends[1])]))
+                layout.lines.append((member[1][2], [RowPiece(middle, ends[0], ends[1], middle, ends[1], ends[1])]))
         for (_, trunk), pieces in rows.lines.items():
-            moved = [Piece(p.x1 + dx, p.y1 + dy, p.y2 + dy, p.x2 + dx, p.y3 + dy, p.y4 + dy) for p in pieces]
+            moved = [RowPiece(p.x1 + dx, p.y1 + dy, p.y2 + dy, p.x2 + dx, p.y3 + dy, p.y4 + dy) for p in pieces]
             layout.lines.append((trunk[2], moved))
         for _, target, _ in level.links:
             if target[0] == "box":
                 n = level.members[target]
                 layout.tips.append((rows.middles[n] + dx, rows.tops[n] + dy))
 
-    def _put(self, box: Box, middle: float, top: float, thing: Thing, layout: Layout) -> None:
+    def _put(self, box: Box, middle: float, top: float, thing: Thing, layout: FrameLayout) -> None:
         ring = RING * box.head
         half = thing.left - ring
         layout.boxes[box.key] = Rectangle(middle - half, top + ring, 2 * half, thing.height - 2 * ring)

@@ -27,7 +27,7 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowPiece:
     """A part of a line: straight down to where it bends, bent down to `y3`, and straight on.
 
     (x1, y1) to (x1, y2), bent to (x2, y3), to (x2, y4)."""
@@ -47,7 +47,7 @@ class Rows:
 
     middles: list[float]
     tops: list[float]
-    lines: dict[tuple[int, Any], list[Piece]]
+    lines: dict[tuple[int, Any], list[RowPiece]]
     left: float
     right: float
     height: float
@@ -81,9 +81,9 @@ def _lines(
     tops: Sequence[float],
     begins: Sequence[float],
     ends: Sequence[float],
-) -> dict[tuple[int, Any], list[Piece]]:
+) -> dict[tuple[int, Any], list[RowPiece]]:
     """Return the pieces of every trunk; where it branches, what the branches have in common is drawn once."""
-    lines: dict[tuple[int, Any], list[Piece]] = {}
+    lines: dict[tuple[int, Any], list[RowPiece]] = {}
     for place, segments in enumerate(grid.down):
         common: set[float] = set()
         for s in segments:
@@ -91,7 +91,7 @@ def _lines(
             x = middles[place] + s.out
             start = begins[above] if grid.is_line(place) else tops[place] + things[place].height
             end = begins[below] if grid.is_line(s.lower) else tops[s.lower]
-            piece = Piece(
+            piece = RowPiece(
                 x, ends[above] if x in common else start, ends[above], middles[s.lower] + s.into, begins[below], end
             )
             common.add(x)

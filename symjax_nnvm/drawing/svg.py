@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from symjax_nnvm.drawing.description import Box, Drawing
-from symjax_nnvm.drawing.frame_layout import LINE, RING, SMALL, TEXT, Layout, Rectangle, lay_out
-from symjax_nnvm.drawing.rows import Piece
+from symjax_nnvm.drawing.frame_layout import LINE, RING, SMALL, TEXT, FrameLayout, Rectangle, lay_out
+from symjax_nnvm.drawing.rows import RowPiece
 from symjax_nnvm.drawing.text_width import FAMILY
 
 _LINES = "#777"
@@ -38,7 +38,7 @@ def svg_text(drawing: Drawing) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _frames(drawing: Drawing, layout: Layout) -> list[str]:
+def _frames(drawing: Drawing, layout: FrameLayout) -> list[str]:
     """Return frames, the outer ones first."""
     parts = []
     for number, r in layout.frames.items():
@@ -64,7 +64,7 @@ def _box(box: Box, r: Rectangle) -> str:
     return "".join(parts) + "</g>"
 
 
-def _path(pieces: list[Piece]) -> str:
+def _path(pieces: list[RowPiece]) -> str:
     """Return a trunk and its branches; what goes on where the last piece ended needs no new beginning."""
     steps: list[tuple[str, str]] = []
 

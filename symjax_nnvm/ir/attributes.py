@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from symjax_nnvm.ir.op import Deviation, Op, OpMap
 
 if TYPE_CHECKING:
-    from symjax_nnvm.ir.backend_token import Backend
+    from symjax_nnvm.ir.backend_token import BackendToken
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
     from symjax_nnvm.ir.rules.costs import Flops, Sizes
     from symjax_nnvm.ir.rules.layout_rules import CorrectLayout
@@ -220,14 +220,14 @@ FScaledParts: OpMap[Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tupl
 of scale and shift to apply along this axis, or None for the whole, so that scaling the inputs equals scaling the
 result; None where that is impossible."""
 
-FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, Backend], NodeEntry | None]] = Op.get_attr(
+FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, BackendToken], NodeEntry | None]] = Op.get_attr(
     "FTransformWeight"
 )
 """(a node whose weight is constant, shape and dtype of its first input, what computes it) → its output by an algorithm
 that makes something of the weight first, in nodes of its own that depend on the weight alone; None where none is
 faster. Set by the package that runs the operator, as FAlgorithm and FFuse are."""
 
-FAlgorithm: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], DType, Backend], str | None]] = Op.get_attr(
+FAlgorithm: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], DType, BackendToken], str | None]] = Op.get_attr(
     "FAlgorithm"
 )
 """(attrs, shapes of the inputs, dtype of the first, what computes it) → the name of the algorithm of a convolution or a

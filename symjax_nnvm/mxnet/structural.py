@@ -22,21 +22,21 @@ _DIGITS = "0123456789"
 
 
 @dataclass(frozen=True)
-class Layer:
+class StructuralLayer:
     """Holds arrays that belong together. members: role → name. shapes: role → the shape as far as it is known."""
 
     name: str
     members: dict[str, str]
     shapes: dict[str, Shape | None]
 
-    def fits(self, other: Layer) -> bool:
+    def fits(self, other: StructuralLayer) -> bool:
         """Return whether both have the same roles, in shapes that do not contradict each other."""
         return self.members.keys() == other.members.keys() and all(
             compatible(shape, other.shapes[role]) for role, shape in self.shapes.items()
         )
 
 
-Layers = list[Layer]
+Layers = list[StructuralLayer]
 
 
 def compatible(a: Shape | None, b: Shape | None) -> bool:
@@ -48,7 +48,7 @@ def compatible(a: Shape | None, b: Shape | None) -> bool:
 
 def file_layers(shapes: Mapping[str, Shape]) -> Layers:
     """Return the layers of structural names, in order: what comes before the last dot, and the role after it."""
-    layers: dict[str, Layer] = {}
+    layers: dict[str, StructuralLayer] = {}
     for name, shape in shapes.items():
         block, _, role = name.rpartition(".")
         _add(layers, block, _role(role), name, shape)
@@ -64,7 +64,7 @@ def symbol_layers(
     A variable's role is the end of its name, else the name of the operator's input that it is. uses: variable →
     (operator node, input). roles: those of the file.
     """
-    layers: dict[str, Layer] = {}
+    layers: dict[str, StructuralLayer] = {}
     depth = 1 + max((role.count("_") for role in roles), default=0)
     for name, shape in shapes.items():
         stem, role = _split(name, roles, depth)
@@ -75,7 +75,9 @@ def symbol_layers(
     return list(layers.values())
 
 
-def match_layers(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
+def match_layers(
+    wanted: Layers, stored: Layers
+) -> tuple[list[tuple[StructuralLayer, StructuralLayer]], list[tuple[Layers, Layers]]]:
     """Return (pairs of layers, groups that cannot be told apart), of the symbol's layers and the file's."""
     created = _by_creation(wanted)
     orders = [order for order in (wanted, created) if _all_fit(order, stored)]
@@ -91,8 +93,8 @@ def match_layers(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Laye
     return clear + pairs, groups
 
 
-def _add(layers: dict[str, Layer], stem: str, role: str, name: str, shape: Shape | None) -> None:
-    layer = layers.setdefault(stem, Layer(stem, {}, {}))
+def _add(layers: dict[str, StructuralLayer], stem: str, role: str, name: str, shape: Shape | None) -> None:
+    layer = layers.setdefault(stem, StructuralLayer(stem, {}, {}))
     layer.members.setdefault(role, name)
     layer.shapes.setdefault(role, shape)
 
@@ -133,7 +135,9 @@ def _number(digits: str) -> tuple[int, str]:
     return len(digits), digits
 
 
-def _match_unique(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Layer]], list[tuple[Layers, Layers]]]:
+def _match_unique(
+    wanted: Layers, stored: Layers
+) -> tuple[list[tuple[StructuralLayer, StructuralLayer]], list[tuple[Layers, Layers]]]:
     """Return pairs of which each fits the other alone; the rest in groups of layers of the same roles and shapes."""
     by_roles: dict[frozenset[str], Layers] = {}
     for layer in wanted:
@@ -143,7 +147,7 @@ def _match_unique(wanted: Layers, stored: Layers) -> tuple[list[tuple[Layer, Lay
         alike.setdefault(frozenset(layer.shapes.items()), []).append(layer)
     groups = [([a for a in by_roles.get(frozenset(b[0].members), ()) if a.fits(b[0])], b) for b in alike.values()]
     claims = Counter(layer.name for candidates, layers in groups for layer in candidates for _ in layers)
-    pairs: list[tuple[Layer, Layer]] = []
+    pairs: list[tuple[StructuralLayer, StructuralLayer]] = []
     unclear: list[tuple[Layers, Layers]] = []
     for candidates, layers in groups:
         if len(candidates) == 1 and claims[candidates[0].name] == 1:

@@ -29,7 +29,7 @@ _TYPED_BY = {"Where": 1, "OneHot": 2}
 _SMALL = 64  # bytes of a constant, so many are shared by all who need the same
 
 
-class Names:
+class OnnxNames:
     """The names of one file: each is given once. Constants that are equal are one. inputs: of the whole
     file. refused: None, or the nodes that could not be written, where all of them are looked for."""
 
@@ -71,7 +71,7 @@ class Builder:
     node, ins, outs: it, its inputs, and its outputs as inferred, without names. names: those of the file.
     """
 
-    def __init__(self, names: Names, inline: Callable[[Builder, Graph, Sequence[Tensor]], list[Tensor]]):
+    def __init__(self, names: OnnxNames, inline: Callable[[Builder, Graph, Sequence[Tensor]], list[Tensor]]):
         self.nodes: list[OnnxNode] = []
         self.node = Node()
         self.outs: Sequence[Tensor] = ()

@@ -12,7 +12,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import default_dtype
-from symjax_nnvm.onnx.builder import Builder, Names
+from symjax_nnvm.onnx.builder import Builder, OnnxNames
 from symjax_nnvm.onnx.forms import FOnnx, OnnxForm
 from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -21,7 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 def builder(opset: int) -> Builder:
     """Return a builder of a new file."""
-    return Builder(Names(opset), write)
+    return Builder(OnnxNames(opset), write)
 
 
 _UNSAID = OnnxForm(

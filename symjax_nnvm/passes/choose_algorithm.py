@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FAlgorithm
-from symjax_nnvm.ir.backend_token import Backend
+from symjax_nnvm.ir.backend_token import BackendToken
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
@@ -23,7 +23,7 @@ UNCHOSEN = "xla"
 """The algorithm where none was chosen: the compiler's own."""
 
 
-def choose_algorithm(graph: G, backend: Backend, known: Known) -> G:
+def choose_algorithm(graph: G, backend: BackendToken, known: Known) -> G:
     """Return the graph with an attribute "algorithm": the name of an algorithm by node, of the nodes whose operators
     have FAlgorithm and whose shapes are known; those of subgraphs included.
 
@@ -75,7 +75,7 @@ def are_known(shapes: Iterable[Shape | None]) -> bool:
     return all(shape is not None and None not in shape for shape in shapes)
 
 
-def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, backend: Backend) -> str | None:
+def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, backend: BackendToken) -> str | None:
     """Return the algorithm of a node with inputs of these shapes, the first of this dtype; None where none is chosen,
     or the shapes are not all known."""
     if not are_known(shapes) or node.op not in FAlgorithm:

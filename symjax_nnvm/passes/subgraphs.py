@@ -13,7 +13,7 @@ from symjax_nnvm.ir.listing import subgraph, subgraph_variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import DType, Shape, is_known
-from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, Inference
+from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, SubgraphInference
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.precompute_prune import Constants
 
@@ -44,7 +44,7 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
     subgraph's outputs and the nodes that are its variables; it may leave variables unread. Nested subgraphs are the
     change's own concern. Linear.
     """
-    inside = _Inside(graph, known)
+    inside = _SubgraphInside(graph, known)
 
     def rule(node: Node, draft: Node) -> Node | None:
         if node.op not in FSubgraphRuns:  # such as what is fused for oneDNN: its parameters are read from its subgraph
@@ -65,7 +65,7 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
     return graph.derive(rewritten.outputs) if rewritten.changed else graph
 
 
-class _Inside:
+class _SubgraphInside:
     """Holds facts about the variables of subgraphs."""
 
     def __init__(self, graph: Graph, known: Known):
@@ -102,7 +102,7 @@ class _Inside:
             sized = None if self._shapes is None else _by_name(names, shapes[number], is_known)
             yield Known(constants, sized, _by_name(names, dtypes[number], lambda dtype: dtype is not None))
 
-    def _fed(self, quantity: Inference, node: Node, given_values: Sequence[Any] | None) -> list[Sequence[Any]]:
+    def _fed(self, quantity: SubgraphInference, node: Node, given_values: Sequence[Any] | None) -> list[Sequence[Any]]:
         """Return the values of the variables of each subgraph; nothing where the operator does not say it."""
         if given_values is None or node.op not in FSubgraphRuns:
             return [() for _ in node.attrs.subgraphs]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FTransformWeight
-from symjax_nnvm.ir.backend_token import Backend
+from symjax_nnvm.ir.backend_token import BackendToken
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rewrite
@@ -25,7 +25,7 @@ G = TypeVar("G", bound=Graph)
 def transform_weights(
     graph: G,
     constants: Collection[str],
-    backend: Backend,
+    backend: BackendToken,
     *,
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, DType] | None = None,

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.viz.plot_style import colour_of, facts
-from symjax_nnvm.viz.repeated_blocks import Run, common_start, repeated_blocks
+from symjax_nnvm.viz.repeated_blocks import RepeatedRun, common_start, repeated_blocks
 
 Shapes = Sequence[Shape | None]
 
@@ -147,7 +147,7 @@ class _OneGraph:
         sources = [self.key(stands_for.get(entry.node_id, entry.node_id)) for entry in entries]
         return [Arrow(s, self.key(nid), self._size(entry)) for s, entry in zip(sources, entries, strict=True)]
 
-    def run_lines(self, nids: Sequence[int], run: Run) -> tuple[str, ...]:
+    def run_lines(self, nids: Sequence[int], run: RepeatedRun) -> tuple[str, ...]:
         """Return how often a block occurs, what the names of its first and last copy begin with, and how its sizes
         grow."""
         names = [self.index.nodes[nid].source.name for nid in nids[run.start : run.end]]
@@ -187,7 +187,7 @@ class _OneGraph:
         return "" if shape is None else "×".join("?" if dim is None else str(dim) for dim in shape)
 
 
-def _representatives(nids: Sequence[int], runs: Sequence[Run]) -> dict[int, int]:
+def _representatives(nids: Sequence[int], runs: Sequence[RepeatedRun]) -> dict[int, int]:
     """Map node of another copy of a block than the first → the node of the first that is drawn for it."""
     return {
         nids[place]: nids[run.start + (place - run.start) % run.length]

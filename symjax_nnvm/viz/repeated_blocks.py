@@ -38,7 +38,7 @@ Sizes = tuple[Shape | None, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class RepeatedRun:
     """Represents `count` copies of a block of `length` operators, from place `start` in the order of operators on.
     grows: whether sizes of each copy are those of the copy before and something more."""
 
@@ -53,7 +53,7 @@ class Run:
         return self.start + self.length * self.count
 
 
-def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None = None) -> list[Run]:
+def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None = None) -> list[RepeatedRun]:
     """The runs of a graph, in order, without overlap; places count operators, variables left out.
 
     shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different, unless every
@@ -61,7 +61,7 @@ def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None =
     another copy than the last, so that drawing one copy loses no connection.
     """
     order = _Order(index, shapes)
-    runs: list[Run] = []
+    runs: list[RepeatedRun] = []
     place, count = 0, len(order.says)
     while place < count:
         best = None
@@ -126,7 +126,7 @@ class _Order:
                 distances.add(other - place)
         return sorted(distances)
 
-    def run_at(self, place: int, distance: int) -> Run | None:
+    def run_at(self, place: int, distance: int) -> RepeatedRun | None:
         """Return the longest run of blocks of this length from here on, moved to where blocks begin most naturally."""
         end = place
         while end + distance < len(self.says) and self._alike(end, end + distance, place):
@@ -141,7 +141,7 @@ class _Order:
             return None
         slack = matched - (count - 1) * distance
         begin = min(range(place, place + slack + 1), key=self._seam)
-        run = Run(begin, distance, count, self._grows(begin, distance))
+        run = RepeatedRun(begin, distance, count, self._grows(begin, distance))
         while run.count > 1 and self._read_from_outside(run):
             run = replace(run, count=run.count - 1)
         return run if run.count >= (_GROWING if run.grows else 2) else None
@@ -159,7 +159,7 @@ class _Order:
         growth = _growth(size, after)
         return growth is not None and (place - distance < begin or growth == _growth(before, size))
 
-    def _read_from_outside(self, run: Run) -> bool:
+    def _read_from_outside(self, run: RepeatedRun) -> bool:
         """Return whether something after a run reads another copy than the last; only the last few can be reached."""
         last_copy = run.end - run.length
         first = max(run.start, run.end - _REACH * run.length)

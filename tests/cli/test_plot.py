@@ -18,7 +18,7 @@ from symjax_nnvm.cli import main
 from symjax_nnvm.errors import MissingExtraError
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.viz.network_plot import RenderingError
-from symjax_nnvm.viz.repeated_blocks import Run, repeated_blocks
+from symjax_nnvm.viz.repeated_blocks import RepeatedRun, repeated_blocks
 from tests.cli.networks import resnet
 
 
@@ -119,7 +119,7 @@ def test_a_long_chain_is_folded_in_linear_time():
         net = sym.relu(net)
     index = IndexedGraph(net.outputs)
     began = time.perf_counter()
-    assert repeated_blocks(index) == [Run(0, 1, 100_000)]
+    assert repeated_blocks(index) == [RepeatedRun(0, 1, 100_000)]
     assert time.perf_counter() - began < 20
     assert nn.plot_network(net).drawn == 1
 

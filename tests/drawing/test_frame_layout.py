@@ -15,9 +15,9 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
 from symjax_nnvm.drawing.dot import dot_text
 from symjax_nnvm.drawing.far import uncrowded
-from symjax_nnvm.drawing.frame_layout import Layout, Rectangle, lay_out
+from symjax_nnvm.drawing.frame_layout import FrameLayout, Rectangle, lay_out
 from symjax_nnvm.drawing.ranks import ranks
-from symjax_nnvm.drawing.rows import Piece
+from symjax_nnvm.drawing.rows import RowPiece
 from symjax_nnvm.drawing.svg import svg_text
 from symjax_nnvm.drawing.text_width import shortened, text_width
 from symjax_nnvm.errors import GraphError
@@ -67,7 +67,7 @@ def within(inner: Rectangle, outer: Rectangle) -> bool:
     return at_left and at_top and right <= outer.left + outer.width + 1e-6 and bottom <= outer.top + outer.height + 1e-6
 
 
-def points(piece: Piece) -> list[tuple[float, float]]:
+def points(piece: RowPiece) -> list[tuple[float, float]]:
     """Points along a piece of a line."""
     found = [(piece.x1, piece.y1 + (piece.y2 - piece.y1) * t / 2) for t in range(3)]
     for t in (0.25, 0.5, 0.75):
@@ -82,7 +82,7 @@ def rounded(x: float, y: float) -> tuple[float, float]:
     return round(x + 1e-6, 3), round(y + 1e-6, 3)
 
 
-def reached(layout: Layout, dashed: bool) -> dict[tuple[float, float], set[tuple[float, float]]]:
+def reached(layout: FrameLayout, dashed: bool) -> dict[tuple[float, float], set[tuple[float, float]]]:
     """Where lines lead from each of their points, one piece on; a branch begins on a piece's straight end."""
     pieces = [piece for style, line in layout.lines if style == dashed for piece in line]
     leads = defaultdict(set)

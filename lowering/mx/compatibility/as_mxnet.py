@@ -97,10 +97,10 @@ class _Finder(MetaPathFinder):
         package, _, rest = fullname.partition(".")
         if package != _NAME or not rest:
             return None
-        return ModuleSpec(fullname, _Given(_submodule(rest)), is_package=True)
+        return ModuleSpec(fullname, _SubmoduleLoader(_submodule(rest)), is_package=True)
 
 
-class _Given(Loader):
+class _SubmoduleLoader(Loader):
     """Puts an object that exists in the place of the module that Python is about to fill."""
 
     def __init__(self, module: Any):

@@ -134,7 +134,7 @@ def _lower_window(name: str, weights: tuple[float, ...]) -> None:
     """A window is a sum of cosines of 0, 1, … periods over its points."""
 
     @lowers(name)
-    def window(p: ops.WindowParams) -> Array:
+    def window(p: ops.WindowFunctionParams) -> Array:
         turn = 2 * np.pi * np.arange(p.count) / max(p.count - 1, 1)
         heights = sum(weight * np.cos(k * turn) for k, weight in enumerate(weights)) if p.count != 1 else np.ones(1)
         return cast(jnp.asarray(heights, jax.dtypes.canonicalize_dtype(np.float64)), _dtype(p.dtype))

@@ -64,13 +64,13 @@ def _resize_gradient(p: ops.ResizeParams, ograd: Array, data: Array) -> Array:
 
 
 @lowers("_image_crop")
-def _crop(p: ops.CropParams, data: Array) -> Array:
+def _crop(p: ops.ImageCropParams, data: Array) -> Array:
     rows = lax.slice_in_dim(data, p.y, p.y + p.height, axis=-3)
     return lax.slice_in_dim(rows, p.x, p.x + p.width, axis=-2)
 
 
 @lowers("_backward_image_crop")
-def _crop_gradient(p: ops.CropParams, ograd: Array, data: Array) -> Array:
+def _crop_gradient(p: ops.ImageCropParams, ograd: Array, data: Array) -> Array:
     height, width = data.shape[-3:-1]
     around = [(0, 0)] * (ograd.ndim - 3) + [(p.y, height - p.y - p.height), (p.x, width - p.x - p.width), (0, 0)]
     return jnp.pad(ograd, around)

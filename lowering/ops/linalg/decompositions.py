@@ -34,7 +34,7 @@ def _in_float(a: Array) -> Array:
     return a if jnp.issubdtype(a.dtype, jnp.floating) else cast(a, "float64")
 
 
-def _symmetric(p: ops.TriangleParams, a: Array) -> tuple[Array, Array]:
+def _symmetric(p: ops.EighParams, a: Array) -> tuple[Array, Array]:
     vectors, values = lax.linalg.eigh(_in_float(a), lower=p.UPLO == "L", symmetrize_input=False, sort_eigenvalues=True)
     return values, vectors * _signs(vectors) if vectors.size else vectors
 

@@ -13,14 +13,14 @@ from symjax_nnvm.ops.linalg import norm as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes, reduced_shape
 
 
-def _sums(p: ops.NormParams, data: Array) -> Array | None:
+def _sums(p: ops.MatrixNormParams, data: Array) -> Array | None:
     """Return the sums of absolute values of which the norm is the largest or smallest. None: it is another norm."""
     summed = ops.summed_axes(p, data.ndim)
     return None if summed is None else jnp.sum(jnp.abs(data), summed, keepdims=True)
 
 
 @lowers("_npi_norm")
-def _norm(p: ops.NormParams, data: Array) -> Array:
+def _norm(p: ops.MatrixNormParams, data: Array) -> Array:
     axes = reduced_axes(p, data.ndim)
     if (sums := _sums(p, data)) is not None:
         total = sums.max(axes) if p.ord > 0 else sums.min(axes)
@@ -40,7 +40,7 @@ def _norm(p: ops.NormParams, data: Array) -> Array:
 
 
 @lowers("_norm_direction")
-def _norm_direction(p: ops.NormParams, data: Array) -> Array:
+def _norm_direction(p: ops.MatrixNormParams, data: Array) -> Array:
     axes = reduced_axes(p, data.ndim)
     if (sums := _sums(p, data)) is not None:
         extreme = sums.max(axes, keepdims=True) if p.ord > 0 else sums.min(axes, keepdims=True)

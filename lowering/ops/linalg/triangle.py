@@ -23,12 +23,12 @@ def diagonal(matrices: Array, offset: int = 0) -> Array:
 
 
 @lowers("_linalg_extractdiag")
-def _extractdiag(p: ops.DiagonalParams, a: Array) -> Array:
+def _extractdiag(p: ops.MatrixDiagonalParams, a: Array) -> Array:
     return diagonal(a, p.offset)
 
 
 @lowers("_linalg_makediag")
-def _makediag(p: ops.DiagonalParams, a: Array) -> Array:
+def _makediag(p: ops.MatrixDiagonalParams, a: Array) -> Array:
     # Each element stands in its row, and a mask of the diagonal fuses with its users; a scatter would not.
     side = a.shape[-1] + abs(p.offset)
     rows = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(max(0, -p.offset), max(0, p.offset))])

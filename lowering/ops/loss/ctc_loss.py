@@ -23,7 +23,7 @@ _IMPOSSIBLE = -1e30
 
 
 @dataclass(frozen=True)
-class Problem:
+class CTCProblem:
     """The inputs of the recursions besides the activations.
 
     extended: (n, s) classes of the positions. skips: (n, s) whether a path may come from two positions before.
@@ -37,7 +37,7 @@ class Problem:
     blank: int
 
 
-def _problem(p: ops.CTCLossParams, shape: tuple[int, ...], label: Array, *lengths: Array) -> Problem:
+def _problem(p: ops.CTCLossParams, shape: tuple[int, ...], label: Array, *lengths: Array) -> CTCProblem:
     steps, batch, classes = shape
     blank, padding = (0, 0) if p.blank_label == "first" else (classes - 1, -1)
     label = whole_lengths(label)
@@ -53,7 +53,7 @@ def _problem(p: ops.CTCLossParams, shape: tuple[int, ...], label: Array, *length
     position = lax.broadcasted_iota(jnp.int32, extended.shape, 1)
     before = jnp.pad(extended, ((0, 0), (2, 0)), constant_values=-1)[:, :-2]
     end = 2 * count[:, None]
-    return Problem(
+    return CTCProblem(
         extended,
         (position % 2 == 1) & (extended != before),
         (position == end) | (position == end - 1),
@@ -80,7 +80,7 @@ def _shifted(x: Number, by: int) -> Any:
     return select(inside, linear(shift, x), _IMPOSSIBLE)
 
 
-def _forward_variables(problem: Problem, emitted: Number) -> Any:
+def _forward_variables(problem: CTCProblem, emitted: Number) -> Any:
     """Return (t, n, s): log-probability of reaching each position, its step included; past the end the last again."""
     position = lax.broadcasted_iota(jnp.int32, problem.extended.shape, 1)
     at_first = select(position < 2, linear(lambda e: e[0], emitted), _IMPOSSIBLE)
@@ -97,7 +97,7 @@ def _forward_variables(problem: Problem, emitted: Number) -> Any:
     return linear(lambda a, b: jnp.concatenate([a[None], b]), at_first, rest)
 
 
-def _backward_variables(problem: Problem, emitted: Number) -> Any:
+def _backward_variables(problem: CTCProblem, emitted: Number) -> Any:
     """Return (t, n, s): log-probability of completing the labels from each position, its step not included."""
     at_last = select(
         problem.final, dual.lift(jnp.zeros(problem.final.shape, dual.plain(emitted).dtype), emitted), _IMPOSSIBLE
@@ -115,7 +115,7 @@ def _backward_variables(problem: Problem, emitted: Number) -> Any:
     return betas
 
 
-def _loss(problem: Problem, data: Number) -> tuple[Any, Any]:
+def _loss(problem: CTCProblem, data: Number) -> tuple[Any, Any]:
     """Return (loss (n,), its gradient (t, n, c)): softmax minus the share of each class in all alignments."""
     logits = linear(lambda a: a.astype(jnp.promote_types(a.dtype, jnp.float32)), data)
     log_probs = logits - _log_total(logits)
@@ -130,7 +130,7 @@ def _loss(problem: Problem, data: Number) -> tuple[Any, Any]:
     return linear(lambda a: a[:, 0], select(possible, -total, 0.0)), gradient
 
 
-def _by_class(problem: Problem, shares: Array, shape: tuple[int, ...]) -> Array:
+def _by_class(problem: CTCProblem, shares: Array, shape: tuple[int, ...]) -> Array:
     """Map (t, n, s) → (t, n, c): shares of the positions added up by class; blanks without a scatter."""
     t, n = lax.broadcasted_iota(jnp.int32, shares[:, :, 1::2].shape, 0), problem.extended[None, :, 1::2]
     rows = lax.broadcasted_iota(jnp.int32, t.shape, 1)

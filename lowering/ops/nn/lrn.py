@@ -37,5 +37,5 @@ def _lrn(p: ops.LRNParams, data: Array) -> tuple[Array, Array]:
 
 
 @lowers("_backward_LRN_window")
-def _lrn_window(p: ops.WindowParams, data: Array) -> Array:
+def _lrn_window(p: ops.LRNWindowParams, data: Array) -> Array:
     return _window_sums(wide(data), p.nsize).astype(data.dtype)

@@ -21,8 +21,8 @@ from lowering.ops import dual
 from lowering.ops.dual import Number, linear, select, tanh
 from lowering.ops.nn.rnn_cells import (
     CELLS,
+    CellWeights,
     Numbers,
-    Weights,
     clipped,
 )
 from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout, cast
@@ -83,7 +83,7 @@ def _row(x: Number, i: int) -> Any:
 
 
 def _run(
-    p: ops.RNNParams, w: Weights, x: Number, first: Numbers, valid: Array | None, reverse: bool
+    p: ops.RNNParams, w: CellWeights, x: Number, first: Numbers, valid: Array | None, reverse: bool
 ) -> tuple[Any, Numbers, Numbers]:
     """Return (outputs (t, s, n), carry after the last step, kept)."""
     cell = CELLS[p.mode]
@@ -108,7 +108,7 @@ def _run(
 
 def _run_back(
     p: ops.RNNParams,
-    w: Weights,
+    w: CellWeights,
     x: Number,
     out: Number,
     kept: Numbers,
@@ -117,7 +117,7 @@ def _run_back(
     reverse: bool,
     dout: Number,
     dlast: Numbers,
-) -> tuple[Any, Weights, Numbers]:
+) -> tuple[Any, CellWeights, Numbers]:
     """Return gradients of (inputs, weights, first carry), from those of the outputs and of the last carry."""
     cell = CELLS[p.mode]
     back = w.back()
@@ -171,7 +171,7 @@ def _states_before(out: Number, first: Number, valid: Array | None, reverse: boo
 # -- all layers ------------------------------------------------------------------------------------------------------
 
 
-def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: int) -> list[Weights]:
+def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: int) -> list[CellWeights]:
     """Return the weights of every set of cells, from the flat vector."""
     pieces: list[Any] = []
     at = 0
@@ -184,11 +184,11 @@ def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: 
     for k in range(len(p.cells)):
         matrices = [*pieces[k * per_cell : (k + 1) * per_cell], None][:3]
         biases = [layout.bias(bias) for bias in pieces[len(p.cells) * per_cell + 2 * k :][:2]]
-        weights.append(Weights(layout, *matrices, *biases))
+        weights.append(CellWeights(layout, *matrices, *biases))
     return weights
 
 
-def _packed(weights: Sequence[Weights]) -> Any:
+def _packed(weights: Sequence[CellWeights]) -> Any:
     """Return the flat vector of the weights of every set of cells."""
     matrices = [m for w in weights for m in (w.i2h, w.h2h, w.h2r) if m is not None]
     biases = [b for w in weights for b in (w.i2h_bias, w.h2h_bias)]

@@ -21,7 +21,7 @@ Numbers = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Weights:
+class CellWeights:
     """The parameters of one set of cells, and the layout of their arrays; h2r is None without projection."""
 
     layout: Layout
@@ -31,21 +31,21 @@ class Weights:
     i2h_bias: Any
     h2h_bias: Any
 
-    def forth(self) -> Weights:
+    def forth(self) -> CellWeights:
         """With matrices as the way forth multiplies them: laid once, outside of its loop."""
         return self if self.layout == FEATURES_FIRST else self._swapped()
 
-    def back(self) -> Weights:
+    def back(self) -> CellWeights:
         """As `forth`, for the way back."""
         return self._swapped() if self.layout == FEATURES_FIRST else self
 
-    def _swapped(self) -> Weights:
+    def _swapped(self) -> CellWeights:
         i2h, h2h, h2r = (None if matrix is None else swapped(matrix) for matrix in (self.i2h, self.h2h, self.h2r))
         return replace(self, i2h=i2h, h2h=h2h, h2r=h2r)
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellRule:
     """A kind of cell. A carry is (h,), or (h, c).
 
     bias: weights → what is added to the inputs' share of the gates. step: (p, weights laid forth, that share, carry) →
@@ -53,31 +53,31 @@ class Cell:
     of the carry. recurrent: (weights, gradient of the share, kept) → gradient of the product with h2h.
     """
 
-    bias: Callable[[Weights], Any]
-    step: Callable[[ops.RNNParams, Weights, Any, Numbers], tuple[Numbers, Numbers]]
-    back: Callable[[ops.RNNParams, Weights, Numbers, Any, Numbers], tuple[Any, Numbers]]
-    recurrent: Callable[[Weights, Any, Numbers], Any]
+    bias: Callable[[CellWeights], Any]
+    step: Callable[[ops.RNNParams, CellWeights, Any, Numbers], tuple[Numbers, Numbers]]
+    back: Callable[[ops.RNNParams, CellWeights, Numbers, Any, Numbers], tuple[Any, Numbers]]
+    recurrent: Callable[[CellWeights, Any, Numbers], Any]
 
 
-def _plain_cell(activation: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Cell:
+def _plain_cell(activation: Callable[[Any], Any], slope: Callable[[Any], Any]) -> CellRule:
     """Return h' = activation(W x + R h + b). Its output is all it keeps."""
 
-    def step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
+    def step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
         h = activation(share + w.layout.project(w.h2h, carry[0]))
         return (h,), (h,)
 
-    def back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
+    def back(p: ops.RNNParams, w: CellWeights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
         dgates = grads[0] * slope(kept[0])
         return dgates, (w.layout.project(w.h2h, dgates),)
 
-    return Cell(_both_biases, step, back, lambda w, dgates, kept: dgates)
+    return CellRule(_both_biases, step, back, lambda w, dgates, kept: dgates)
 
 
-def _both_biases(w: Weights) -> Any:
+def _both_biases(w: CellWeights) -> Any:
     return w.i2h_bias + w.h2h_bias
 
 
-def _lstm_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
+def _lstm_step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
     h, c = carry
     i, f, g, o = w.layout.parts(share + w.layout.project(w.h2h, h), 4)
     i, f, g, o = sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)
@@ -88,7 +88,7 @@ def _lstm_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tupl
     return (out, new), (i, f, g, o, c)
 
 
-def _lstm_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
+def _lstm_back(p: ops.RNNParams, w: CellWeights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
     i, f, g, o, c = kept
     dout, dnew = grads
     if w.h2r is not None:
@@ -131,7 +131,7 @@ def clipped(p: ops.RNNParams, c: Any) -> Any:
     return select(_is_inside(p, bounds, c), c, bound)
 
 
-def _gru_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
+def _gru_step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
     (h,) = carry
     recurrent = w.layout.project(w.h2h, h)
     (share_r, share_z, share_n), (r, z, m) = w.layout.parts(share, 3), w.layout.parts(recurrent, 3)
@@ -140,7 +140,7 @@ def _gru_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple
     return (n + z * (h - n),), (r, z, n, m)
 
 
-def _gru_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
+def _gru_back(p: ops.RNNParams, w: CellWeights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
     r, z, n, m = kept
     (dh,) = grads
     dn = dh * (1 - z) * (1 - n * n)
@@ -149,13 +149,13 @@ def _gru_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Number
     return w.layout.joined(dr, dz, dn), (dh * z + w.layout.project(w.h2h, w.layout.joined(dr, dz, dn * r)),)
 
 
-def _gru_bias(w: Weights) -> Any:
+def _gru_bias(w: CellWeights) -> Any:
     """Return the bias: the reset gate multiplies the recurrent one of n, so that one is added in the step."""
     r, z, n = w.layout.parts(w.h2h_bias, 3)
     return w.i2h_bias + w.layout.joined(r, z, linear(jnp.zeros_like, n))
 
 
-def _gru_recurrent(w: Weights, dgates: Any, kept: Numbers) -> Any:
+def _gru_recurrent(w: CellWeights, dgates: Any, kept: Numbers) -> Any:
     dr, dz, dn = w.layout.parts(dgates, 3)
     return w.layout.joined(dr, dz, dn * kept[0])
 
@@ -167,6 +167,6 @@ def _relu_slope(y: Any) -> Array:
 CELLS = {
     "rnn_relu": _plain_cell(dual.relu, _relu_slope),
     "rnn_tanh": _plain_cell(tanh, lambda y: 1 - y * y),
-    "lstm": Cell(_both_biases, _lstm_step, _lstm_back, lambda w, dgates, kept: dgates),
-    "gru": Cell(_gru_bias, _gru_step, _gru_back, _gru_recurrent),
+    "lstm": CellRule(_both_biases, _lstm_step, _lstm_back, lambda w, dgates, kept: dgates),
+    "gru": CellRule(_gru_bias, _gru_step, _gru_back, _gru_recurrent),
 }

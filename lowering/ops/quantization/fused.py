@@ -41,7 +41,7 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _of(function: ops.Function | None, x: Array) -> Array:
+def _of(function: ops.FusedFunction | None, x: Array) -> Array:
     """A function of each element."""
     if function is None:
         return x

@@ -68,7 +68,7 @@ PLAIN: dict[str, Callable[..., Array]] = {
 """Distribution → (key, shape, dtype, parameters) → draws."""
 
 
-def _lower(row: ops.Distribution) -> None:
+def _lower(row: ops.BroadcastDistribution) -> None:
     @lowers(row.name, needs=("key",))
     def rule(p: Any, *arrays: Array, key: Array) -> Array | tuple[Array, Array]:
         dtype = jax.dtypes.canonicalize_dtype(getattr(p, "dtype", "float32"))

@@ -56,7 +56,7 @@ def load_json(text: str, *, parse: bool = True, report: Report | None = None) ->
 
     Raises JSONFormatError naming the node and the field.
     """
-    reader = _Reader(report)
+    reader = _JSONReader(report)
     document = decode(text)
     nodes, heads = reader.read_graph(document, "the graph", 0)
     attrs = reader.read_graph_attrs(document)
@@ -96,7 +96,7 @@ def _where(i: int, name: Any, graph: str) -> str:
 # -- values → nodes --------------------------------------------------------------------------------------------------
 
 
-class _Reader:
+class _JSONReader:
     """One reading: operators looked up once per name, and the names that are not registered."""
 
     def __init__(self, report: Report | None = None):

@@ -109,7 +109,7 @@ def is_computed(kind: str) -> bool:
     return kind in _SHRINK or kind in _BROADCAST or kind in _GROW
 
 
-class Evaluator:
+class ConstantEvaluator:
     """Computes nodes of a file, within its budget."""
 
     def __init__(self, opset: int, budget: Budget):

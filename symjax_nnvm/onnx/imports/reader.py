@@ -11,7 +11,7 @@ import numpy as np
 from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
 from symjax_nnvm.onnx.imports.array_budget import Budget
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
-from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
+from symjax_nnvm.onnx.imports.constants import ConstantEvaluator, is_computed
 from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
 from symjax_nnvm.onnx.imports.file_tensors import Weights
 from symjax_nnvm.onnx.imports.import_registry import import_of, missing_input
@@ -87,7 +87,7 @@ class Reader:
         self.reads = _reads(graph)
         budget = Budget(weights.size)
         self.g = Composer(opset, self.count, self.reads, self._body, of_sizes, budget)
-        self.evaluate = Evaluator(opset, budget)
+        self.evaluate = ConstantEvaluator(opset, budget)
         self.refused: list[OnnxError] = []
         self.values: MutableMapping[str, Value | None] = {}  # None: of a node that cannot be read
         for name, (dtype, shapes) in inputs.items():

@@ -12,7 +12,7 @@ from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ops.control.subgraph import (
     Head,
-    Inference,
+    SubgraphInference,
     gradient_inside,
     is_zero,
     register_control,
@@ -40,7 +40,7 @@ class CondParams(Params):
         return self.cond_input_locs, self.then_input_locs, self.else_input_locs
 
 
-def _cond_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
+def _cond_rule(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
     """Inputs → the outputs of either branch."""
     p: CondParams = attrs.parsed
     inputs, outputs = list(ins), list(outs)
@@ -58,7 +58,7 @@ def _cond_sizes(p: CondParams) -> list[tuple[int, int]]:
     return [(len(locs), heads) for locs, heads in zip(p.locs, (1, p.num_outputs, p.num_outputs), strict=True)]
 
 
-def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+def _cond_runs(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
     """Predicate and branches, once each: only one branch runs, whichever it is."""
     p: CondParams = attrs.parsed
     return [([ins[i] for i in locs], 1) for locs in p.locs]

@@ -25,7 +25,7 @@ from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ops.control.subgraph import (
     Head,
-    Inference,
+    SubgraphInference,
     gradient_inside,
     is_zero,
     register_control,
@@ -139,7 +139,7 @@ class WhileLoopHistoryParams(WhileLoopParams):
 # -- inference -------------------------------------------------------------------------------------------------------
 
 
-def _foreach_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
+def _foreach_rule(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
     """(mask (t,)), data (t, …), states, rest → outputs (t, …), states, and of each step (t, …): the states before it,
     inner values."""
     p: ForeachParams = attrs.parsed
@@ -159,7 +159,7 @@ def _foreach_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: 
     return [*mask, *data, *states, *(variables[loc] for loc in p.remain_locs)], [*stacked, *states, *hidden]
 
 
-def _completed(infer: Inference, length: int | None, value: Any, slice_value: Any) -> Any:
+def _completed(infer: SubgraphInference, length: int | None, value: Any, slice_value: Any) -> Any:
     """Data with what its slices say. A vector has slices of one axis, so the slices do not decide how many it has."""
     stacked = infer.stack(length, slice_value)
     if isinstance(value, tuple) and len(value) == 1:
@@ -167,7 +167,7 @@ def _completed(infer: Inference, length: int | None, value: Any, slice_value: An
     return value if isinstance(stacked, tuple) and value is None and stacked[1:] == (1,) else stacked
 
 
-def _while_loop_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
+def _while_loop_rule(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
     """Inputs → outputs (max_iterations, …), loop variables; then their values before each step, which steps ran, and
     inner values."""
     p: WhileLoopParams = attrs.parsed
@@ -206,7 +206,9 @@ def _split(values: list[Any], *counts: int) -> list[list[Any]]:
     return [*parts, values[start:]]
 
 
-def _variables(infer: Inference, p: ForeachParams, data: list[Any], states: list[Any], rest: list[Any]) -> list[Any]:
+def _variables(
+    infer: SubgraphInference, p: ForeachParams, data: list[Any], states: list[Any], rest: list[Any]
+) -> list[Any]:
     """The known facts of the body's variables, in their order."""
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
     by_loc = dict(zip(locs, (*map(infer.slice, data), *states, *rest), strict=True))
@@ -223,14 +225,14 @@ def _while_loop_sizes(p: WhileLoopParams) -> list[tuple[int, int]]:
     return [(len(p.cond_input_locs), 1), (len(p.func_input_locs), p.num_outputs + p.kept)]
 
 
-def _foreach_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+def _foreach_runs(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
     """One run of the body for each slice."""
     p: ForeachParams = attrs.parsed
     data, states, rest = _split(list(ins[p.masked :]), len(p.in_data_locs), p.num_states)
     return [(_variables(infer, p, data, states, rest), known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
 
 
-def _while_loop_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+def _while_loop_runs(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
     """Condition and body, max_iterations times."""
     p: WhileLoopParams = attrs.parsed
     return [([ins[i] for i in locs], p.max_iterations) for locs in (p.cond_input_locs, p.func_input_locs)]

@@ -18,7 +18,7 @@ from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
 
 
 @dataclass(frozen=True)
-class Inference:
+class SubgraphInference:
     """Inference of one quantity through subgraphs; the instances are SHAPES, DTYPES and DEFAULT_DTYPES.
 
     merge: what several values say together. slice: the value of an array → that of its slices along axis 0.
@@ -59,7 +59,7 @@ def _stacked(length: int | None, shape: Shape | None) -> Shape | None:
     return None if shape is None else (length, *shape)
 
 
-SHAPES = Inference(
+SHAPES = SubgraphInference(
     "shape",
     "MXInferShape",
     ShapeList,
@@ -69,7 +69,7 @@ SHAPES = Inference(
     length=lambda shape: shape[0] if shape else None,
 )
 
-DTYPES = Inference(
+DTYPES = SubgraphInference(
     "dtype",
     "MXInferType",
     DTypeList,
@@ -83,7 +83,7 @@ DTYPES = Inference(
 DEFAULT_DTYPES = replace(DTYPES, decides=True)
 
 
-Rule = Callable[[Inference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]
+Rule = Callable[[SubgraphInference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]
 """One rule for shapes and dtypes: (what is inferred, attributes, ins, outs) → (ins, outs)."""
 
 

@@ -313,7 +313,7 @@ class LogspaceParams(Params):
     dtype: NumberType = param("float32", doc=_OWN_DTYPE)
 
 
-class WindowParams(Params):
+class WindowFunctionParams(Params):
     M: int | None = param(None, doc="number of points; below 1, or None, none")
     ctx: str = param("", doc=_CTX)
     dtype: NumberType = param("float32", doc=_OWN_DTYPE)
@@ -336,9 +336,9 @@ for _name, _params, _shape, _doc in (
         "The indices of every place of a grid, one array for each of its axes.",
     ),
     ("_npi_logspace", LogspaceParams, lambda p: (p.num,), "Powers of a base, of evenly spaced exponents."),
-    ("_npi_blackman", WindowParams, lambda p: (p.count,), f"The Blackman {_WINDOW}."),
-    ("_npi_hamming", WindowParams, lambda p: (p.count,), f"The Hamming {_WINDOW}."),
-    ("_npi_hanning", WindowParams, lambda p: (p.count,), f"The Hann {_WINDOW}."),
+    ("_npi_blackman", WindowFunctionParams, lambda p: (p.count,), f"The Blackman {_WINDOW}."),
+    ("_npi_hamming", WindowFunctionParams, lambda p: (p.count,), f"The Hamming {_WINDOW}."),
+    ("_npi_hanning", WindowFunctionParams, lambda p: (p.count,), f"The Hann {_WINDOW}."),
 ):
     register_op(
         _name,

@@ -253,14 +253,14 @@ linear(
 # -- crop ------------------------------------------------------------------------------------------------------------
 
 
-class CropParams(Params):
+class ImageCropParams(Params):
     x: int = param(ge=0, doc="first column")
     y: int = param(ge=0, doc="first row")
     width: int = param(ge=1, doc="number of columns")
     height: int = param(ge=1, doc="number of rows")
 
 
-def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
+def _crop_shapes(p: ImageCropParams, ins: Shapes, outs: Shapes):
     """data (h, w, c) → (height, width, c), data (n, h, w, c) → (n, height, width, c), of 1 channel or 3."""
     data, out = ins[0], outs[0]
     for shape in (data, out):
@@ -281,7 +281,7 @@ def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
 register_op(
     "_image_crop",
     aliases=("_npx__image_crop",),
-    params=CropParams,
+    params=ImageCropParams,
     infer_shape=_crop_shapes,
     **MOVES,
     doc="A rectangle of an image (h, w, c), or of each of a batch (n, h, w, c). A first row or column below 0 is an "

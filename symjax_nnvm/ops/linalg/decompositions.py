@@ -88,7 +88,7 @@ register_op(
 # -- eigenvectors ----------------------------------------------------------------------------------------------------
 
 
-class TriangleParams(Params):
+class EighParams(Params):
     UPLO: Literal["L", "U"] = param("L", doc="which triangle is read: the lower or the upper one")
 
 
@@ -116,7 +116,7 @@ def _as_syevd(node: Node, dvalues: NodeEntry, dvectors: NodeEntry | None) -> lis
 
 _HAS_GRADIENT = Deviation("it has its gradient, which is 0 in MXNet", "training")
 
-for _name, _params, _is_symmetric in (("eig", NoParams, False), ("eigh", TriangleParams, True)):
+for _name, _params, _is_symmetric in (("eig", NoParams, False), ("eigh", EighParams, True)):
     register_op(
         f"_npi_{_name}",
         params=_params,

@@ -19,7 +19,7 @@ FLAT, BY_ORD, SPECTRAL, FROBENIUS, NUCLEAR = -2, -1, 0, 1, 2
 """Values of `flag`."""
 
 
-class NormParams(Params):
+class MatrixNormParams(Params):
     numpy: ClassVar[bool] = True
     ord: float = param(
         2.0,
@@ -36,7 +36,7 @@ class NormParams(Params):
     )
 
 
-def is_of_matrices(p: NormParams, ndim: int) -> bool:
+def is_of_matrices(p: MatrixNormParams, ndim: int) -> bool:
     """Whether it is a norm of matrices, by sums or by singular values. Raises ParamError for an order that there is no
     norm of."""
     axes = reduced_axes(p, ndim)
@@ -54,7 +54,7 @@ def is_of_matrices(p: NormParams, ndim: int) -> bool:
     return is_matrix
 
 
-def summed_axes(p: NormParams, ndim: int) -> tuple[int, ...] | None:
+def summed_axes(p: MatrixNormParams, ndim: int) -> tuple[int, ...] | None:
     """The axes over which absolute values are summed before the largest or smallest sum is taken, none of vectors; None
     where the norm is another one."""
     of_matrices = is_of_matrices(p, ndim)
@@ -63,7 +63,7 @@ def summed_axes(p: NormParams, ndim: int) -> tuple[int, ...] | None:
     return (normal_axes(p.axis or (0, 1), ndim)[int(math.isinf(p.ord))],) if of_matrices else ()
 
 
-def _norm_shapes(p: NormParams, ins: Shapes, outs: Shapes):
+def _norm_shapes(p: MatrixNormParams, ins: Shapes, outs: Shapes):
     """data (…, d, …) → (…, …)."""
     if ins[0] is not None:
         is_of_matrices(p, len(ins[0]))
@@ -72,7 +72,7 @@ def _norm_shapes(p: NormParams, ins: Shapes, outs: Shapes):
 
 def _norm_gradient(node: Node, ograds: Entries) -> Entries:
     """dX = dY sign(X) (|X| / Y)^(p - 1); of singular values dY U V, of the ones that count."""
-    p: NormParams = node.attrs.parsed
+    p: MatrixNormParams = node.attrs.parsed
     data, dy = node.inputs[0], spread(ograds[0], node)
     if p.flag in (SPECTRAL, NUCLEAR) or (
         p.flag == BY_ORD and (p.axis is None or len(p.axis) == 2 or math.isinf(p.ord))
@@ -89,7 +89,7 @@ def _norm_gradient(node: Node, ograds: Entries) -> Entries:
 
 register_op(
     "_npi_norm",
-    params=NormParams,
+    params=MatrixNormParams,
     inputs=("data",),
     infer_shape=_norm_shapes,
     infer_type=float_type,
@@ -104,7 +104,7 @@ register_op(
 )
 register_op(
     "_norm_direction",
-    params=NormParams,
+    params=MatrixNormParams,
     inputs=("data",),
     infer_shape=same_shape,
     infer_type=float_type,

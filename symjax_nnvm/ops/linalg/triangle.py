@@ -40,7 +40,7 @@ register_op(
 # -- diagonals -------------------------------------------------------------------------------------------------------
 
 
-class DiagonalParams(Params):
+class MatrixDiagonalParams(Params):
     offset: int = param(0, doc="the diagonal; positive: above the main one, negative: below")
 
 
@@ -57,7 +57,9 @@ def _lengthened(length: int | None, offset: int) -> int | None:
     return None if length is None else length + abs(offset)
 
 
-def _diagonal_pair(p: DiagonalParams, matrix: Shape | None, vector: Shape | None) -> tuple[Shape | None, Shape | None]:
+def _diagonal_pair(
+    p: MatrixDiagonalParams, matrix: Shape | None, vector: Shape | None
+) -> tuple[Shape | None, Shape | None]:
     """(b…, n, n) and its diagonal (b…, n - |offset|), each completed from the other."""
     if matrix is not None:
         matrix = (of_one_rank(matrix) or [matrix])[0]
@@ -72,13 +74,13 @@ def _diagonal_pair(p: DiagonalParams, matrix: Shape | None, vector: Shape | None
     return (*batch, n, n), (*batch, _shortened(n, p.offset))
 
 
-def _extractdiag_shapes(p: DiagonalParams, ins: Shapes, outs: Shapes):
+def _extractdiag_shapes(p: MatrixDiagonalParams, ins: Shapes, outs: Shapes):
     """A (b…, n, n) ↔ (b…, n - |offset|)."""
     matrix, vector = _diagonal_pair(p, ins[0], outs[0])
     return [matrix], [vector]
 
 
-def _makediag_shapes(p: DiagonalParams, ins: Shapes, outs: Shapes):
+def _makediag_shapes(p: MatrixDiagonalParams, ins: Shapes, outs: Shapes):
     """A (b…, n) ↔ (b…, n + |offset|, n + |offset|)."""
     matrix, vector = _diagonal_pair(p, outs[0], ins[0])
     return [vector], [matrix]
@@ -139,8 +141,20 @@ def _maketrian_shapes(p: PackedParams, ins: Shapes, outs: Shapes):
 
 
 for _name, _inverse, _params, _shapes, _doc in (
-    ("extractdiag", "makediag", DiagonalParams, _extractdiag_shapes, "A diagonal of each square matrix, as a vector."),
-    ("makediag", "extractdiag", DiagonalParams, _makediag_shapes, "Square matrices of zeros but for one diagonal."),
+    (
+        "extractdiag",
+        "makediag",
+        MatrixDiagonalParams,
+        _extractdiag_shapes,
+        "A diagonal of each square matrix, as a vector.",
+    ),
+    (
+        "makediag",
+        "extractdiag",
+        MatrixDiagonalParams,
+        _makediag_shapes,
+        "Square matrices of zeros but for one diagonal.",
+    ),
     (
         "extracttrian",
         "maketrian",

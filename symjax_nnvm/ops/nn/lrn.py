@@ -17,7 +17,7 @@ FAST_BETA = 0.75
 """The usual exponent, whose power is two square roots: on a CPU many times faster than the general power."""
 
 
-class WindowParams(Params):
+class LRNWindowParams(Params):
     nsize: int = param(ge=1, doc="number of neighbouring channels, itself included, in each sum; odd")
 
     def check(self) -> str | None:
@@ -26,14 +26,14 @@ class WindowParams(Params):
         return None
 
 
-class LRNParams(WindowParams):
+class LRNParams(LRNWindowParams):
     positional: ClassVar = ("alpha", "beta", "knorm", "nsize")
     alpha: float = param(9.99999975e-05, doc="factor of the mean square")
     beta: float = param(0.75, doc="exponent")
     knorm: float = param(2.0, doc="summand")
 
 
-def _channels(p: WindowParams, ins: Shapes, outs: Shapes):
+def _channels(p: LRNWindowParams, ins: Shapes, outs: Shapes):
     """data (n, c, …) → (n, c, …), of all outputs."""
     inputs, outputs = same_shape(p, ins, outs)
     data = next(iter(inputs))
@@ -89,7 +89,7 @@ register_op(
 
 register_op(
     "_backward_LRN_window",
-    params=WindowParams,
+    params=LRNWindowParams,
     infer_shape=_channels,
     infer_type=float_type,
     gradient=self_adjoint,

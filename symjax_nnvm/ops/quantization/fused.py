@@ -20,7 +20,7 @@ from symjax_nnvm.ir.rules.costs import FlopsRule
 from symjax_nnvm.ir.rules.quantized_form import QuantizedForm, float_layer, quantized_attrs, unfolded
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DType
-from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, Inference
+from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, SubgraphInference
 from symjax_nnvm.ops.nn.attention import HeadsParams, mixture_flops, score_flops, self_mixing_shapes, self_score_shapes
 from symjax_nnvm.ops.nn.batch_norm import BatchNormParams
 from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops
@@ -38,7 +38,7 @@ class FusedParams(CalibratedParams):
     enable_float_output: bool = param(False, doc="quantized: give the result as float32, without a range")
 
 
-class FusedConvolutionParams(CalibratedParams):
+class FusedInt8ConvolutionParams(CalibratedParams):
     positional: ClassVar = (
         *("with_bn", "with_act", "with_sum", "with_postsum_act", "quantized"),
         *("min_calib_range", "max_calib_range"),
@@ -64,7 +64,7 @@ class FusedAttentionParams(FusedParams, HeadsParams):
 
 
 @dataclass(frozen=True)
-class Function:
+class FusedFunction:
     """A function of each element: an operator's name, and its parameters."""
 
     op: str
@@ -85,11 +85,11 @@ class Function:
 class FusedConvolution:
     """Parameters of a fused convolution: of the node, and of the operators in its subgraph."""
 
-    node: FusedConvolutionParams
+    node: FusedInt8ConvolutionParams
     convolution: ConvolutionParams
     batch_norm: BatchNormParams | None
-    act: Function | None
-    postsum_act: Function | None
+    act: FusedFunction | None
+    postsum_act: FusedFunction | None
 
     @property
     def arrays(self) -> list[str]:
@@ -129,7 +129,7 @@ class FusedDense:
 
     node: FusedDenseParams
     dense: FullyConnectedParams
-    function: Function | None
+    function: FusedFunction | None
 
     @property
     def arrays(self) -> list[str]:
@@ -203,11 +203,11 @@ def _row(attrs: NodeAttrs, expected: Sequence[Sequence[str]]) -> list[Node]:
     return row
 
 
-def _function(node: Node | None) -> Function | None:
-    return None if node is None or node.op is None else Function(node.op.name, node.attrs.parsed)
+def _function(node: Node | None) -> FusedFunction | None:
+    return None if node is None or node.op is None else FusedFunction(node.op.name, node.attrs.parsed)
 
 
-def _convolution_of(attrs: NodeAttrs, p: FusedConvolutionParams) -> FusedConvolution:
+def _convolution_of(attrs: NodeAttrs, p: FusedInt8ConvolutionParams) -> FusedConvolution:
     expected = [
         ("Convolution",),
         *[("BatchNorm",)] * p.with_bn,
@@ -244,7 +244,7 @@ def _parse_with(op: Op, params: type, fused: Callable[[NodeAttrs, Any], Any]) ->
 # -- inference -------------------------------------------------------------------------------------------------------
 
 
-def _inside(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any], of_range: Any):
+def _inside(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any], of_range: Any):
     """What the subgraph says of its inputs and its output, and of ranges."""
     arrays = len(attrs.parsed.arrays)
     inputs, heads = infer.inside(attrs.subgraphs[0], ins[:arrays], outs[:1])
@@ -313,7 +313,7 @@ def _quantized_attention(attrs: NodeAttrs) -> QuantizedForm | None:
 for _name, _params, _fused, _quantized, _flops, _drawing, _doc in (
     (
         "conv",
-        FusedConvolutionParams,
+        FusedInt8ConvolutionParams,
         _convolution_of,
         _quantized_convolution,
         lambda p, ins, outs: convolution_flops(p.convolution, ins[: 2 + (not p.convolution.no_bias)], outs),

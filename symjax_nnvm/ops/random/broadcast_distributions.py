@@ -107,7 +107,7 @@ def _by_weibull(dy: NodeEntry, draws: NodeEntry, noise: NodeEntry, a: NodeEntry)
 
 
 @dataclass(frozen=True)
-class Distribution:
+class BroadcastDistribution:
     """A row: the operator, its parameters, which of them may be arrays and the gradient by each, if there is one.
 
     n: `size` draws for each element of the parameters, not in all.
@@ -145,23 +145,29 @@ _UNIFORM = _params(Interval, SizeTypeParams)
 _SCALE = _params(Scale, SizeParams)
 _EXPONENT = _params(Exponent, SizeParams)
 
-DISTRIBUTIONS: tuple[Distribution, ...] = (
-    Distribution("_npi_normal", _NORMAL, _AFFINE, "the normal distribution of mean loc and deviation scale"),
-    Distribution("_npi_normal_n", _NORMAL, _AFFINE, "the normal distribution of mean loc and deviation scale", n=True),
-    Distribution("_npi_gumbel", _LOCATION_SCALE, _AFFINE, "the Gumbel distribution of mode loc"),
-    Distribution("_npi_logistic", _LOCATION_SCALE, _AFFINE, "the logistic distribution of mean loc"),
-    Distribution("_npi_exponential", _SCALE, {"scale": _times_noise}, "the exponential distribution of mean scale"),
-    Distribution("_npi_rayleigh", _SCALE, {"scale": _times_noise}, "the Rayleigh distribution of mode scale"),
-    Distribution("_npi_pareto", _EXPONENT, {"a": _by_pareto}, "the Pareto II distribution of shape a"),
-    Distribution("_npi_weibull", _EXPONENT, {"a": _by_weibull}, "the Weibull distribution of shape a"),
-    Distribution(
+DISTRIBUTIONS: tuple[BroadcastDistribution, ...] = (
+    BroadcastDistribution("_npi_normal", _NORMAL, _AFFINE, "the normal distribution of mean loc and deviation scale"),
+    BroadcastDistribution(
+        "_npi_normal_n", _NORMAL, _AFFINE, "the normal distribution of mean loc and deviation scale", n=True
+    ),
+    BroadcastDistribution("_npi_gumbel", _LOCATION_SCALE, _AFFINE, "the Gumbel distribution of mode loc"),
+    BroadcastDistribution("_npi_logistic", _LOCATION_SCALE, _AFFINE, "the logistic distribution of mean loc"),
+    BroadcastDistribution(
+        "_npi_exponential", _SCALE, {"scale": _times_noise}, "the exponential distribution of mean scale"
+    ),
+    BroadcastDistribution("_npi_rayleigh", _SCALE, {"scale": _times_noise}, "the Rayleigh distribution of mode scale"),
+    BroadcastDistribution("_npi_pareto", _EXPONENT, {"a": _by_pareto}, "the Pareto II distribution of shape a"),
+    BroadcastDistribution("_npi_weibull", _EXPONENT, {"a": _by_weibull}, "the Weibull distribution of shape a"),
+    BroadcastDistribution(
         "_npi_powerd", ExponentSizeParams, {"a": None}, "the power distribution over [0, 1] of exponent a - 1"
     ),
-    Distribution("_npi_uniform", _UNIFORM, {"low": None, "high": None}, "the uniform distribution over [low, high)"),
-    Distribution(
+    BroadcastDistribution(
+        "_npi_uniform", _UNIFORM, {"low": None, "high": None}, "the uniform distribution over [low, high)"
+    ),
+    BroadcastDistribution(
         "_npi_uniform_n", _UNIFORM, {"low": None, "high": None}, "the uniform distribution over [low, high)", n=True
     ),
-    Distribution(
+    BroadcastDistribution(
         "_npi_gamma",
         _params(ShapeScale, SizeTypeParams),
         {"shape": None, "scale": None},
@@ -178,7 +184,7 @@ def broadcast_all(shapes: Shapes) -> Shape | None:
     return result
 
 
-def drawn_shapes(row: Distribution, p: Any, ins: Shapes, outs: Shapes):
+def drawn_shapes(row: BroadcastDistribution, p: Any, ins: Shapes, outs: Shapes):
     """Parameters (…), broadcast → size; or their shape without it; or, of the operators that end in _n, both."""
     parameters = broadcast_all(ins)
     if p.size is None or row.n:
@@ -201,7 +207,7 @@ def _drawn_types(p: Any, ins: Types, outs: Types):
     return ins, [dtype, "float32" if dtype == "float16" else dtype][: len(outs)]
 
 
-def _gradient(row: Distribution, node: Node, ograds: Entries) -> list[NodeEntry | None]:
+def _gradient(row: BroadcastDistribution, node: Node, ograds: Entries) -> list[NodeEntry | None]:
     """The gradient by each parameter that is an input, made of the noise, summed to its shape."""
     draws, noise = NodeEntry(node, 0, 0), NodeEntry(node, 1, 0)
     names = row.given_as_arrays(node.attrs.parsed)
@@ -250,7 +256,7 @@ class BernoulliParams(Params):
         return self.logit if self.is_logit else self.prob
 
 
-_BERNOULLI = Distribution("_npi_bernoulli", BernoulliParams, {"number": None}, "")
+_BERNOULLI = BroadcastDistribution("_npi_bernoulli", BernoulliParams, {"number": None}, "")
 
 register_op(
     "_npi_bernoulli",

@@ -13,7 +13,7 @@ import pytest
 
 import symjax_nnvm as nn
 from lowering import Batches, Trainer, mx
-from lowering.training.classes import Numbered, Numbers, first_outside
+from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.history import EpochRecord, History, StepEvent
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NonFiniteWarning, SymbolValueError, TrainingError
@@ -66,7 +66,7 @@ def test_a_batch_on_the_device_is_looked_at_too():
 
 
 def numbered(symbol: sym.Symbol, **shapes: tuple[int, ...]) -> list[Numbered | None]:
-    return Numbers(symbol, shapes).of_batch(shapes)
+    return ClassNumbers(symbol, shapes).of_batch(shapes)
 
 
 def test_who_numbers_what():

@@ -9,7 +9,7 @@ from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add
 from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad, reshape
-from symjax_nnvm.onnx.imports.ops.windows import Window, window
+from symjax_nnvm.onnx.imports.ops.windows import OnnxWindow, window
 from symjax_nnvm.onnx.imports.values import Value
 
 
@@ -17,7 +17,7 @@ def _kernel(g: Composer, weight: Value) -> tuple[int, ...]:
     return tuple(g.attr("kernel_shape") or g.static(weight)[2:])
 
 
-def _padded(g: Composer, x: Value, w: Window) -> tuple[Value, tuple[int, ...]]:
+def _padded(g: Composer, x: Value, w: OnnxWindow) -> tuple[Value, tuple[int, ...]]:
     """Return data and the padding that an operator is left to do, which is the same on both sides."""
     if w.symmetric:
         return x, w.before
@@ -81,8 +81,8 @@ def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = N
 
 
 def _of_output(
-    g: Composer, x: Value, w: Window, extra: tuple[int, ...], shape: list[int] | None
-) -> tuple[Window, tuple[int, ...]]:
+    g: Composer, x: Value, w: OnnxWindow, extra: tuple[int, ...], shape: list[int] | None
+) -> tuple[OnnxWindow, tuple[int, ...]]:
     """Return the window with the padding, and the output padding, that give an output of a shape, else of stride times
     the data's. Raises OnnxError for automatic padding of an output that its windows do not fill."""
     auto = g.attr("auto_pad", "NOTSET")
@@ -101,7 +101,7 @@ def _of_output(
         before.append(small if auto == "SAME_UPPER" else large)
         after.append(large if auto == "SAME_UPPER" else small)
         behind.append(more + max(-total, 0))
-    return Window(w.kernel, w.stride, w.dilate, tuple(before), tuple(after)), tuple(behind)
+    return OnnxWindow(w.kernel, w.stride, w.dilate, tuple(before), tuple(after)), tuple(behind)
 
 
 @onnx_import("DeformConv")

@@ -8,11 +8,11 @@ from typing import Any
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, pad
-from symjax_nnvm.onnx.imports.ops.windows import Window, window
+from symjax_nnvm.onnx.imports.ops.windows import OnnxWindow, window
 from symjax_nnvm.onnx.imports.values import Value
 
 
-def _counts(sizes: tuple[int, ...], w: Window, ceil: bool) -> tuple[int, ...]:
+def _counts(sizes: tuple[int, ...], w: OnnxWindow, ceil: bool) -> tuple[int, ...]:
     """Return how many windows there are along each axis: with ceil also one that begins in the data or the padding
     before it, and ends beyond."""
     counts = []
@@ -23,7 +23,7 @@ def _counts(sizes: tuple[int, ...], w: Window, ceil: bool) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _mxnets(sizes: tuple[int, ...], w: Window, full: bool) -> tuple[int, ...]:
+def _mxnets(sizes: tuple[int, ...], w: OnnxWindow, full: bool) -> tuple[int, ...]:
     """Return how many windows MXNet's convention gives of the padding before, on both sides."""
     spans = zip(sizes, w.kernel, w.stride, w.before, strict=True)
     rests = [(n + 2 * low - k, s) for n, k, s, low in spans]
@@ -63,14 +63,14 @@ def _pool(pool_type: str, **more: Any) -> ImportForm:
     return form
 
 
-def _ends(g: Composer, x: Value, w: Window, counts: tuple[int, ...]) -> tuple[int, ...]:
+def _ends(g: Composer, x: Value, w: OnnxWindow, counts: tuple[int, ...]) -> tuple[int, ...]:
     """Return the padding after the data with which as many windows fit, and no more."""
     sizes = g.static(x, range(2, x.ndim))[2:]
     spans = zip(counts, w.stride, w.kernel, sizes, w.before, strict=True)
     return tuple((count - 1) * s + k - n - low for count, s, k, n, low in spans)
 
 
-def _mean_of_real(g: Composer, x: Value, w: Window, counts: tuple[int, ...], params: dict[str, Any]) -> Value:
+def _mean_of_real(g: Composer, x: Value, w: OnnxWindow, counts: tuple[int, ...], params: dict[str, Any]) -> Value:
     """Return sums over the padded data, divided by how many elements of each window are the data's."""
     ends = _ends(g, x, w, counts)
     sides = (0, 0, *w.before), (0, 0, *ends)

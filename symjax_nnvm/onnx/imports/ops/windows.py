@@ -9,7 +9,7 @@ from symjax_nnvm.onnx.imports.values import Value
 
 
 @dataclass(frozen=True)
-class Window:
+class OnnxWindow:
     """A window over spatial axes. before, after: padding; of symmetric padding they are equal."""
 
     kernel: tuple[int, ...]
@@ -29,7 +29,7 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilate, strict=True))
 
 
-def window(g: Composer, data: Value, kernel: tuple[int, ...], gaps: bool = True) -> Window:
+def window(g: Composer, data: Value, kernel: tuple[int, ...], gaps: bool = True) -> OnnxWindow:
     """The window of a node over data (n, c, …). gaps: whether windows shorter than their strides may leave out elements
     where padding is automatic. Raises OnnxError for one that MXNet's operators do not take."""
     rank = data.ndim - 2
@@ -41,13 +41,13 @@ def window(g: Composer, data: Value, kernel: tuple[int, ...], gaps: bool = True)
     pads = tuple(g.attr("pads", [0] * 2 * rank))
     if len(pads) != 2 * rank or min(pads) < 0:
         g.refuse(f"its pads {pads} are not two widths for each of {rank} axes")
-    spec = Window(kernel, stride, dilate, pads[:rank], pads[rank:])
+    spec = OnnxWindow(kernel, stride, dilate, pads[:rank], pads[rank:])
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         return _same(g, data, spec, auto == "SAME_UPPER", gaps)
-    return spec if auto == "NOTSET" else Window(kernel, stride, dilate, (0,) * rank, (0,) * rank)
+    return spec if auto == "NOTSET" else OnnxWindow(kernel, stride, dilate, (0,) * rank, (0,) * rank)
 
 
-def _same(g: Composer, data: Value, w: Window, upper: bool, gaps: bool) -> Window:
+def _same(g: Composer, data: Value, w: OnnxWindow, upper: bool, gaps: bool) -> OnnxWindow:
     """Return padding with which there are ⌈size / stride⌉ windows; an odd element goes to the end or beginning."""
     before: list[int] = []
     after: list[int] = []
@@ -66,4 +66,4 @@ def _same(g: Composer, data: Value, w: Window, upper: bool, gaps: bool) -> Windo
         small, large = missing // 2, missing - missing // 2
         before.append(small if upper else large)
         after.append(large if upper else small)
-    return Window(w.kernel, w.stride, w.dilate, tuple(before), tuple(after))
+    return OnnxWindow(w.kernel, w.stride, w.dilate, tuple(before), tuple(after))

@@ -37,6 +37,6 @@ def _resize(g: Builder, p: ops.ResizeParams, data: Tensor) -> Tensor:
 
 
 @onnx_form("_image_crop")
-def _crop(g: Builder, p: ops.CropParams, data: Tensor) -> Tensor:
+def _crop(g: Builder, p: ops.ImageCropParams, data: Tensor) -> Tensor:
     axes = [data.ndim - 3, data.ndim - 2]
     return g.op("Slice", data, [p.y, p.x], [p.y + p.height, p.x + p.width], axes)

@@ -10,7 +10,7 @@ from symjax_nnvm.ops.reduce.reduction import reduced_axes
 
 
 @onnx_form("_npi_norm")
-def _norm(g: Builder, p: ops.NormParams, data: Tensor) -> Tensor:
+def _norm(g: Builder, p: ops.MatrixNormParams, data: Tensor) -> Tensor:
     summed, axes = ops.summed_axes(p, data.ndim), reduced_axes(p, data.ndim)
     if summed is not None:
         sums = g.op("Abs", data) if not summed else g.reduce("ReduceL1", data, summed, keepdims=True)

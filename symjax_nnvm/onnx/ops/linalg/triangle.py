@@ -31,12 +31,12 @@ def diagonal(g: Builder, a: Tensor, offset: int = 0) -> Tensor:
 
 
 @onnx_form("_linalg_extractdiag")
-def _extractdiag(g: Builder, p: ops.DiagonalParams, a: Tensor) -> Tensor:
+def _extractdiag(g: Builder, p: ops.MatrixDiagonalParams, a: Tensor) -> Tensor:
     return diagonal(g, a, p.offset)
 
 
 @onnx_form("_linalg_makediag")
-def _makediag(g: Builder, p: ops.DiagonalParams, a: Tensor) -> Tensor:
+def _makediag(g: Builder, p: ops.MatrixDiagonalParams, a: Tensor) -> Tensor:
     """Return each element in its row, where the diagonal goes through it."""
     side = g.static(a, [-1])[-1] + abs(p.offset)
     none = [0] * (a.ndim - 1)

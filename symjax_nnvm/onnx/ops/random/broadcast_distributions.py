@@ -11,7 +11,7 @@ from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.random import broadcast_distributions as ops
 
 
-def _parameters(g: Builder, row: ops.Distribution, p: Any, arrays: tuple[Tensor, ...]) -> list[Tensor]:
+def _parameters(g: Builder, row: ops.BroadcastDistribution, p: Any, arrays: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the parameters as tensors of the output's dtype."""
     remaining = iter(arrays)
     dtype = g.outs[0].dtype
@@ -19,7 +19,7 @@ def _parameters(g: Builder, row: ops.Distribution, p: Any, arrays: tuple[Tensor,
     return [g.cast(next(remaining), dtype) if number is None else g.constant(number, dtype) for number in numbers]
 
 
-def _write(row: ops.Distribution) -> None:
+def _write(row: ops.BroadcastDistribution) -> None:
     is_uniform = "low" in row.arrays
 
     @onnx_form(row.name)

@@ -14,7 +14,7 @@ _ENDINGS = (".params", ".states")
 _NUMBERED = re.compile(r"epoch([0-9]+)batch([0-9]+)\.params")
 
 
-class Checkpoints:
+class CheckpointFiles:
     """The checkpoints of a prefix. most: how many are kept of those that it writes: the best one, and what was in the
     folder before, count for none."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.messages.counts import check_count
-from lowering.mx.gluon.contrib.estimator.checkpoint_files import Checkpoints
+from lowering.mx.gluon.contrib.estimator.checkpoint_files import CheckpointFiles
 from lowering.mx.gluon.contrib.estimator.utils import metrics_of, shown
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.metric import CompositeEvalMetric, EvalMetric
@@ -341,7 +341,7 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
         self.trained_batch = self.trained_epoch = -1
         self.max_checkpoints = check_count(max_checkpoints, "max_checkpoints", least=0)
         self.resume_from_checkpoint = resume_from_checkpoint
-        self._files = Checkpoints(model_dir, model_prefix, self.max_checkpoints)
+        self._files = CheckpointFiles(model_dir, model_prefix, self.max_checkpoints)
         if save_best:
             if not isinstance(monitor, EvalMetric):
                 raise BlockValueError(

@@ -57,7 +57,7 @@ class Compose(Sequential):
                 self.add(transform)
 
 
-class _Operator(HybridBlock):
+class _OperatorBlock(HybridBlock):
     """An operator of `F.image`, by its name, with parameters."""
 
     _image_operator = ""
@@ -87,7 +87,7 @@ class Cast(HybridBlock):
         return F.cast(x, self._dtype)
 
 
-class ToTensor(_Operator):
+class ToTensor(_OperatorBlock):
     """Converts images (h, w, c) or (n, h, w, c) from 0 to 255 to tensors (c, h, w) or (n, c, h, w), float32 from 0 to
     1."""
 
@@ -97,7 +97,7 @@ class ToTensor(_Operator):
         super().__init__()
 
 
-class Normalize(_Operator):
+class Normalize(_OperatorBlock):
     """Subtracts a mean from tensors (c, h, w) or (n, c, h, w) and divides by a deviation.
 
     Args:
@@ -281,7 +281,7 @@ def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: in
     return array(values, images.context, values.dtype)
 
 
-class RandomFlipLeftRight(_Operator):
+class RandomFlipLeftRight(_OperatorBlock):
     """Exchanges left and right of every second image on average."""
 
     _image_operator = "random_flip_left_right"
@@ -290,7 +290,7 @@ class RandomFlipLeftRight(_Operator):
         super().__init__()
 
 
-class RandomFlipTopBottom(_Operator):
+class RandomFlipTopBottom(_OperatorBlock):
     """Exchanges top and bottom of every second image on average."""
 
     _image_operator = "random_flip_top_bottom"
@@ -299,7 +299,7 @@ class RandomFlipTopBottom(_Operator):
         super().__init__()
 
 
-class _Jitter(_Operator):
+class _Jitter(_OperatorBlock):
     """Multiplies a property of images with a factor between 1 - value, or 0, and 1 + value."""
 
     @checks_flags
@@ -359,7 +359,7 @@ class RandomHue(_Jitter):
         super().__init__(hue)
 
 
-class RandomColorJitter(_Operator):
+class RandomColorJitter(_OperatorBlock):
     """Changes brightness, contrast, saturation and hue at random, in a random order.
 
     Args:
@@ -375,7 +375,7 @@ class RandomColorJitter(_Operator):
         super().__init__(brightness, contrast, saturation, hue)
 
 
-class RandomLighting(_Operator):
+class RandomLighting(_OperatorBlock):
     """Adds noise along the principal colours of ImageNet.
 
     Args:
