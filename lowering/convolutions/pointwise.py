@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lowering.convolutions.windows import contract
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 
 __all__ = ["data_gradient", "forward", "weight_gradient"]
 

@@ -16,7 +16,7 @@ from symjax_nnvm.inspect.footprint import check_workspaces
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.pass_registry import apply_pass
-from symjax_nnvm.ir.rules.open_sizes import decide_by
+from symjax_nnvm.ir.rules.size_symbols import decide_by
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.infer.wide_dtypes import asking_for_64_bits, may_ask_for_64_bits

@@ -35,7 +35,7 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, subgraph, subgraph_variables, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.rules.open_sizes import are_undecided, is_at_most, is_open, needed
+from symjax_nnvm.ir.rules.size_symbols import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.choose_algorithm import UNCHOSEN, algorithm_of
 from symjax_nnvm.passes.mirror.recompute import Recomputed

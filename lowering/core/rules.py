@@ -15,7 +15,7 @@ from symjax_nnvm.ir import attributes
 from symjax_nnvm.ir.attributes import FDraws, TWritesInForward, with_twin
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, OpMap
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.custom import custom_name
 
 Rule = Callable[..., Any]

@@ -12,7 +12,7 @@ from typing import Any
 from symjax_nnvm.errors import GraphError, InferenceError, NNVMError, SymbolValueError
 from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.surgery.batch_size import hard_coded_batch, set_batch_size

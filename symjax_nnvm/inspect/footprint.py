@@ -23,7 +23,7 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.listing import input_nodes, subgraph_variables
 from symjax_nnvm.ir.node import Subgraph
 from symjax_nnvm.ir.pass_registry import apply_pass
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ir.types import (
     MAX_ELEMENTS,
     DType,

@@ -11,7 +11,7 @@ from jax import Array, lax
 from lowering.core.rules import lowers
 from lowering.jax_casts import cast
 from lowering.ops.elementwise.unary import in_float
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.elementwise import contrib as ops
 
 

@@ -23,7 +23,7 @@ from lowering.core.rules import ByPart, lowers
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
 from lowering.ops.wide import wide
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
 

@@ -28,7 +28,7 @@ from lowering.ops.nn.rnn_cells import (
 from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout, cast
 from lowering.ops.nn.sequence import whole_lengths
 from lowering.ops.wide import wide_dtype
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.nn import rnn as ops
 
 SMALL = 2**19

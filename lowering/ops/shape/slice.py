@@ -9,7 +9,7 @@ from jax import Array, lax
 
 from lowering.core.rules import lowers
 from lowering.jax_casts import number_as
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.shape import slice as ops
 
 

@@ -19,7 +19,7 @@ from lowering.core.rules import lowers
 from lowering.jax_casts import cast
 from lowering.ops.indexing.sort import places_of_largest
 from lowering.ops.wide import wide
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.vision import bounding_box as ops
 
 Sides = Sequence[Array]

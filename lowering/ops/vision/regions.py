@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.jax_casts import cast
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 
 _CHUNK = 1 << 25
 """The most elements of an intermediate array when regions are pooled: more regions are treated in turn."""

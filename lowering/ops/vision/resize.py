@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from symjax_nnvm.ir.rules.open_sizes import is_open
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.vision import resize as ops
 
 

@@ -15,7 +15,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.types import DType, is_known
 from symjax_nnvm.onnx.imports.array_budget import Budget
-from symjax_nnvm.onnx.imports.values import Numbers, Value, one
+from symjax_nnvm.onnx.imports.file_values import Numbers, Value, one
 from symjax_nnvm.onnx.tensors import Sizes, numpy_dtype, unique
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.operator_functions import function_named

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import repeat
 from typing import Any, TypeVar
 
-from symjax_nnvm.onnx.imports.values import Value
+from symjax_nnvm.onnx.imports.file_values import Value
 
 ImportForm = Callable[..., Value | Sequence[Value]]
 F = TypeVar("F", bound=ImportForm)

@@ -10,9 +10,9 @@ from symjax_nnvm.errors import OnnxError, SymbolValueError, close_or_all, printa
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
 from symjax_nnvm.onnx.dimensions import TRIED, second_numbers
 from symjax_nnvm.onnx.imports.file_tensors import dtype_of
+from symjax_nnvm.onnx.imports.file_values import Numbers
 from symjax_nnvm.onnx.imports.reader import Params, Reader, without_form
 from symjax_nnvm.onnx.imports.reading import opset_of, read_model
-from symjax_nnvm.onnx.imports.values import Numbers
 from symjax_nnvm.symbol.symbol import Symbol
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import ConstantEvaluator, is_computed
 from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
 from symjax_nnvm.onnx.imports.file_tensors import Weights
+from symjax_nnvm.onnx.imports.file_values import Numbers, Value, one
 from symjax_nnvm.onnx.imports.import_registry import import_of, missing_input
 from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import defaults
-from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.symbol.symbol import Symbol
 
 if TYPE_CHECKING:

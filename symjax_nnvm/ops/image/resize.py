@@ -14,7 +14,7 @@ from symjax_nnvm.ir.register import Shapes, Types, register_op, same_type
 from symjax_nnvm.ir.rules.axes import completed, known
 from symjax_nnvm.ir.rules.costs import MOVES, Flops, Sizes
 from symjax_nnvm.ir.rules.linear import linear
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.image.shapes import one_or_many, one_or_three
 

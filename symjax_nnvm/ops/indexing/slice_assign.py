@@ -9,7 +9,7 @@ from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import DType, Shape, format_shape
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams, scatter_nd_shapes
 from symjax_nnvm.ops.shape.slice import SliceParams, kept_length

@@ -12,7 +12,7 @@ from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register
 from symjax_nnvm.ir.rules.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.rules.costs import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.rules.linear import linear
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import Shape
 
 IndexType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]

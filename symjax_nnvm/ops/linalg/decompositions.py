@@ -17,7 +17,7 @@ from symjax_nnvm.ir.params import Axes, Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op
 from symjax_nnvm.ir.rules.axes import completed, known, normal_axes, size_of
 from symjax_nnvm.ir.rules.linear import linear
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import format_shape, is_float
 from symjax_nnvm.ops.elementwise.binary import mul
 from symjax_nnvm.ops.linalg.factorization import square_flops

@@ -15,7 +15,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, FlopsRule
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.linalg.shapes import (
     batch_of,

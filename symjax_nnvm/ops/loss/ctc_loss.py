@@ -13,7 +13,7 @@ from symjax_nnvm.ir.register import Entries, need_float, register_op
 from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes
 from symjax_nnvm.ir.rules.derivatives import DirectionParams, Operands, register_derivatives
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

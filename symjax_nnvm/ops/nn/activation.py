@@ -11,8 +11,8 @@ from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.rules.layout_rules import AGNOSTIC
-from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ir.rules.quantized_form import quantized_as
+from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.scalar import times
 from symjax_nnvm.ops.elementwise.unary import FUNCTIONS

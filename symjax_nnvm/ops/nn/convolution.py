@@ -14,8 +14,8 @@ from symjax_nnvm.ir.rules.axes import known, size_of
 from symjax_nnvm.ir.rules.costs import Flops, FlopsRule, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.rules.linear import Adjoint, At, multilinear
 from symjax_nnvm.ir.rules.named_dims import of_rank
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.rules.quantized_form import quantized_as
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 

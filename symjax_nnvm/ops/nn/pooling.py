@@ -19,8 +19,8 @@ from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.rules.layout_rules import windowed
 from symjax_nnvm.ir.rules.linear import linear
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.rules.quantized_form import quantized_as
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]

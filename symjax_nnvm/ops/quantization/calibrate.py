@@ -6,7 +6,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.rules.axes import known
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ops.quantization.ranges import LAST, RANGE
 
 

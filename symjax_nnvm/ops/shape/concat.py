@@ -17,9 +17,9 @@ from symjax_nnvm.ir.rules.axes import completed, known, normal_axis, replaced, s
 from symjax_nnvm.ir.rules.costs import MOVES
 from symjax_nnvm.ir.rules.layout_rules import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.rules.linear import jointly_linear
-from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.rules.quantized_form import quantized_as
 from symjax_nnvm.ir.rules.samples import across
+from symjax_nnvm.ir.rules.size_symbols import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.shape.reshape import at_least

@@ -13,8 +13,8 @@ from symjax_nnvm.ir.rules.axes import normal_axis, replaced
 from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
 from symjax_nnvm.ir.rules.layout_rules import along
 from symjax_nnvm.ir.rules.linear import linear, self_adjoint
-from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.rules.samples import across
+from symjax_nnvm.ir.rules.size_symbols import is_at_most, is_open
 from symjax_nnvm.ir.rules.storage import Storage
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 

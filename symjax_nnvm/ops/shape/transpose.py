@@ -11,7 +11,7 @@ from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.rules.axes import completed, normal_axes, normal_axis, without_axis
 from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
 from symjax_nnvm.ir.rules.layout_rules import arrangement
-from symjax_nnvm.ir.rules.open_sizes import is_multiple, is_open
+from symjax_nnvm.ir.rules.size_symbols import is_multiple, is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- one axis more, some fewer, another order ------------------------------------------------------------------------

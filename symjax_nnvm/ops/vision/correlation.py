@@ -13,7 +13,7 @@ from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import Flops, Sizes, extended
 from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
 from symjax_nnvm.ir.rules.named_dims import of_rank
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 from symjax_nnvm.ir.types import Dim
 
 

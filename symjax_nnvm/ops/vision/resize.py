@@ -17,7 +17,7 @@ from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.rules.costs import MOVES, Flops, Sizes, per_input
 from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.rules.named_dims import image_shape
-from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_open
+from symjax_nnvm.ir.rules.size_symbols import is_at_most, is_open
 from symjax_nnvm.ir.types import Dim, Shape
 
 Extent = tuple[Dim, Dim]

@@ -14,7 +14,7 @@ from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.rules.costs import Flops, as_much_as
 from symjax_nnvm.ir.rules.linear import gradient_as, linear
 from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
-from symjax_nnvm.ir.rules.open_sizes import is_at_most
+from symjax_nnvm.ir.rules.size_symbols import is_at_most
 
 # -- GridGenerator ---------------------------------------------------------------------------------------------------
 

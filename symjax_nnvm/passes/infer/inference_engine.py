@@ -23,7 +23,7 @@ from symjax_nnvm.ir.attributes import FGradient, FListInputNames, TIsBackward
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, OpMap
-from symjax_nnvm.ir.rules.open_sizes import are_undecided, is_open, needed
+from symjax_nnvm.ir.rules.size_symbols import are_undecided, is_open, needed
 from symjax_nnvm.passes.infer.quantity import SHAPE, Quantity
 
 _NOTHING: tuple[int, ...] = ()

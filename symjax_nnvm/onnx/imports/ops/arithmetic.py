@@ -9,9 +9,9 @@ import numpy as np
 
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, import_table, onnx_import, same
 from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, expand_dims
-from symjax_nnvm.onnx.imports.values import Value
 
 
 def binary(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.file_values import Numbers, Value
 from symjax_nnvm.onnx.imports.import_registry import no_import, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import cast, entering, held_as, reshape
-from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.symbol.control_flow import cond, foreach, while_loop
 from symjax_nnvm.symbol.symbol import Symbol
 

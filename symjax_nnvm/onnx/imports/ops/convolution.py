@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add
 from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad, reshape
 from symjax_nnvm.onnx.imports.ops.windows import OnnxWindow, window
-from symjax_nnvm.onnx.imports.values import Value
 
 
 def _kernel(g: Composer, weight: Value) -> tuple[int, ...]:

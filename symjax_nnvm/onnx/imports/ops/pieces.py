@@ -8,7 +8,7 @@ import numpy as np
 
 from symjax_nnvm.ir.types import MAX_RANK, DType, is_float
 from symjax_nnvm.onnx.imports.composer import STATIC, WIDER, Composer
-from symjax_nnvm.onnx.imports.values import Numbers, Value
+from symjax_nnvm.onnx.imports.file_values import Numbers, Value
 from symjax_nnvm.onnx.tensors import Sizes, fixed
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, pad
 from symjax_nnvm.onnx.imports.ops.windows import OnnxWindow, window
-from symjax_nnvm.onnx.imports.values import Value
 
 
 def _counts(sizes: tuple[int, ...], w: OnnxWindow, ceil: bool) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ import numpy as np
 
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
 from symjax_nnvm.onnx.imports.ops.pieces import broadcast, need_float, reshape, scaled, transpose
-from symjax_nnvm.onnx.imports.values import Value
 
 
 @onnx_import("Gemm")

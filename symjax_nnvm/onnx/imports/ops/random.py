@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
-from symjax_nnvm.onnx.imports.values import Value
 from symjax_nnvm.onnx.proto import import_onnx
 
 

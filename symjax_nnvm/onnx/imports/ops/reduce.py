@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import import_table
-from symjax_nnvm.onnx.imports.values import Value
 
 Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 

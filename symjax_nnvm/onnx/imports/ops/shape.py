@@ -9,9 +9,9 @@ import numpy as np
 
 from symjax_nnvm.ir.types import MAX_RANK
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.file_values import Numbers, Value, one
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import alike, broadcast, expand_dims, filled, reshape, squeeze, transpose
-from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 
 
 def _value(g: Composer, arrays: list[np.ndarray], name: str) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.values import Value
+from symjax_nnvm.onnx.imports.file_values import Value
 
 
 @dataclass(frozen=True)
