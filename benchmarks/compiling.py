@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,13 @@ def first_step(label: str, folder: str, options: bool) -> list[str]:
         phases[f"compile, {name}"], compiled[name] = timed(
             lambda more=more: program.compile(compiler_options={**ours, **more})
         )
-    calls = compiled.items() if options else ()
-    ways = {name: in_process(lambda run=run: jax.block_until_ready(run(state, batch))) for name, run in calls}
+
+    def step(program: Any) -> None:
+        nonlocal state  # which a step gives away
+        state, outputs = program(state, batch)
+        jax.block_until_ready((state, outputs))
+
+    ways = {name: in_process(partial(step, each)) for name, each in compiled.items()} if options else {}
     times = medians(take_turns(ways, 9))
     lines = [label, *(f"  {name} {seconds}" for name, seconds in phases.items())]
     lines.append("  kernels {}, different {}".format(*kernels(compiled["ours"].as_text() or "")))
@@ -96,7 +102,8 @@ def first_call(label: str, folder: str, way: str) -> str:
         "gradient by hand": lambda: jax.jit(jax.grad(lambda w: plain(w, data).sum()))(weights),
         "gradient": lambda: jax.jit(lambda values: gradient(values, states, head_grads=heads)[1])(values),
     }
-    return timed(lambda: jax.block_until_ready(ways[way]()))[0]
+    with lowering.effort("full"):
+        return timed(lambda: jax.block_until_ready(ways[way]()))[0]
 
 
 def kernels(hlo: str) -> tuple[int, int]:

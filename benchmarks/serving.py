@@ -206,7 +206,7 @@ def _compare(models: str, networks: tuple[str, ...], rounds: int, variants: dict
             data = jax.device_put(inputs(row, ())["data"])
             ways, seconds, outputs = {}, {}, {}
             for variant, context in variants.items():
-                with context():
+                with context(), lowering.effort("full"):
                     start = time.perf_counter()
                     predict = lowering.Predictor.load(files(models, row), 0)
                     outputs[variant] = np.asarray(predict(data=data)[0])
