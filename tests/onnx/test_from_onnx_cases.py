@@ -28,7 +28,7 @@ def test_the_list_names_cases():
     assert [name for name in NOT_BACK if name not in ids] == []
 
 
-@rung(every(comes_back))
+@rung(every(comes_back), one_in=2)
 def an_onnx_file_comes_back(walk: Walk):
     model, inputs = exported_once(walk)
     if walk.case.id in NOT_BACK:

@@ -19,7 +19,7 @@ from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.op import Op
 from tests.cases import Case
 from tests.support import ladder
-from tests.support.traced import evaluated
+from tests.support.traced import Traced
 from tests.support.walk import Walk, every, rung
 
 KEY = jax.random.key(7)
@@ -70,20 +70,23 @@ def first_cases() -> Iterator[tuple[str, Case]]:
 FIRST = {case.id for _, case in first_cases()}
 
 
-def results(case: Case, dtype: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def results(walk: Walk, dtype: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """(what, in the dtype, in float64) of every output and gradient at both scales."""
-    symbol = ladder.build(case)
-    args, _, names = scaled(case, dtype, 1.0)
-    plain = lowering.to_jax(symbol, is_train=case.is_train)
-    run = lowering.grad_fn(symbol, names, is_train=case.is_train) if names else plain
-    compiled = jax.jit(run)
-    for scale in SCALES[dtype]:
+    case = walk.case
+    args, aux, names = scaled(case, dtype, 1.0)
+    heads = [np.ones(head.shape, head.dtype) for head in jax.eval_shape(walk.function, args, aux, KEY)[0]]
+    run = lowering.grad_fn(walk.symbol, names, is_train=case.is_train) if names else walk.function
+
+    def given(scale: float) -> tuple[Any, ...]:
         args, aux, _ = scaled(case, dtype, scale)
-        heads = [np.ones(head.shape, head.dtype) for head in jax.eval_shape(plain, args, aux, KEY)[0]]
-        given = args, aux, KEY, *([heads] if names else [])
-        found = [compiled(*given)]
+        return args, aux, KEY, *([heads] if names else [])
+
+    narrow = Traced(run, *given(1.0))
+    for scale in SCALES[dtype]:
+        found = [walk.run(narrow, *given(scale))]
         with jax.enable_x64(True):
-            found.append(evaluated(run, *jax.tree.map(_widened, given)))
+            arrays = jax.tree.map(_widened, given(scale))
+            found.append(walk.once("widened", lambda arrays=arrays: Traced(run, *arrays)).evaluated(*arrays))
         found = [[*outputs, *(grads[name] for name in names)] for outputs, grads, *_ in found]
         whats = [*(f"output {i}" for i in range(len(heads))), *(f"gradient of {name}" for name in names)]
         for what, ours, exact in zip(whats, *found, strict=True):
@@ -107,7 +110,7 @@ def sums_are_right_near_the_ends_of_the_range(walk: Walk):
     dtypes = [dtype for dtype in SCALES if held(case, dtype)] if ADDS.search(str(walk.forward().closed)) else []
     for dtype in dtypes:
         info = np.finfo(dtype)
-        for what, ours, exact in results(case, dtype):
+        for what, ours, exact in results(walk, dtype):
             in_range = abs(exact) < float(info.max)  # not so are NaN and what a float64 does not hold
             ours, exact = ours[in_range], exact[in_range]
             rounding = 4 * float(info.eps) * max(1.0, abs(exact).max(initial=0)) + float(info.tiny)

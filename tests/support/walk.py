@@ -8,7 +8,7 @@ in each test; files of tests add theirs with `rung` and `operator_rung`.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -52,8 +52,8 @@ def part_of(marks: str) -> Part:
 class Walk:
     """A case of the table on its way up, with what several rungs need of it, each made once."""
 
-    def __init__(self, family: str, case: Case, *, is_first: bool, is_whole: bool):
-        self.family, self.case, self.is_first, self.is_whole = family, case, is_first, is_whole
+    def __init__(self, family: str, case: Case, *, is_whole: bool):
+        self.family, self.case, self.is_whole = family, case, is_whole
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -110,6 +110,14 @@ class Walk:
         """The case's function, traced once for all rungs that run it."""
         return self.once(("forward", _float()), lambda: Traced(self.function, *self.given))
 
+    @property
+    def traced(self) -> tuple[Any, Any]:
+        """Shapes and dtypes of (outputs, new states), as a program has them that other rungs run, too."""
+        if ("gradient", _float()) in self._made:
+            outputs, _, new_aux = self.gradient().result
+            return outputs, new_aux
+        return self.forward().result
+
     def gradient(self) -> Traced:
         """The function of (arguments, auxiliary states, key, head gradients of its outputs' dtypes) that gives outputs,
         gradients and states, traced once while JAX has no autodiff."""
@@ -128,9 +136,8 @@ class Walk:
         return self.once(("gradient", _float()), trace)
 
     def run(self, program: Traced, *args: Any) -> Any:
-        """The results of a program: compiled for an operator's first case, else evaluated by NumPy, as a user's first
-        calls are."""
-        return (program.compiled if self.is_whole or self.is_first else program.evaluated)(*args)
+        """The results of a program: evaluated by NumPy, as a user's first calls are, or compiled."""
+        return (program.compiled if self.is_whole else program.evaluated)(*args)
 
     def gradient_for(self, heads: list[np.ndarray]) -> tuple[Traced, tuple[Any, ...]]:
         """That function for head gradients, and its arguments."""
@@ -162,8 +169,8 @@ class Rung:
     """What is asked of an operator, or of some of its cases.
 
     cases: of an operator's cases those that it asks; None: it asks the operator itself. applies: which operators then.
-    sampled: of cases that have it in common one is asked. one_in: of so many operators one is asked always, the others
-    at night.
+    sampled: of cases that have it in common one is asked always. one_in: of so many operators one is asked always. The
+    other cases and operators are asked at night.
     """
 
     name: str
@@ -174,20 +181,28 @@ class Rung:
     quick: bool = False
     one_in: int = 1
 
-    def is_climbed(self, op: str, part: Part) -> bool:
+    def asks(self, op: str, part: Part) -> bool:
+        """Whether the operator itself is asked."""
         if part == "quick":
             return self.quick
-        is_sampled = zlib.crc32(f"{self.name} {op}".encode()) % self.one_in != 0
-        return part == "all" or is_sampled == (part == "nightly")
+        return part == "all" or self._is_usual(op) == (part == "usual")
 
-    def chosen(self, cases: list[Case], part: Part, is_whole: bool) -> set[str]:
-        """The ids of the cases that are asked."""
+    def chosen(self, op: str, cases: list[Case], part: Part) -> set[str]:
+        """The ids of an operator's cases that are asked."""
         asked = [] if self.cases is None else self.cases(cases)
         if part == "quick":
-            return {case.id for case in asked[:1]}
-        if self.sampled is None or is_whole:
-            return {case.id for case in asked}
-        return {case.id for case in {self.sampled(case): case for case in reversed(asked)}.values()}
+            return {case.id for case in asked[:1]} if self.quick else set()
+        ids = {case.id for case in asked}
+        if part == "all":
+            return ids
+        sampled = ids
+        if self.sampled is not None:
+            sampled = {case.id for case in {self.sampled(case): case for case in reversed(asked)}.values()}
+        usual = sampled if self._is_usual(op) else set[str]()
+        return usual if part == "usual" else ids - usual
+
+    def _is_usual(self, op: str) -> bool:
+        return zlib.crc32(f"{self.name} {op}".encode()) % self.one_in == 0
 
 
 RUNGS: dict[str, Rung] = {}
@@ -241,21 +256,13 @@ for _op in list_unique_ops():
         CASES.setdefault(_op.name, [])
 
 
-def _walks(cases: list[tuple[str, Case]], part: Part, is_whole: bool) -> Iterator[Walk]:
-    """Each case; the first one of an operator, in training and out of it, with MXNet's results and without, says so,
-    but where only these are asked, quickly."""
-    seen: set[tuple[bool, bool]] = set()
-    for family, case in cases:
-        kind = case.is_train, bool(case.no_mxnet)
-        yield Walk(family, case, is_first=part != "quick" and kind not in seen, is_whole=is_whole)
-        seen.add(kind)
-
-
 def climb(op: str, part: Part, *, only: str | None = None, is_whole: bool = False) -> dict[str, float]:
     """Ask every rung of a part, or one of any part; processor seconds of each. What fails is raised together."""
-    rungs = [r for r in RUNGS.values() if (r.name == only if only else r.is_climbed(op, part))]
+    if is_whole or (only and part != "quick"):
+        part = "all"
+    rungs = [r for r in RUNGS.values() if only in (None, r.name)]
     cases = [case for _, case in CASES[op]]
-    chosen = {r.name: r.chosen(cases, part, is_whole) for r in rungs}
+    chosen = {r.name: r.chosen(op, cases, part) for r in rungs}
     seconds: dict[str, float] = {}
     with together() as checks:
 
@@ -265,12 +272,13 @@ def climb(op: str, part: Part, *, only: str | None = None, is_whole: bool = Fals
                 r.ask(subject)
             seconds[r.name] = seconds.get(r.name, 0.0) + process_time() - start
 
-        for walk in _walks(CASES[op], part, is_whole):
+        for family, case in CASES[op]:
+            walk = Walk(family, case, is_whole=is_whole)
             for r in rungs:
-                if walk.case.id in chosen[r.name]:
-                    ask(r, walk, walk.case.id)
+                if case.id in chosen[r.name]:
+                    ask(r, walk, case.id)
         if Op.exists(op):
             for r in rungs:
-                if r.cases is None and r.applies(Op.get(op)):
+                if r.cases is None and r.asks(op, part) and r.applies(Op.get(op)):
                     ask(r, Op.get(op), op)
     return seconds

@@ -57,7 +57,7 @@ def has_a_batch(case: Case) -> bool:
     return bool(case.inputs and case.inputs[0].shape and 0 not in case.inputs[0].shape)
 
 
-@rung(first(has_a_batch), one_in=6)
+@rung(first(has_a_batch), one_in=12)
 def an_open_batch_agrees_with_a_fixed_one(walk: Walk):
     op, case = walk.case.op, walk.case
     refused = [why for why, names in REFUSED.items() if op in names]
@@ -206,6 +206,7 @@ def agree(net: Symbol, shapes: dict[str, Any], sizes: list[dict[str, int]], path
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.nightly("a network for each kind of node", but_one_in=4)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", OVER_IMAGES)
 def test_images_of_any_size(name: str, tmp_path: Path):
@@ -219,6 +220,7 @@ IN_PIECES = {
 }
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("name", IN_PIECES)
 def test_a_size_that_is_cut_evenly_is_a_condition_of_the_program(name: str, tmp_path: Path):
     agree(IN_PIECES[name], IMAGES, [{"N": 2, "H": 6, "W": 4}, {"N": 1, "H": 2, "W": 8}], tmp_path / "p")
@@ -234,6 +236,7 @@ def test_a_flow_of_one_row_is_refused_by_the_program(tmp_path: Path):
         program.call(data=np.ones((1, 2, 1, 4), "f"))
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("channels", [1, 5, 300])
 def test_a_window_of_one_element_over_images_of_any_size(channels: int, tmp_path: Path):
     """Which product is faster is no condition of the program."""
