@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter
 
 from symjax_nnvm.io.files import cache_folder
 
@@ -82,6 +83,7 @@ AN_OPERATOR = 25
 gc.set_threshold(100_000, 50, 100)
 
 _since_clearing = 0
+_began = perf_counter()
 
 
 @pytest.fixture(autouse=True)
@@ -109,11 +111,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole-ladder", action="store_true", help="every case on every rung, and compiled: twice as long"
     )
+    parser.addoption("--seed", help="draw the order of files and operators by this text")
+    parser.addoption("--minutes", type=float, help="skip what has not begun after so long")
     parser.addoption(
         "--budget",
         action="store_true",
         help="tell where the time goes, and which tests take longer than they may: " + budget.MAY,
     )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and perf_counter() - _began > 60 * minutes:
+        pytest.skip("its time is over")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -140,7 +150,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _select(config, items, lambda item: bool(item.get_closest_marker("eight_devices")) == HAS_EIGHT_DEVICES)
     if "nightly" not in config.option.markexpr:
-        _select(config, items, lambda item: not budget.is_nightly(item))
+        left = budget.nightly(items)
+        _select(config, items, lambda item: item not in left)
     items[:] = as_tables(items)
     for item in items:
         if not _is_of_the_ladder(item) and item.get_closest_marker("xdist_group") is None:
@@ -148,6 +159,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
     items.sort(key=_is_of_the_ladder)
+    if (seed := config.getoption("--seed")) is not None:
+        items[:] = budget.drawn(items, seed)
 
 
 def _is_of_the_ladder(item: pytest.Item) -> bool:

@@ -27,8 +27,11 @@ def test_the_suite_has_one_device_as_users_have():
 
 
 @pytest.mark.slow("starts processes")
-def test_on_eight_devices():
-    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-m", "eight_devices", *FILES]
+@pytest.mark.parametrize(
+    "marks", ["eight_devices", pytest.param("eight_devices and nightly", marks=pytest.mark.nightly("all the others"))]
+)
+def test_on_eight_devices(marks: str):
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-m", marks, *FILES]
     child = subprocess.run(
         command, cwd=ROOT, env=os.environ | {"TESTS_HAVE_EIGHT_DEVICES": "1"}, capture_output=True, text=True
     )

@@ -385,7 +385,8 @@ def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
     word = hint_for(owner, name)
     if word and _imports(inspect.stack(0)[2].frame):
         raise ImportError(f"{owner} has no {name!r}. {word}", name=f"lowering.{owner}")
-    way = word or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
+    is_asked_by_python = name.startswith("__")
+    way = word or ("" if is_asked_by_python else did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6))
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)
 
 

@@ -188,6 +188,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.nightly("every bound on every platform", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize(("name", "gradient"), BOUNDS)

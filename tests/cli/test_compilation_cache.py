@@ -17,6 +17,7 @@ for command in (["run", sys.argv[1], "random"], ["verify", sys.argv[1]]):
 """
 
 
+@pytest.mark.nightly("processes that compile")
 @pytest.mark.slow("two processes that compile")
 def test_the_second_time_nothing_is_compiled(net: Path, tmp_path: Path):
     folder = tmp_path / "compiled"

@@ -115,6 +115,7 @@ def test_a_model_of_integers_is_converted_to_the_one_of_floats(tmp_path: Path, c
     np.testing.assert_array_equal(nn.Model.load(tmp_path / "floats").args["fc1_bias"], args["fc1_bias"])
 
 
+@pytest.mark.slow("compiles")
 def test_source_code_and_weights_go_into_a_folder(net: Path, capsys: pytest.CaptureFixture[str]):
     folder = net.with_name("plain")
     assert main(["convert", str(net), str(folder), "--to", "jax", "--shape", "data=batch,1,8,8"]) == 0

@@ -41,6 +41,7 @@ def folder(path: Path) -> None:
     shutil.copy(FILES.parent / "records" / "images.rec", path / "train.rec")
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(("command", "printed"), transcripts(), ids=[command for command, _ in transcripts()])
 def test_the_page_shows_what_is_printed(
     command: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -90,6 +91,7 @@ def test_commands_without_a_transcript_run(
     assert {path.name for path in (tmp_path / "new").iterdir()} > {"model-symbol.json", "model-0000.params"}
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     ("command", "made"),
     [

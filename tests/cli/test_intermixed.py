@@ -62,6 +62,7 @@ def test_an_onnx_file_is_verified_on_an_array_behind_the_other_model(net: Path, 
     assert "agrees" in capsys.readouterr().out
 
 
+@pytest.mark.nightly("verifies a network that others verify")
 @pytest.mark.slow("compiles")
 def test_a_network_is_run_and_verified_on_arrays_behind_options(net: Path):
     data = net.with_name("x.npy")

@@ -112,6 +112,7 @@ def test_blocks_that_read_one_thing_outside_fold():
     assert runs(net) == [(2, 5)]
 
 
+@pytest.mark.nightly("a very long chain")
 @pytest.mark.slow("computes much")
 def test_a_long_chain_is_folded_in_linear_time():
     net = sym.Variable("x")

@@ -29,6 +29,7 @@ def test_a_model_predicts_what_mxnet_predicted(net: Path, capsys: pytest.Capture
     assert all(len(row) == 3 for row in rows)  # of three classes, not five
 
 
+@pytest.mark.slow("compiles")
 def test_a_model_runs_as_a_predictor_does_unless_it_draws(
     net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -46,6 +47,7 @@ def test_a_model_runs_as_a_predictor_does_unless_it_draws(
     capsys.readouterr()
 
 
+@pytest.mark.slow("computes much")
 def test_the_name_of_the_one_input_may_be_left_out(net: Path, capsys: pytest.CaptureFixture[str]):
     np.save(net.with_name("x.npy"), np.load(f"{net}_expected.npz")["data"].astype(np.float64))
     labels = net.with_name("synset.txt")
@@ -63,6 +65,7 @@ def test_the_name_of_the_one_input_may_be_left_out(net: Path, capsys: pytest.Cap
     assert "not given, zeros: softmax_label" in err
 
 
+@pytest.mark.slow("computes much")
 def test_random_inputs_are_those_of_the_seed(net: Path, capsys: pytest.CaptureFixture[str]):
     def run(seed: str) -> list:
         assert main(["run", str(net), "random", "--shape", "data=2,1,8,8", "--seed", seed, "--json"]) == 0
@@ -101,6 +104,7 @@ def test_parameters_are_made_up_only_when_asked_to(net: Path, capsys: pytest.Cap
 IMAGE = ["--shape", "data=1,1,8,8", "--json"]
 
 
+@pytest.mark.slow("computes much")
 def test_an_image_is_resized_and_normalised(net: Path, capsys: pytest.CaptureFixture[str]):
     image = pytest.importorskip("PIL.Image", reason="the extra `image` is not installed")
     pixels = np.zeros((16, 32), np.uint8)

@@ -23,6 +23,7 @@ def _quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     choose.forget()
 
 
+@pytest.mark.slow("compiles")
 def test_every_convolution_is_measured_and_kept(net: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["tune", str(net), "--shape", "data=2,1,8,8", "--train", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

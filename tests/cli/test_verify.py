@@ -23,6 +23,7 @@ register_op(
 lowers("_test_cli_wrong")(lambda p, x: 2 * x)
 
 
+@pytest.mark.slow("computes much")
 def test_every_parameter_is_compared(net: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["verify", str(net), *SHAPE]) == 0
     out = capsys.readouterr().out
@@ -30,6 +31,7 @@ def test_every_parameter_is_compared(net: Path, capsys: pytest.CaptureFixture[st
     assert verdicts == {"data", "conv_weight", "conv_bias", "bn_gamma", "bn_beta", "fc_weight", "fc_bias"}
 
 
+@pytest.mark.slow("computes much")
 def test_a_large_model_is_projected(net: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["verify", str(net), *SHAPE, "--directions", "2", "--wrt", "fc_weight,conv_weight", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

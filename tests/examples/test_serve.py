@@ -93,6 +93,7 @@ def test_numbers_in_a_row_are_a_sample_and_one_alone_runs_alone(served: tuple[st
         assert "as float32" in answer.json()["error"]
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     ("body", "status", "why"),
     [
@@ -229,6 +230,7 @@ HEAD = b"POST /predict HTTP/1.1\r\nHost: here\r\n"
 BODY = b'{"data": [2, 1, 0, 0]}'
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     ("sent", "status"),
     [

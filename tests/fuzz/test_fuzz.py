@@ -31,6 +31,7 @@ from tests.support import warm
 LENGTHS = [pytest.param(4, id="short"), pytest.param(1, id="long", marks=pytest.mark.nightly("four times as many"))]
 
 
+@pytest.mark.nightly("every format", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("part", LENGTHS)
 @pytest.mark.parametrize("target", TARGETS)
@@ -55,6 +56,7 @@ LEAST["source"] = "printed"
 """The stage that a part of the inputs must reach, or the target tests the first check alone."""
 
 
+@pytest.mark.nightly("every format", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("target", TARGETS)
 def test_inputs_are_repeatable_and_a_part_of_them_comes_far(target: str):
@@ -103,6 +105,7 @@ def test_the_grammar_draws_of_everything_that_a_file_may_hold():
     assert len(seen) == 9
 
 
+@pytest.mark.slow("computes much")
 def test_every_kind_of_array_file_is_drawn():
     starts = Counter(draw("arrays", random.Random(i))[:2] for i in range(300))
     assert starts[b"\x12\x01"] > 50

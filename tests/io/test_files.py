@@ -57,10 +57,15 @@ _ALLOWED = {
 """File → the writes that it may have."""
 
 
+_MAY_WRITE = {"open", "fdopen", "mmap", *_METHODS, *_WRITERS}
+
+
 def _writes(tree: ast.AST) -> Iterator[str]:
     """Calls that write a file by another way than `files`."""
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
+            continue
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) not in _MAY_WRITE:
             continue
         name = ast.unparse(call.func)
         first = ast.unparse(call.args[0]) if call.args else ""
@@ -85,7 +90,8 @@ def test_everything_is_written_through_one_function():
     found: dict[str, set[str]] = {}
     for package in ("symjax_nnvm", "lowering"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            for write in _writes(ast.parse(path.read_text())):
+            text = path.read_text(encoding="utf-8")
+            for write in _writes(ast.parse(text)) if any(name in text for name in _MAY_WRITE) else ():
                 found.setdefault(path.relative_to(ROOT).as_posix(), set()).add(write)
     surplus = {name: writes - _ALLOWED.get(name, set()) for name, writes in found.items()}
     assert not {name: writes for name, writes in surplus.items() if writes}, "write through symjax_nnvm.io.files"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,15 @@ def used(tree: ast.AST) -> set[str]:
     return {text for text in texts if KEY.fullmatch(text)}
 
 
+@cache
 def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in modules().values()}
+    """The modules in whose text a key may stand."""
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in modules().values()}
+    return {
+        path: ast.parse(text)
+        for path, text in texts.items()
+        if re.search(r"""["'][FT][A-Z][a-z]|\b[FT][A-Z][a-z]\w+=""", text)
+    }
 
 
 @pytest.mark.slow("computes much")

@@ -258,6 +258,7 @@ def test_values_are_written_as_mxnet_writes_them(value: Any, text: str):
     assert value_to_text(value) == text
 
 
+@pytest.mark.slow("computes much")
 @given(st.lists(st.integers(-(2**40), 2**40)).map(tuple))
 def test_tuples_survive_text(value: tuple[int, ...]):
     assert parse(Tuple, value_to_text(value)) == value

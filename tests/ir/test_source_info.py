@@ -33,6 +33,7 @@ def test_nodes_say_the_line_of_the_caller():
     assert x.outputs[0].node.attrs.source == f"{__file__}:{line() - 3}"
 
 
+@pytest.mark.slow("compiles")
 def test_errors_say_it_and_so_does_what_passes_made():
     with nn.source_info():
         net = sym.Convolution(sym.Variable("data"), num_filter=2, kernel=(9, 9), name="conv")

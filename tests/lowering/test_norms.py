@@ -44,17 +44,20 @@ def test_rows_of_all_sizes_stand_side_by_side_in_vmap_too():
     np.testing.assert_allclose(norm(*rows), 5e20, rtol=1e-6)
 
 
+@pytest.mark.slow("computes much")
 def test_infinity_and_nan_stay():
     rows = jnp.asarray([[np.inf, 1], [-np.inf, 1e20], [np.nan, 1], [np.nan, np.inf]], jnp.float32)
     np.testing.assert_array_equal(norm(rows, axes=(1,)), [np.inf, np.inf, np.nan, np.nan])
 
 
+@pytest.mark.slow("computes much")
 def test_a_term_is_added_to_the_squares():
     rows = jnp.asarray([[3e20, 4e20], [3.0, 4.0], [0.0, 0.0]], jnp.float32)
     np.testing.assert_allclose(norm(rows, axes=(1,), plus=1e-10), [5e20, 5, 1e-5], rtol=1e-6)
     np.testing.assert_allclose(norm(rows * 1e-30, axes=(1,), plus=1e-30), [5e-10, 1e-15, 1e-15], rtol=1e-6)
 
 
+@pytest.mark.slow("computes much")
 def test_norms_of_ordinary_numbers_are_rounded_as_the_plain_formula():
     x = jnp.asarray(np.random.default_rng(3).standard_normal((40, 50)), jnp.float32)
     np.testing.assert_array_equal(norm(x, axes=(1,)), jnp.sqrt(jnp.sum(x * x, 1)))

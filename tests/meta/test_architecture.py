@@ -119,6 +119,7 @@ def test_nothing_is_left_that_nobody_uses():
     assert unused(TEXTS, "".join(path.read_text() for path in others)) == []
 
 
+@pytest.mark.slow("computes much")
 def test_tables_of_cases_hold_no_names_that_nothing_reads():
     texts = {str(path): path.read_text() for path in (ROOT / "tests" / "cases").rglob("*.py")}
     assert unused(texts, "CASES") == []
@@ -208,6 +209,7 @@ def files_called(function: Callable[[Path], None], folder: Path) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in paths if path.is_relative_to(ROOT)]
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("title", LIVES)
 def test_data_take_the_way_that_a_life_tells(title: str, tmp_path: Path):
     """They pass through every file that it names, and its steps begin in its order."""

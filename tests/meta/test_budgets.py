@@ -46,12 +46,32 @@ def test_what_a_test_takes_is_written_down(request: pytest.FixtureRequest):
 
 
 def test_nightly_tests_run_when_they_are_asked_for(request: pytest.FixtureRequest):
-    assert "nightly" in request.config.option.markexpr or not any(map(budget.is_nightly, request.session.items))
+    assert "nightly" in request.config.option.markexpr or not budget.nightly(request.session.items)
 
 
-def test_one_in_so_many_runs_every_time(request: pytest.FixtureRequest):
-    item = request.node
-    item.add_marker(pytest.mark.nightly("long", but_one_in=1))
-    assert not budget.is_nightly(item)
-    item.add_marker(pytest.mark.nightly("long"), append=False)
-    assert budget.is_nightly(item)
+def test_a_seed_draws_the_order_of_files(request: pytest.FixtureRequest):
+    parent = request.node.parent
+    tests = [pytest.Function.from_parent(parent, name=f"test_{i}", callobj=report) for i in range(60)]
+    for i, test in enumerate(tests):
+        test.add_marker(pytest.mark.xdist_group(f"file {i // 3}"))
+    orders = {seed: [int(test.name[5:]) for test in budget.drawn(tests, seed)] for seed in ("a", "b")}
+    assert sorted(orders["a"]) == sorted(orders["b"]) == list(range(60))
+    assert orders["a"] != orders["b"]
+    for order in orders.values():
+        assert all(order[i + 1] == order[i] + 1 == order[i + 2] - 1 for i in range(0, 60, 3))
+
+
+def test_one_in_so_many_runs_every_time_and_one_at_least(request: pytest.FixtureRequest):
+    def left(count: int, **how: int) -> int:
+        tests = [
+            pytest.Function.from_parent(request.node.parent, name=f"test_long[{i}]", callobj=report)
+            for i in range(count)
+        ]
+        for test in tests:
+            test.add_marker(pytest.mark.nightly("long", **how))
+        return len(budget.nightly(tests))
+
+    assert left(4) == 4
+    assert left(4, but_one_in=1) == 0
+    assert left(3, but_one_in=1 << 30) == 2
+    assert 150 < left(300, but_one_in=3) < 250

@@ -61,6 +61,7 @@ def test_each_step_names_its_file():
     ] == PLACES
 
 
+@pytest.mark.nightly("runs other tests in a copy of the project")
 def test_the_operator_of_the_page_passes_the_meta_tests_and_climbs_the_ladder(copy: Path):
     told = run(copy, "-m", "pytest", "-vv", "-n0", "-p", "no:cacheprovider", *ASKED_OF_AN_OPERATOR)
     assert re.search(r"test_ladder.py::test_operator\[scaled_shift\] PASSED", told)

@@ -140,6 +140,7 @@ for page in PAGES[0], *PAGES[4:]:
 NOT_INSTALLED = "onnx,onnxruntime,cv2,PIL,grain,orbax,safetensors,flatbuffers,graphviz,starlette,uvicorn,httpx"
 
 
+@pytest.mark.nightly("runs every page once more")
 @pytest.mark.slow("starts processes")
 def test_a_page_says_above_its_first_block_what_more_has_to_be_installed(tmp_path: Path):
     command = [sys.executable, "-W", "ignore", "-c", FIRST_BLOCKS, NOT_INSTALLED]
@@ -251,10 +252,12 @@ def test_a_command_is_run_or_says_why_not(page: str, command: str):
 def test_options_of_pytest_that_pages_name_exist():
     named = " ".join(command.partition("-m pytest")[2] for _, command in commands_of_pages())
     conftest = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
-    assert all(f'"{option}"' in conftest for option in ("--whole-ladder", "--rung"))
+    assert all(f'"{option}"' in conftest for option in ("--whole-ladder", "--rung", "--seed", "--minutes"))
     assert set(re.findall(r"(?<!\S)--?\S+(?: [a-z]+)?", named)) == {
         "--whole-ladder",
         "--rung vmap",
+        "--seed any",
+        "--minutes",
         "-k sin",
         "-m nightly",
         "-m quick",

@@ -63,8 +63,8 @@ def texts() -> Iterator[tuple[str, str]]:
         yield page, text
     for folder in ("symjax_nnvm", "lowering", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for node in ast.walk(tree):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if _NAME.search(text) else ():
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
 

@@ -162,6 +162,7 @@ def _hang(signum, frame):
     raise TimeoutError
 
 
+@pytest.mark.nightly("every expression", but_one_in=3)
 @pytest.mark.slow("computes much")
 @pytest.mark.parametrize(("file", "name"), MATCHING, ids=lambda value: value)
 def test_worst_cases_take_linear_time(file, name):

@@ -298,6 +298,7 @@ def test_saving_refuses_what_mxnet_cannot_load(tmp_path: Path):
 ORIGINAL = (FILES / "dict.params").read_bytes()
 
 
+@pytest.mark.slow("computes much")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(ORIGINAL) - 1), st.integers(0, 255)), max_size=6), st.integers(0, 40))
 def test_mutated_files_load_or_are_refused(changes: list[tuple[int, int]], cut: int):

@@ -232,6 +232,7 @@ def test_zip_files_that_lie(data: bytes, message: str, tmp_path: Path):
         nn.load_arrays(tmp_path / "x.params")
 
 
+@pytest.mark.slow("computes much")
 def test_a_member_larger_than_its_entry_is_not_unpacked(tmp_path: Path):
     (tmp_path / "x.params").write_bytes(understated(100 << 20, 1000))
     tracemalloc.start()

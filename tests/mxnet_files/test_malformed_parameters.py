@@ -51,6 +51,7 @@ def test_parameters_that_mean_nothing_are_refused_when_they_are_read(case: str):
         sym.load_json(json.dumps(graph_of(op, params, count=count)))
 
 
+@pytest.mark.slow("compiles")
 def test_the_last_derivative_of_digamma_has_no_gradient():
     x = sym.Variable("x")
     net = sym.load_json(json.dumps(graph_of("_polygamma", {"n": "256"}, shapes=["(2,)"])))
@@ -105,6 +106,7 @@ def test_a_strided_slice_of_a_long_axis_makes_no_table_of_it():
     assert _seconds(lambda: jax.eval_shape(lowering.to_jax(symbol), args)) < 1
 
 
+@pytest.mark.slow("computes much")
 def test_the_names_of_many_outputs_take_linear_time():
     """Each output listed the names of all: 65,536² of them."""
     net = sym.SliceChannel(sym.Variable("x"), num_outputs=1 << 16, name="cut")

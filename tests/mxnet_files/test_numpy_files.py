@@ -56,6 +56,7 @@ def test_infers_the_shapes_that_mxnet_has(name: str):
     }
 
 
+@pytest.mark.slow("compiles")
 @each_network
 def test_runs_and_has_gradients_as_in_mxnet(name: str):
     net = symbol_of(name)

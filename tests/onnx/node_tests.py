@@ -25,6 +25,7 @@ import onnx
 import lowering
 import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
+from tests.support.traced import evaluated
 
 LIST = Path(__file__).with_suffix(".txt")
 
@@ -131,12 +132,12 @@ def _run(case: Any, model: onnx.ModelProto, outcome: str) -> tuple[str, str]:
     names = [info.name for info in case.model.graph.input]
     inputs = set(net.list_arguments()) - set(args)
     data_sets = case.data_sets if model is case.model else case.data_sets[:1]
-    run = jax.jit(lowering.to_jax(net))
+    run = lowering.to_jax(net)
     found: list[str] = []
     for given, expected in data_sets:
         arrays = {name: value for name, value in zip(names, _arrays(given), strict=False) if name in inputs}
         with jax.enable_x64(True):
-            made, _ = run({**args, **arrays}, aux, jax.random.key(0))
+            made, _ = evaluated(run, {**args, **arrays}, aux, jax.random.key(0))
         for i, (ours, theirs) in enumerate(zip(made, _arrays(expected), strict=True)):
             found.append(_compare(case, np.asarray(ours), np.asarray(theirs)))
             if found[-1] not in (RIGHT, DRAWN, ROUNDED):

@@ -84,6 +84,7 @@ def test_a_size_in_a_file_does_not_decide_what_memory_is_taken(name: str):
     assert time.process_time() - started < 5
 
 
+@pytest.mark.slow("computes much")
 def test_a_weight_is_not_copied_for_each_node_that_reads_it():
     """Each of 400 products with another factor is a copy of 1 MB."""
     nodes = [node("Gemm", "x w", f"y{i}", alpha=1.0 + i) for i in range(400)]
@@ -118,6 +119,7 @@ def test_a_resizing_takes_no_longer_than_what_it_gives():
     assert time.process_time() - started < 10
 
 
+@pytest.mark.nightly("every kind", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("how", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])

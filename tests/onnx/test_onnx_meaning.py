@@ -223,6 +223,7 @@ OFFSETS = {
 }
 
 
+@pytest.mark.nightly("every kind of offset", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("mask", [False, True], ids=["no mask", "mask"])
 @pytest.mark.parametrize("offsets", OFFSETS)

@@ -72,6 +72,7 @@ def test_a_loop_and_its_gradient_are_one_loop_each():
     assert len(re.findall(r" while\(", hlo)) == 2
 
 
+@pytest.mark.slow("compiles")
 def test_dropout_in_a_body_draws_anew_at_each_step_and_the_gradient_draws_the_same():
     symbol = loop(lambda x, s: (sym.Dropout(x, p=0.5), s))
     args = {"data": ones(6, 50), "state": ones(1)}
@@ -147,6 +148,7 @@ def test_branches_must_agree():
         sym.contrib.cond(x, lambda: sym.ones((2,)) * x, lambda: sym.ones((3,))).infer_shape(x=(2,))
 
 
+@pytest.mark.slow("compiles")
 def test_gradient_graphs_of_loops_survive_json():
     grad = loop(lambda x, s: (sym.tanh(x * s), s + x)).gradient(["data", "state"])
     loaded = sym.load_json(grad.tojson())
@@ -253,6 +255,7 @@ def test_a_node_without_its_subgraphs_is_told_when_a_file_is_loaded(op: str):
             sym.load_json(json.dumps(document))
 
 
+@pytest.mark.slow("compiles")
 def test_a_loop_that_feeds_one_input_to_several_variables_adds_up_their_gradients():
     document = json.loads(control_flow("_while_loop").tojson())
     node = next(node for node in document["nodes"] if node["op"] == "_while_loop")
@@ -337,6 +340,7 @@ def test_a_loop_that_is_mirrored_keeps_its_states_alone(kind: str):
     lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_what_a_gradient_keeps_of_each_step_survives_json(kind: str):
     net = recurrent(kind)

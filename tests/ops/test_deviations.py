@@ -37,6 +37,7 @@ def declared(symbol: Symbol) -> str | None:
     return found and found.what
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_prelu_has_the_gradient_of_gamma_inside_a_network_too():
     x = np.array([[-1.0, 2.0, -3.0], [-0.5, -1.0, 1.0]], np.float32)
     gamma = np.array([0.1, 0.5, 0.7], np.float32)
@@ -47,6 +48,7 @@ def test_deviation_prelu_has_the_gradient_of_gamma_inside_a_network_too():
     assert declared(sym.LeakyReLU(X)) is None
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_softmax_activation_of_more_than_two_axes_has_the_gradient_of_its_output():
     rng = np.random.RandomState(0)
     x, head = rng.uniform(-1, 1, (2, 3, 4)).astype(np.float32), rng.uniform(-1, 1, (2, 3, 4)).astype(np.float32)
@@ -59,6 +61,7 @@ def test_deviation_softmax_activation_of_more_than_two_axes_has_the_gradient_of_
     assert declared(sym.SoftmaxActivation(X, mode="channel")) is None
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_dropout_acts_between_the_layers_of_a_recurrent_network():
     names = [sym.Variable(name) for name in ("x", "weights", "state")]
     rng = np.random.RandomState(0)
@@ -75,6 +78,7 @@ def test_deviation_dropout_acts_between_the_layers_of_a_recurrent_network():
     assert declared(layers(0.0)) is declared(layers(0.5, count=1)) is None
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_gather_nd_clips_indices_and_has_gradients_at_negative_ones():
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     symbol = sym.gather_nd(X, I)
@@ -101,6 +105,7 @@ def test_deviation_dropout_of_everything_gives_zeros():
     assert declared(sym.Dropout(X, p=0.9)) is None
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_batch_take_has_a_gradient():
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     symbol = sym.batch_take(X, I)
@@ -117,6 +122,7 @@ def test_deviation_tile_repeats_along_four_axes():
     assert declared(sym.tile(X, reps=(3, 1, 2, 2))) is None
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_unravel_index_converts_all_places_of_an_array():
     places = np.array([[0, 5, 41], [7, 12, 30]], np.float32)
     symbol = sym.unravel_index(X, shape=(7, 6))
@@ -131,6 +137,7 @@ def test_check_names_what_differs():
     assert "In training: p=1 gives zeros" in report
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("length", [8, 16, 17, 40])
 def test_deviation_equal_values_keep_their_order_in_lines_of_any_length(length: int):
     """MXNet's sort is not stable from 17 values on; its description says so."""
@@ -160,6 +167,7 @@ def test_deviation_indices_that_int32_does_not_hold_are_its_ends():
     assert run(sym.take(X, I), x=rows, i=indices).tolist() == [3, 0, 3, 0]  # MXNet: 3, 0, 0, 0
 
 
+@pytest.mark.slow("computes much")
 def test_classes_that_int32_does_not_hold_are_none():
     """As in MXNet, where one_hot and pick cast to int32, take to int64."""
     indices = np.array([3e9, -3e9, np.nan, 1], np.float32)
@@ -170,6 +178,7 @@ def test_classes_that_int32_does_not_hold_are_none():
     assert run(sym.pick(X, I, mode="wrap"), x=data, i=indices).tolist() == [2, 2, 2, 2]
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize(
     ("name", "dtype", "expected"),
     [

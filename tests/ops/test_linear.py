@@ -74,6 +74,7 @@ def drawn(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
     return [rng.uniform(-1, 1, shape) for shape in shapes]
 
 
+@pytest.mark.nightly("every linear operator", but_one_in=5)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", DERIVED, ids=lambda op: op.name)
 def test_the_adjoint_is_the_transpose_of_its_operator(op: Op):

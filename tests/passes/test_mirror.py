@@ -168,6 +168,7 @@ def test_the_last_block_is_kept():
     assert "n29" not in names
 
 
+@pytest.mark.nightly("a very long chain")
 @pytest.mark.slow("computes much")
 def test_a_chain_of_thirty_thousand_nodes_is_planned_and_differentiated():
     net = sym.Variable("x")

@@ -1,4 +1,4 @@
-"""The budget of a test: half a second of processor time, or a mark that says why it takes more.
+"""The budget of a test: a seventh of a second of processor time, or a mark that says why it takes more.
 
 `pytest --budget` tells where the time went, and which tests without one took longer; a test on a loaded machine fails
 for no such reason.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from zlib import crc32
 
 import pytest
 
-SECONDS = 0.5
+SECONDS = 0.15
 """Of processor time, child processes included, on a machine like those that the marks were measured on."""
 
-SLOWER = 2.0
+SLOWER = 4.0
 """How many times as slow a machine may be, and how much more the first test of a process pays for others."""
 
 MOST = 40
@@ -28,10 +28,36 @@ MAY = f"{SECONDS} s of processor time, unless marked slow or nightly"
 _SPENT = "processor seconds"
 
 
-def is_nightly(item: pytest.Item) -> bool:
-    """Whether a test is left to the nightly run; of those marked `but_one_in=3` a third runs always, the same ones."""
+def nightly(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """The tests that are left to the nightly run; of the cases of one marked `but_one_in=3` a third runs always,
+    the same ones, and at least one."""
+    left: set[pytest.Item] = set()
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        mark = item.get_closest_marker("nightly")
+        if mark is not None and "but_one_in" in mark.kwargs:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        elif mark is not None:
+            left.add(item)
+    for sampled in cases.values():
+        others = {item for item in sampled if crc32(item.nodeid.encode()) % _one_in(item)}
+        left |= others - ({sampled[0]} if len(others) == len(sampled) else set())
+    return left
+
+
+def _one_in(item: pytest.Item) -> int:
     mark = item.get_closest_marker("nightly")
-    return mark is not None and bool(crc32(item.nodeid.encode()) % mark.kwargs.get("but_one_in", 1 << 32))
+    return 1 if mark is None else mark.kwargs["but_one_in"]
+
+
+def drawn(items: Sequence[pytest.Item], seed: str) -> list[pytest.Item]:
+    """The tests in an order that a seed draws; those that one worker runs together stay so."""
+
+    def place(item: pytest.Item) -> int:
+        group = item.get_closest_marker("xdist_group")
+        return crc32(f"{seed} {group.args[0] if group else item.nodeid}".encode())
+
+    return sorted(items, key=place)
 
 
 def spent() -> float:

@@ -45,9 +45,9 @@ def dense() -> sym.Symbol:
 
 @cache
 def network(which: int) -> sym.Symbol:
-    """One of two networks, which differ in a hundred names and fit the same arrays."""
+    """One of two networks, which differ in twenty names and fit the same arrays."""
     net = dense()
-    for number in range(100):
+    for number in range(20):
         net = sym.Activation(net, act_type="tanh", name=f"act{number}_{'ab'[which]}")
     return net
 

@@ -56,6 +56,7 @@ def test_names_that_are_not_unique_are_refused():
         nn.cut(net, "same")
 
 
+@pytest.mark.slow("computes much")
 def test_versions_of_a_state_are_counted_anew():
     mean, var = sym.Variable("mean"), sym.Variable("var")
     data = sym.Variable("data")
@@ -73,6 +74,7 @@ def test_versions_of_a_state_are_counted_anew():
     assert next(e for e in second.outputs[0].node.inputs if e.node.name == "mean").version == 2
 
 
+@pytest.mark.slow("computes much")
 def test_replace_head_for_fine_tuning():
     net = nn.replace_head(
         classifier(),

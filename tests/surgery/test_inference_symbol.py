@@ -80,6 +80,7 @@ def test_inner_block_grad_disappears():
     check_same_values(net, data=(2, 4))
 
 
+@pytest.mark.slow("computes much")
 def test_outputs_that_need_a_label_fall_away_with_what_only_they_need():
     prediction = sym.softmax(sym.FullyConnected(X, num_hidden=3, name="fc"), name="prediction")
     picked = sym.pick(prediction, sym.Variable("my_label"), name="picked")

@@ -116,6 +116,7 @@ def test_rand_zipfian_draws_by_its_law():
         sym.contrib.rand_zipfian(3, 4, 5)
 
 
+@pytest.mark.slow("compiles")
 def test_adamw_update_takes_a_number_as_scale():
     w, g, m, v = map(sym.Variable, ("w", "g", "m", "v"))
     update = sym.contrib.adamw_update(w, g, m, v, 0.5, lr=0.1, eta=1.0, name="u")

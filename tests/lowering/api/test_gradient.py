@@ -28,6 +28,7 @@ def classifier_args() -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow("compiles")
 def test_outputs_gradients_and_states_come_together():
     net = sym.make_loss(sym.sum(sym.BatchNorm(sym.Variable("x"), fix_gamma=False, name="bn")))
     args = {"x": X, "bn_gamma": np.ones(3, np.float32), "bn_beta": np.zeros(3, np.float32)}
@@ -39,6 +40,7 @@ def test_outputs_gradients_and_states_come_together():
     assert outputs[0].shape == (1,)
 
 
+@pytest.mark.slow("compiles")
 def test_loss_heads_need_no_head_gradient():
     outputs, grads, _ = lowering.grad_fn(classifier(), wrt=["fc_bias"])(classifier_args())
     label = np.eye(3)[[0, 1, 2, 1]]
@@ -75,6 +77,7 @@ def test_a_loss_head_beside_a_plain_output_needs_only_the_plain_ones_gradient():
     np.testing.assert_allclose(grads["fc_bias"], expected["fc_bias"], rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_wrt_none_means_every_float_argument():
     net = sym.Embedding(sym.Variable("ids"), input_dim=4, output_dim=2, name="e")
     args = {"ids": np.array([1, 1, 3], np.int32), "e_weight": np.ones((4, 2), np.float32)}
@@ -94,6 +97,7 @@ def test_jitted_gradient_equals_plain():
     np.testing.assert_allclose(jax.jit(gradient)(args)[1]["fc_weight"], gradient(args)[1]["fc_weight"], rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_train_mode_is_the_default_and_eval_mode_a_choice():
     net = sym.make_loss(sym.sum(sym.Dropout(sym.Variable("x"), p=0.5, name="d")))
     key = jax.random.key(0)
@@ -125,6 +129,7 @@ def test_differentiable_gives_jax_our_gradient():
     np.testing.assert_allclose(jax.jit(jax.grad(loss))(args["fc_weight"]), ours, rtol=1e-6)
 
 
+@pytest.mark.slow("computes much")
 def test_differentiable_composes_with_jax_code_and_integer_arguments():
     net = sym.Embedding(sym.Variable("ids"), input_dim=4, output_dim=2, name="e")
     function = lowering.differentiable(net)

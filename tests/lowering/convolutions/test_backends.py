@@ -62,6 +62,7 @@ def known(name: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list
     return args, data, [np.asarray(output) for output in outputs]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_predictor_computes_the_network(name: str, word: str, monkeypatch: pytest.MonkeyPatch):
@@ -92,6 +93,7 @@ def test_an_executor_computes_the_gradients(word: str, monkeypatch: pytest.Monke
         assert_close(found, expected[name], 1e-5, name)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("word", WORDS)
 def test_each_makes_its_own_calls(word: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", word)

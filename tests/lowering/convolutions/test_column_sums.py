@@ -7,6 +7,7 @@ import pytest
 from lowering.ops.nn.column_sums import BLOCK, SMALL, column_sums
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     "shape",

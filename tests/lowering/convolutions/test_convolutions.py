@@ -115,6 +115,7 @@ def errors(g: Geometry) -> dict[tuple[Direction, str], float]:
     return found
 
 
+@pytest.mark.nightly("every geometry", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_all_algorithms_agree_in_float64(name: str, monkeypatch: pytest.MonkeyPatch):
@@ -144,6 +145,7 @@ ORDERS += [
 ]
 
 
+@pytest.mark.nightly("every order of axes", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(("name", "g", "layout"), ORDERS, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_rules_of_every_layout_agree(name: str, g: Geometry, layout: Any):

@@ -44,6 +44,7 @@ def numbers(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.nightly("every geometry", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @needs_onednn
 @pytest.mark.parametrize("name", GEOMETRIES)
@@ -65,6 +66,7 @@ def test_every_geometry_equals_xla(name: str):
     assert_close(np.asarray(found), expected, 1e-5, name)
 
 
+@pytest.mark.nightly("every geometry", but_one_in=3)
 @pytest.mark.slow("compiles")
 @needs_onednn
 @pytest.mark.parametrize("name", GEOMETRIES)
@@ -97,6 +99,7 @@ def without_it(f: Any, arrays: dict[str, np.ndarray]) -> Any:
         return f(arrays)
 
 
+@pytest.mark.slow("compiles")
 @needs_onednn
 def test_a_trainer_calls_it(arrays: dict[str, np.ndarray]):
     trainer = lowering.Trainer(sym.MakeLoss(DEPTHWISE), "sgd", {"learning_rate": 0.1})
@@ -331,6 +334,7 @@ def read_again() -> sym.Symbol:
     return sym.Group([c, a, d - b])
 
 
+@pytest.mark.slow("compiles")
 @needs_onednn
 def test_what_a_sum_is_written_over_is_there_for_others():
     net = read_again()

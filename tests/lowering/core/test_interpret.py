@@ -166,6 +166,7 @@ def test_the_function_shards_like_any_jax_function():
     assert outputs[0].sharding.is_equivalent_to(sharding, 2)
 
 
+@pytest.mark.slow("computes much")
 def test_a_deep_chain_lowers_without_recursion():
     x = sym.Variable("x")
     for _ in range(3000):

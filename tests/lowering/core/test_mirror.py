@@ -181,6 +181,7 @@ def test_gradients_outputs_and_states_are_those_without_mirroring_to_the_bit(nam
         jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
+@pytest.mark.nightly("every network", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["residual", "with_dropout", "recurrent", "shared_state"])
 def test_compiled_gradients_differ_by_rounding_only(name: str):
@@ -195,6 +196,7 @@ def test_compiled_gradients_differ_by_rounding_only(name: str):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=4e-6 * np.abs(b).max())
 
 
+@pytest.mark.slow("compiles")
 def test_dropouts_of_one_name_keep_their_masks_apart():
     net = with_dropout(sym.Variable("data"))
     args, _ = arrays(net, (4, 6))
@@ -223,6 +225,7 @@ def test_the_attribute_is_honoured_by_default():
     assert copies(net, "off", ["fc0_weight"]) == []
 
 
+@pytest.mark.slow("compiles")
 def test_differentiable_mirrors_too_and_works_under_jit_and_vmap():
     net = dense(sym.Variable("data"))
     args, _ = arrays(net, (4, 6))
@@ -235,6 +238,7 @@ def test_differentiable_mirrors_too_and_works_under_jit_and_vmap():
     assert_close(total("blocks"), total("off"), 1e-6, "gradients")  # of the largest: XLA adds up in another order
 
 
+@pytest.mark.slow("compiles")
 def test_infinite_gradients_pass_as_without_mirroring():
     net = dense(sym.Variable("data"), act="relu")
     args, _ = arrays(net, (4, 6))

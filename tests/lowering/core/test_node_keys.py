@@ -74,6 +74,7 @@ def same(got: Any, wanted: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
+@pytest.mark.nightly("every network", but_one_in=2)
 @BY_NAME
 def test_a_network_built_twice_draws_the_same(name: str):
     first, second = NETWORKS[name](), NETWORKS[name]()
@@ -93,6 +94,8 @@ def test_a_network_draws_the_same_when_it_was_saved_and_loaded(name: str):
     same(run(sym.load_json(net.tojson())), run(net))
 
 
+@pytest.mark.nightly("every network", but_one_in=2)
+@pytest.mark.slow("compiles")
 @BY_NAME
 def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same(name: str):
     net = NETWORKS[name]()
@@ -105,6 +108,7 @@ def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same
     same(run(net.gradient(["x"]))[0], ours[1]["x"])
 
 
+@pytest.mark.nightly("every network", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 @BY_NAME

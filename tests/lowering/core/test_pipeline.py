@@ -63,10 +63,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 @pytest.mark.slow("computes much")
 def test_programs_are_built_at_one_place():
+    texts = {path: path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
     calls = {
         (path.relative_to(ROOT).as_posix(), node.func.id)
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, text in texts.items()
+        if "Program(" in text or "Pipeline(" in text
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("Program", "GradientProgram", "Pipeline")

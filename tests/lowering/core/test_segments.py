@@ -58,6 +58,7 @@ def test_a_segment_returns_what_is_read_later():
     assert sum(len(each.outputs) for each in everything) == sum(len(step.outputs) for step in program.steps)
 
 
+@pytest.mark.slow("compiles")
 def test_segments_agree_with_the_program_as_a_whole():
     gradient = lowering.grad_fn(_net())
     for key in (jax.random.key(0), jax.random.key(1)):
@@ -94,6 +95,7 @@ def np_array(values: Any, dtype: str = "float32") -> Any:
     return array(values, dtype=dtype)
 
 
+@pytest.mark.slow("compiles")
 def test_operators_that_read_values_run_between_programs():
     class Net(mx.gluon.HybridBlock):
         def __init__(self, function: Any):

@@ -188,6 +188,7 @@ CASES: dict[str, tuple[Callable[[], sym.Symbol], tuple[int, ...], bool]] = {
 }
 
 
+@pytest.mark.nightly("every case", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_computes_the_same(name: str):
@@ -201,6 +202,7 @@ def test_a_case_computes_the_same(name: str):
     assert folds == (not {"_scale_shift", "BatchNorm"}.intersection(left)), left
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.parametrize("name", ["convolution", "grouped", "deconvolution in groups", "dense", "two in a row"])
 def test_a_case_computes_the_same_in_float64(name: str):
     build, shape, _ = CASES[name]
@@ -214,6 +216,7 @@ def model(name: str) -> tuple[sym.Symbol, Arrays, Arrays]:
     return nn.load_model(NETWORKS / f"{name}-symbol.json", NETWORKS / f"{name}-0000.params")
 
 
+@pytest.mark.nightly("every network", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_computes_the_same(name: str):
@@ -235,6 +238,7 @@ def test_batch_norm_becomes_a_scale_and_a_shift_and_training_keeps_it():
         assert ops(line.plan(options)) == ["Convolution", "BatchNorm"]
 
 
+@pytest.mark.slow("compiles")
 def test_states_and_unread_arguments_stay_what_callers_give():
     net = sym.BatchNorm(conv(), name="bn")  # which does not read gamma
     args, aux = drawn(net, data=IMAGE)

@@ -57,6 +57,7 @@ def network(seed: int) -> sym.Symbol:
     return sym.Group([made[-1], *inner])
 
 
+@pytest.mark.nightly("more networks", but_one_in=4)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("seed", range(12))
 def test_a_network_at_random_computes_the_same(seed: int):

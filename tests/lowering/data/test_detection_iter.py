@@ -184,6 +184,7 @@ def test_objects_stay_where_their_boxes_are(tmp_path: Path):
     assert len(seen) > 60
 
 
+@pytest.mark.slow("computes much")
 def test_borders_are_as_large_as_their_scale():
     p = augmentation(data_shape=(3, 900, 900), resize_mode="shrink", rand_pad_prob=0.5, max_pad_scale=4.0)
     padded = [augmented(seed, p) for seed in range(100)]

@@ -404,6 +404,7 @@ def test_text_options(tmp_path: Path):
 # -- Grain -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_a_record_file_is_a_source_for_grain():
     grain = pytest.importorskip("grain", reason="the extra `data` is not installed")
     file = RecordFile(GOLDENS / "seven.rec")
@@ -441,6 +442,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly("four processes")
 @pytest.mark.slow("starts processes")
 def test_grains_workers_read_record_files(tmp_path: Path):
     """Each worker is a process, which opens the file itself."""

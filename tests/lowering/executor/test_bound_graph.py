@@ -371,6 +371,7 @@ def test_copy_params_from_names_what_does_not_fit_and_copies_nothing() -> None:
     np.testing.assert_array_equal(executor.arg_dict["fc_bias"], np.ones(3))
 
 
+@pytest.mark.slow("compiles")
 def test_training_as_people_write_it() -> None:
     executor = filled(mlp(), data=(8, 5))
     random = np.random.RandomState(0)
@@ -459,6 +460,7 @@ def test_mirrored_nodes_give_the_same_gradients() -> None:
     assert_same(gradients(mirrored), gradients(plain))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_calls_compile_nothing_anew() -> None:
     executor = filled(mlp(), "add", data=(4, 5))

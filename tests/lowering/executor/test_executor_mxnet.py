@@ -25,6 +25,7 @@ def recorded() -> Any:
         return dict(arrays)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_values_after_every_call_equal_mxnet(name: str, recorded: Any) -> None:
     scenario = SCENARIOS[name]

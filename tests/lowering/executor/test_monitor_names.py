@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import lowering
 from lowering.core.cache import Programs
@@ -42,6 +43,7 @@ def seen(case: Case, visible: bool) -> list[str]:
     return names
 
 
+@pytest.mark.slow("computes much")
 def test_inputs_and_outputs_of_every_operator_have_mxnets_names():
     wrong: dict[str, object] = {}
     cases = {case.id: case for _, case in all_cases()}

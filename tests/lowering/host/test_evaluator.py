@@ -134,6 +134,7 @@ def test_the_cost_of_loops_is_counted():
     assert 40 < often.microseconds / once.microseconds < 200
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     "shape", [(64, 64, 64), (130, 300, 70), (1, 700, 600), (3, 9000, 40), (600, 1, 500), (2000, 300, 1)]
 )

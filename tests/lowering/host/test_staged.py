@@ -78,6 +78,7 @@ def test_results_are_arrays_of_their_own():
             np.testing.assert_array_equal(result, value)
 
 
+@pytest.mark.slow("compiles")
 def test_traced_calls_and_other_configurations_are_jaxs():
     staged = Staged(lambda x: jnp.log(x))
     assert jax.jit(staged)(ONES).sum() == 0

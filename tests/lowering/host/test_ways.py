@@ -104,6 +104,7 @@ def test_a_network_computes_the_same_by_all_ways(door: Callable[..., list[Any]],
             np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6 * scale)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", DOORS[:4])
 def test_first_calls_compile_no_network(door: Callable[..., list[Any]], net: Symbol, arrays: Any):
     door(net, *arrays, "auto")  # zeros, keys, and the like
@@ -125,6 +126,7 @@ def test_a_network_moves_up_when_its_calls_have_cost_their_part(monkeypatch: pyt
     assert "compiled" in str(lowering.explain(predict))
 
 
+@pytest.mark.slow("compiles")
 def test_all_parts_of_a_step_are_of_one_way(net: Symbol, arrays: Any, monkeypatch: pytest.MonkeyPatch):
     executor = lowering.simple_bind(net, **SHAPES)
     executor.copy_params_from(*arrays)
@@ -266,6 +268,7 @@ def test_a_predictor_keeps_its_arrays_and_signatures_from_the_first_call_on():
     assert [inputs["data"].shape for inputs in predict.signatures] == [(1 << 16,)]
 
 
+@pytest.mark.slow("compiles")
 def test_what_is_saved_has_the_values_of_signatures_that_were_called(net: Symbol, arrays: Any, tmp_path: Path):
     args, aux = arrays
     parameters = {name: array for name, array in args.items() if name not in ("data", "softmax_label")}

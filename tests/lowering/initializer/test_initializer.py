@@ -215,6 +215,7 @@ def test_a_variables_own_initialiser_comes_first():
     np.testing.assert_array_equal(args["w"], [[1, 2]] * 3)
 
 
+@pytest.mark.slow("computes much")
 def test_a_fused_rnn_takes_the_models_initialiser_gate_by_gate():
     fused = sym.Variable("parameters", init=init.FusedRNN(None, 3, 1, "lstm"))
     net = sym.RNN(sym.Variable("data"), fused, *map(sym.Variable, "sc"), state_size=3, num_layers=1, mode="lstm")

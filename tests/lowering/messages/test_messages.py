@@ -281,6 +281,7 @@ def test_every_attribute_of_mxnet_is_told():
             assert re.fullmatch(r"(mx\.|[A-Z8t]).* .*\.", ATTRIBUTES[name][attribute])  # a sentence
 
 
+@pytest.mark.slow("compiles")
 def test_what_is_imported_and_not_here_is_told():
     imports = {
         "from lowering.mx import FeedForward": "mx has no 'FeedForward'. Use mx.model.FeedForward.",

@@ -130,6 +130,7 @@ def test_numbers_of_any_float_type_are_taken(number: Any):
     assert lowering.check_gradients(LOSS, EVERY, fd_rtol=number).ok
 
 
+@pytest.mark.slow("compiles")
 def test_flags_of_numpy_are_taken():
     assert lowering.compile(NET, is_train=np.True_, donate_aux=np.False_)  # type: ignore[arg-type]
     assert lowering.check_gradients(LOSS, EVERY, finite_differences=np.False_).ok  # type: ignore[arg-type]
@@ -208,12 +209,14 @@ def test_names_come_in_any_collection(names: Any):
     assert lowering.explain(LOSS, wrt=names).backward
 
 
+@pytest.mark.slow("compiles")
 def test_names_come_from_a_generator():
     assert list(lowering.grad_fn(LOSS, (name for name in ["fc_bias"]))(EVERY)[1]) == ["fc_bias"]  # type: ignore[arg-type]
     with pytest.raises(CallError, match="wrt must be a list of names"):
         lowering.grad_fn(LOSS, (number for number in range(3)))  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly("every collection", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "several",
@@ -239,6 +242,7 @@ def test_none_is_no_metric_and_no_callback():
     assert _trainer().evaluate([BATCH], None) == {}
 
 
+@pytest.mark.slow("compiles")
 def test_callbacks_come_in_any_collection():
     callback = _Callback()
     for given in ([callback], callback, (one for one in [callback]), {callback}):
@@ -301,6 +305,7 @@ DOORS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.nightly("every door with every kind", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(

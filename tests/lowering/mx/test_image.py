@@ -56,11 +56,13 @@ def compare(most: Callable[[str], float]) -> None:
     assert sorted(names) == sorted(stored)
 
 
+@pytest.mark.slow("computes much")
 def test_every_scenario_is_mxnets():
     # The cubic interpolation of bytes is not the same in all versions of OpenCV.
     compare(lambda name: 1 if name.startswith("resized uint8 2") else 1e-3)
 
 
+@pytest.mark.slow("computes much")
 def test_without_opencv_every_scenario_is_mxnets(monkeypatch: pytest.MonkeyPatch):
     without_opencv(monkeypatch)
     # Pillow's grey of a PNG is rounded otherwise.

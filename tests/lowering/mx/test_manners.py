@@ -239,6 +239,7 @@ def test_gradients_are_fresh_until_a_caller_says_otherwise():
     assert not x._fresh_grad
 
 
+@pytest.mark.slow("compiles")
 def test_keys_are_drawn_by_python_that_a_program_calls():
     class Noise(mx.operator.CustomOp):
         def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:

@@ -201,6 +201,7 @@ def test_the_speedometers_line(caplog: pytest.LogCaptureFixture, monkeypatch: py
     ]
 
 
+@pytest.mark.slow("compiles")
 def test_a_monitor_in_fit(caplog: pytest.LogCaptureFixture):
     module = mx.mod.Module(network())
     with caplog.at_level(logging.INFO):

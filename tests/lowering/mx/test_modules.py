@@ -122,6 +122,7 @@ def test_mistakes_with_chains(caplog: pytest.LogCaptureFixture):
         twice.init_params()
 
 
+@pytest.mark.slow("compiles")
 def test_a_loss_in_python():
     def gradient(scores: mx.nd.NDArray, labels: mx.nd.NDArray) -> Any:
         return (scores - mx.nd.one_hot(labels, depth=3)).asnumpy()

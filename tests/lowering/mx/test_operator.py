@@ -238,6 +238,7 @@ def test_python_runs_in_the_thread_of_the_caller(told: type[_Told]):
     assert len(told.threads) == 10
 
 
+@pytest.mark.slow("compiles")
 def test_a_trainer_runs_it_between_its_programs(told: type[_Told]):
     net = mx.sym.MakeLoss(_told(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True, name="fc")))
     trainer = lowering.Trainer(net, "sgd", {"learning_rate": 0.5, "rescale_grad": 1.0}, label_names=())
@@ -357,6 +358,7 @@ def _raised() -> list[BaseException]:
     return [*own, _Own(words, 3), nn.ParamError(words), KeyboardInterrupt(), SystemExit(3)]
 
 
+@pytest.mark.nightly("every door", but_one_in=4)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     ("door", "method"), [*((door, "forward") for door in DOORS), *((door, "backward") for door in BACKWARD)]
@@ -571,6 +573,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", NESTED)
 def test_in_loops_and_branches_forward_runs_once_and_each_step_has_an_operator(calls: list[Any], kind: str):
     make, shape = NESTED[kind]
@@ -662,6 +665,7 @@ def test_backward_is_told_how_to_write_as_by_mxnet(calls: list[Any], requests: t
         assert grads["a"].asscalar() == new
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("requests", [("write", "write"), ("add", "null"), ("null", "add"), ("write", None)])
 def test_backward_is_told_how_to_write_under_autograd(calls: list[Any], requests: tuple[str, str | None]):
     arrays = [mx.nd.ones(1), mx.nd.ones(1)]

@@ -86,6 +86,7 @@ def test_the_order_of_the_table():
             mx.profiler.dumps(**wrong)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.slow("computes much")
 def test_pause():
     mx.profiler.resume()
     domain = mx.profiler.Domain("p")

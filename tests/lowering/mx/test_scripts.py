@@ -28,6 +28,7 @@ def test_there_is_a_golden_for_each():
     assert SCRIPTS.keys() == THEIRS.keys()
 
 
+@pytest.mark.nightly("every script", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_with_one_line_changed(name: str):

@@ -100,6 +100,7 @@ def test_a_network_that_says_a_narrower_dtype():
         tu.check_numeric_gradient(wrong, [X])
 
 
+@pytest.mark.slow("computes much")
 def test_gradients_that_are_not_asked_for():
     x = mx.sym.Variable("x")
     net = x * mx.sym.Variable("y") + mx.sym.BlockGrad(x)

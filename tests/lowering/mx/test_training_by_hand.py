@@ -89,6 +89,7 @@ def test_without_a_store_each_device_goes_its_own_way():
     assert np.abs(alone["fc_weight"] - together["fc_weight"]).max() > 1e-3
 
 
+@pytest.mark.slow("computes much")
 def test_a_store_is_made_where_one_is_needed():
     params = parameters()
     assert model._create_kvstore(None, 2, params) == (None, False)

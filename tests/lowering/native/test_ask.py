@@ -132,6 +132,7 @@ def test_an_interrupted_question_leaves_no_answer_to_the_next(alone: Path, monke
     assert sorted(json.loads(alone.read_text()).values()) == [8, 64]
 
 
+@pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("answer", ["7", "1", "0", "-1", "true", "64.0", "1000000", '"8"', "[8]"])
 def test_a_block_that_none_can_be_is_no_answer(answer: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
     """With one oneDNN would read beyond the weight: neither the child's word nor a file's is taken."""

@@ -72,7 +72,7 @@ jax.ffi.ffi_call = raises""",
 
 
 @pytest.mark.slow("starts processes")
-@pytest.mark.nightly("a process for each name", but_one_in=3)
+@pytest.mark.nightly("a process for each name", but_one_in=10)
 @pytest.mark.parametrize("name", TAKEN)
 def test_without_a_name_the_numbers_are_the_same(name: str, tmp_path: Path):
     child = f"import json, sys\nsys.path[:] = json.loads(sys.argv[1])\n{TAKEN[name]}\n{CHILD}"

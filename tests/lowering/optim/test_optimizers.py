@@ -78,6 +78,7 @@ def test_adamw_is_adam_with_decoupled_decay():
     np.testing.assert_allclose(row["fc_weight"], expected, rtol=1e-5)
 
 
+@pytest.mark.slow("computes much")
 def test_sgld_adds_noise_of_variance_lr():
     big = {"a_weight": jnp.ones(40000)}
     made = make_optimizer("sgld", {"learning_rate": 0.04}, sym.Variable("a_weight"), ["a_weight"])
@@ -113,6 +114,7 @@ def test_deviation_nag_decays_the_momentum_by_the_weight_before_the_update():
     np.testing.assert_allclose(state["slots"]["fc_weight"][0], -0.1 * (1 + 0.5), rtol=1e-6)
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_adamax_leaves_weights_alone_that_never_had_a_gradient():
     made = make("adamax", {}, ["fc_bias"])
     params = {"fc_bias": jnp.ones(3)}
@@ -128,6 +130,7 @@ def test_deviation_nadam_keeps_a_momentum_schedule_for_each_parameter():
     np.testing.assert_array_equal(together[-1]["fc_bias"], alone[-1]["fc_bias"])
 
 
+@pytest.mark.slow("computes much")
 def test_deviation_lars_corrects_the_momentum_of_every_parameter():
     # MXNet corrects that of the first four, which it updates together.
     names = [f"w{i}_weight" for i in range(6)]
@@ -164,6 +167,7 @@ def test_multipliers_given_win_over_attributes():
     assert made.wds["fc_bias"] == 0.5
 
 
+@pytest.mark.slow("computes much")
 def test_multi_precision_keeps_a_float32_copy():
     made = make_optimizer("sgd", {"learning_rate": 1e-4, "multi_precision": True}, sym.Variable("w"), ["w"])
     params, state = {"w": jnp.ones(2, jnp.bfloat16)}, made.init({"w": jnp.ones(2, jnp.bfloat16)})

@@ -32,6 +32,7 @@ def reloaded(path: Path) -> Any:
     return jax.export.deserialize(bytearray(path.read_bytes()))
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("weights", ["inside", "beside"])
 def test_any_batch_equals_the_network(net: Path, weights: Any):
     model, out = nn.Model.load(net, 3), net.with_name("p.stablehlo")
@@ -50,6 +51,7 @@ def fast(program: Any) -> Any:
     return jax.jit(program.call, compiler_options=options_for(jax.default_backend()))
 
 
+@pytest.mark.slow("compiles")
 def test_numbers_for_sizes_equal_a_predictor_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Without oneDNN, and with a convolution that Winograd's algorithm computes; what is left open is XLA's choice."""
     monkeypatch.setattr(onednn.OneDnn, "layout", lambda *_: None)
@@ -73,6 +75,7 @@ def test_numbers_for_sizes_equal_a_predictor_to_the_last_bit(tmp_path: Path, mon
     assert not np.array_equal(other, expected)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.skipif(onednn.why_not() is not None, reason="jaxlib has no oneDNN on this platform")
 def test_a_program_for_this_machine_is_a_predictor_to_the_last_bit(tmp_path: Path):
     layer = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
@@ -95,6 +98,7 @@ def test_a_program_for_this_machine_is_a_predictor_to_the_last_bit(tmp_path: Pat
         lowering.export_program(out, net, named, shapes={"data": data.shape}, **many)
 
 
+@pytest.mark.slow("compiles")
 def test_what_draws_at_inference_takes_a_key(tmp_path: Path):
     net = sym.Dropout(sym.broadcast_mul(sym.Variable("data"), sym.Variable("w")), mode="always", name="drop")
     args, data, key = {"w": np.ones((1, 8), "float32")}, np.ones((4, 8), "float32"), jax.random.key(3)

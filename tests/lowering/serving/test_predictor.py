@@ -56,6 +56,7 @@ def expected(x: np.ndarray) -> np.ndarray:
     return np.asarray(lowering.to_jax(nn.inference_symbol(NET))({**ARGS, "data": x}, AUX)[0][0])
 
 
+@pytest.mark.slow("compiles")
 def test_it_predicts_what_the_network_computes():
     predict = lowering.Predictor(NET, ARGS, AUX)
     assert predict.inputs == ["data"]
@@ -192,6 +193,7 @@ def test_a_server_that_starts_again_compiles_what_it_had(tmp_path: Path):
     ]
 
 
+@pytest.mark.slow("compiles")
 def test_so_many_signatures_are_kept(tmp_path: Path):
     predict = lowering.Predictor(NET, ARGS, AUX, keep=2)
     for rows in (1, 2, 1, 3):  # 2 goes
@@ -249,6 +251,7 @@ def test_what_is_made_for_a_signature_goes_with_it():
     assert executable() is None
 
 
+@pytest.mark.slow("compiles")
 def test_a_saved_predictor_draws_by_the_key(tmp_path: Path):
     net = sym.Dropout(sym.Variable("data") * sym.Variable("w"), mode="always", name="drop")
     predict = lowering.Predictor(net, {"w": np.ones(8, "float32")}).warm(data=(8,))
@@ -274,6 +277,7 @@ def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
             load()
 
 
+@pytest.mark.slow("compiles")
 def test_batches_of_one_size_one_ahead():
     predict = lowering.Predictor(NET, ARGS, AUX)
     x = np.concatenate([X * k for k in range(1, 4)])[:5]
@@ -338,6 +342,7 @@ def test_data_without_axes_are_told():
         lowering.Predictor(NET, ARGS, AUX)(data=np.float32(1))
 
 
+@pytest.mark.slow("compiles")
 def test_shapes_that_do_not_fit_are_told_in_the_words_of_the_network_that_was_given():
     predict = lowering.Predictor(NET, ARGS, AUX)
     predict(data=X)
@@ -367,6 +372,7 @@ def test_what_is_amiss_is_told():
             call()
 
 
+@pytest.mark.slow("compiles")
 def test_large_constants_are_computed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch):
     programs: list[int] = []
     compute = constants._computing
@@ -384,6 +390,7 @@ def test_large_constants_are_computed_a_part_at_a_time(monkeypatch: pytest.Monke
     assert (np.asarray(whole) == np.asarray(parts)).all()
 
 
+@pytest.mark.nightly("processes that load hundreds of megabytes")
 @pytest.mark.slow("starts processes")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the process's memory is read from Linux")
 def test_loading_keeps_one_copy_of_the_parameters():

@@ -77,7 +77,9 @@ def killed(at: int, action: Callable[[], Any]) -> bool:
 @pytest.mark.slow("starts processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore:os.fork")
-@pytest.mark.parametrize("old", [True, False], ids=["older", "now"])
+@pytest.mark.parametrize(
+    "old", [pytest.param(True, id="older", marks=pytest.mark.nightly("the same again")), pytest.param(False, id="now")]
+)
 def test_a_save_that_is_killed_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, old: bool):
     place = tmp_path / "served"
 
@@ -221,6 +223,7 @@ def test_mutants_of_the_list_give_the_same_predictions_or_an_error_of_the_family
     assert same > 15
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["net-symbol.json", "net-0000.params", "computed.params"])
 def test_files_that_are_not_as_they_were_saved_are_told(served: Path, name: str):
     (member,) = served.rglob(name)
@@ -268,6 +271,7 @@ def put_values(place: Path, change: Callable[[dict[str, np.ndarray]], dict[str, 
     rewritten(place, members=about(place)["members"] | {"computed.params": sums})
 
 
+@pytest.mark.slow("compiles")
 def test_only_values_that_the_network_asks_for_are_taken(served: Path, monkeypatch: pytest.MonkeyPatch):
     """By what computes them, their shape and their dtype; else they are computed."""
     ((address, value),) = read_folder(served).values.items()
@@ -317,6 +321,7 @@ def test_of_older_folders_the_network_is_read_and_no_program(served: Path, versi
     np.testing.assert_array_equal(predicted(served), RIGHT)
 
 
+@pytest.mark.slow("compiles")
 def test_what_cannot_be_here_is_told(served: Path):
     rewritten(served, options={"platform": "nonsense", "dtype": None})
     with pytest.raises(SymbolValueError, match="No such platform.*'nonsense'"):
@@ -485,6 +490,7 @@ def test_other_names_of_members_are_not_read(served: Path, tmp_path: Path):
         lowering.Predictor.load(served)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", MEMBERS[1:])
 def test_a_member_that_is_exchanged_while_it_is_read_is_told(
     served: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

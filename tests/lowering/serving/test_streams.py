@@ -66,6 +66,7 @@ def rows(predict: lowering.Predictor) -> list[int | None]:
     return [ready.plan.rows for _, ready in predict._prepared_ones()]
 
 
+@pytest.mark.slow("compiles")
 def test_parts_give_to_the_last_bit_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch):
     data, predict = batch(4 * CORES), predictor()
     found = predict(data=data)
@@ -110,6 +111,7 @@ def test_many_threads_predict_at_once():
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(found, expected, strict=True))
 
 
+@pytest.mark.slow("compiles")
 def test_a_core_computes_a_call_alone_and_calls_of_threads_side_by_side(tmp_path: Path):
     net = sym.softmax(network()[0], axis=0)  # samples mix
     args, aux = arguments(net, data=(3, *SIZE))
@@ -167,6 +169,7 @@ def test_a_mesh_shares_out_the_samples_itself():
     assert rows(predict) == [None]
 
 
+@pytest.mark.slow("compiles")
 def test_a_second_start_has_the_same_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     data, predict = batch(2 * CORES), predictor()
     expected = predict(data=data)
@@ -179,6 +182,7 @@ def test_a_second_start_has_the_same_streams(tmp_path: Path, monkeypatch: pytest
     assert np.array_equal(lowering.Predictor.load(tmp_path)(data=data)[0], expected[0])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("other", ["cores", "blocks", "off"])
 def test_a_folder_of_another_machine_runs_as_this_one_does(other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     data, predict = batch(2 * CORES), predictor()

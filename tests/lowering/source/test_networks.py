@@ -44,6 +44,7 @@ def well_formed(source: str) -> None:
             assert said.stdout.strip() in ("", "All checks passed!"), said.stdout + source
 
 
+@pytest.mark.slow("compiles")
 def test_lenet_in_training_has_mxnets_gradient(child: Child):
     net = lenet()
     shapes = {"data": (4, 1, 10, 10), "softmax_label": (4,)}
@@ -62,6 +63,7 @@ def test_lenet_in_training_has_mxnets_gradient(child: Child):
         np.testing.assert_allclose(gradient, ours[name], rtol=2e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow("compiles")
 def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Child):
     net = residual(4)
     args, aux = values(net, {"data": (2, 3, 6, 6)})
@@ -79,6 +81,7 @@ def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Chi
             np.testing.assert_allclose(states[name], new[name], rtol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("cell", "most"), [("LSTMCell", 125), ("GRUCell", 115), ("RNNCell", 95)])
 def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, most: int):
     shapes = {"data": (2, 7), "softmax_label": (2, 7)}
@@ -100,6 +103,7 @@ def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, mo
         np.testing.assert_allclose(gradient, ours[name], rtol=2e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow("compiles")
 def test_outputs_of_equal_names_come_each(child: Child):
     outputs, states = mx.rnn.LSTMCell(2, prefix="cell_").unroll(5, mx.sym.Variable("data"), merge_outputs=False)
     net = mx.sym.Group([*outputs, *states])
@@ -113,6 +117,7 @@ def test_outputs_of_equal_names_come_each(child: Child):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_in_float64_outputs_have_the_same_bits(child: Child):
     net = lenet()
     args, _ = values(net, {"data": (2, 1, 10, 10)}, "float64")
@@ -155,6 +160,7 @@ def test_bfloat16_weights_come_back_from_their_file(tmp_path: Path):
     assert np.array_equal(loaded["fc_weight"], args["fc_weight"])
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_of_a_network_is_a_program_too(child: Child):
     net = lenet()
     shapes = {"data": (2, 1, 10, 10), "softmax_label": (2,)}

@@ -56,7 +56,7 @@ def assert_same(ours: TrainState, theirs: TrainState) -> None:
 
 
 SERIES = [
-    pytest.param(4, 20, marks=pytest.mark.slow("starts processes")),
+    pytest.param(2, 10, marks=pytest.mark.slow("starts processes")),
     pytest.param(20, 100, marks=pytest.mark.nightly("a longer series of the same")),
 ]
 
@@ -89,6 +89,7 @@ def test_an_interruption_in_the_middle_of_an_epoch_leaves_no_trace(tmp_path: Pat
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.nightly("every optimiser", but_one_in=2)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", optax.adamw(1e-3)], ids=["sgd", "adam", "optax"])
 @pytest.mark.parametrize("asynchronous", [True, False])
@@ -106,6 +107,7 @@ def test_state_and_position_come_back(tmp_path: Path, optimizer: object, asynchr
     assert repr(restored[1]) == repr(position)
 
 
+@pytest.mark.slow("computes much")
 def test_without_a_model_the_parameters_come_back_by_name(tmp_path: Path):
     ours = trainer("adam")
     with lowering.Checkpoints(tmp_path) as checkpoints:
@@ -116,6 +118,7 @@ def test_without_a_model_the_parameters_come_back_by_name(tmp_path: Path):
     assert "['slots']['fc1_weight'][1]" in state.opt_state
 
 
+@pytest.mark.slow("computes much")
 def test_the_newest_are_kept(tmp_path: Path):
     with lowering.Checkpoints(tmp_path, keep=2) as checkpoints:
         assert checkpoints.latest() is None
@@ -128,6 +131,7 @@ def test_the_newest_are_kept(tmp_path: Path):
     assert len(steps_saved(tmp_path)) == 2
 
 
+@pytest.mark.slow("compiles")
 def test_a_finished_run_is_not_run_again(tmp_path: Path):
     first, again = trainer(), trainer()
     history = first.fit(batches(), 2, checkpoints=lowering.Checkpoints(tmp_path), progress=False)

@@ -145,6 +145,7 @@ def test_a_lock_file_of_nonsense_is_no_obstacle(tmp_path: Path):
         lowering.Checkpoints(tmp_path).save(1, made_trainer().require_state(), {})
 
 
+@pytest.mark.slow("computes much")
 def test_a_step_that_is_saved_again_is_there_all_the_time(tmp_path: Path):
     state = made_trainer().require_state()
     with lowering.Checkpoints(tmp_path) as checkpoints:

@@ -65,6 +65,7 @@ def test_fit_learns_and_tells_how():
     assert "epoch 11: accuracy" in str(history)
 
 
+@pytest.mark.slow("compiles")
 def test_history_survives_json():
     history = trainer().fit(batches(), 2, progress=False)
     assert History.from_json(json.loads(json.dumps(history.to_json()))).epochs == history.epochs
@@ -184,6 +185,7 @@ def test_an_output_that_is_not_finite_ends_the_run_with_its_name():
         trainer(logarithm()).fit([points()["data"]] * 3, 1, metrics="loss", progress=False)
 
 
+@pytest.mark.slow("compiles")
 def test_checking_each_step_undoes_it_and_names_the_first_node():
     ready = trainer(logarithm())
     before = values(ready.require_state().params)
@@ -193,6 +195,7 @@ def test_checking_each_step_undoes_it_and_names_the_first_node():
     assert int(ready.require_state().step) == 0
 
 
+@pytest.mark.slow("compiles")
 def test_a_gradient_that_is_not_finite_is_found_behind_finite_outputs():
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
     ready = trainer(sym.MakeLoss(sym.sqrt(net, name="root"), name="loss"))
@@ -222,6 +225,7 @@ def test_lost_parameters_and_arrays_of_the_batch_are_named_apart_from_nodes():
     assert "checkpoint" not in text
 
 
+@pytest.mark.slow("computes much")
 def test_a_healthy_batch_has_no_diagnosis():
     diagnosis = trainer().diagnose(points())
     assert diagnosis.ok

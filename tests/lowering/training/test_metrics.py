@@ -70,6 +70,7 @@ def test_metric_of_one_output_among_several():
     assert tracker.results() == {"mae": 3.0}
 
 
+@pytest.mark.slow("computes much")
 def test_saved_state_goes_on_to_the_same_number():
     batches = cases.metric_batches("classes")
     straight, resumed = (Tracker(["accuracy", "ce"], INPUTS, ["out"]) for _ in range(2))

@@ -60,6 +60,7 @@ def test_the_ignored_label_is_no_mistake():
         trained(net).fit(labelled(-2.0), 1, progress=False)
 
 
+@pytest.mark.slow("compiles")
 def test_a_batch_on_the_device_is_looked_at_too():
     with pytest.raises(TrainingError, match="holds 5 as element 7"):
         trained(classifier()).fit(jax.device_put(labelled(5.0)), 1, progress=False)
@@ -91,6 +92,7 @@ def test_what_numbers_nothing():
     assert numbered(sym.LinearRegressionOutput(data, label), data=(4, 3), label=(4, 3)) == []
 
 
+@pytest.mark.slow("computes much")
 def test_bytes_and_booleans_can_number():
     row = Numbered("label", "softmax", "SoftmaxOutput", 200, None)
     wrong, place, value = first_outside(row, jnp.array([3, 250, 201], jnp.uint8))

@@ -142,6 +142,7 @@ def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(
         assert after.found[-1] == before.found[0]
 
 
+@pytest.mark.nightly("two more processes")
 def test_two_processes_go_on_where_four_were(killed: tuple[list[Ended], Path], tmp_path: Path) -> None:
     ended, folder = killed
     shutil.copytree(folder, tmp_path / "resumed")

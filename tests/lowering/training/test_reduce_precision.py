@@ -93,6 +93,7 @@ def test_loops_run_whole():
     np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow("compiles")
 def test_values_are_near_and_gradients_float32():
     net, batch = convolutional(), images()
     args, aux = lowering.init_params(net, {"data": batch["data"].shape}, 0, "xavier")

@@ -132,6 +132,7 @@ def test_a_schedule_compiles_once_and_shows_its_rate():
         trainer.set_learning_rate(1.0)
 
 
+@pytest.mark.slow("compiles")
 def test_global_norm_is_limited_after_rescaling():
     batch = points()
     trainer = Trainer(classifier(), optimizer_params={"learning_rate": 1.0}, clip_global_norm=1e-3)
@@ -157,6 +158,7 @@ def test_accumulated_outputs_are_those_of_the_whole_batch():
     np.testing.assert_allclose(whole, split, rtol=1e-5)
 
 
+@pytest.mark.slow("computes much")
 def test_accumulation_passes_states_from_one_micro_batch_to_the_next():
     batch = images(8)
     split = trained(convolutional(), batch, steps=1, accumulate=2, optimizer_params={"learning_rate": 0.0})
@@ -219,6 +221,7 @@ def test_bfloat16_keeps_parameters_statistics_and_losses_in_float32():
     assert "bf16" in convolution
 
 
+@pytest.mark.slow("computes much")
 def test_bfloat16_trains_to_nearly_the_same_parameters():
     exact, reduced = (trained(convolutional(), images(), compute_dtype=dtype) for dtype in (None, "bfloat16"))
     for name, value in exact.require_state().params.items():

@@ -24,6 +24,8 @@ ROOT = Path(lowering.__file__).parents[1]
 
 AUTODIFF_MODULES = ("jax.ad_checkpoint", "jax.custom_derivatives", "jax.experimental.jet", "jax.interpreters.ad")
 
+_LAST = {name.rpartition(".")[2] for name in AUTODIFF_MODULES}
+
 ALLOWED = {
     ("lowering/api/gradient.py", "differentiable", "custom_vjp"),
     ("lowering/native/unpromised.py", "<module>", "jax.interpreters.ad"),  # where a rule of ours is registered
@@ -81,7 +83,7 @@ class Finder(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr in AUTODIFF and _root(node) in self._jax_names:
             self._use(node.attr)
-        if ast.unparse(node).startswith(AUTODIFF_MODULES):
+        if node.attr in _LAST and ast.unparse(node).startswith(AUTODIFF_MODULES):
             self._use(ast.unparse(node))
         self.generic_visit(node)
 

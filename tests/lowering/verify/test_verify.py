@@ -135,12 +135,14 @@ def test_a_wrong_gradient_rule_raises_with_the_table():
     assert lines["y"].endswith("agrees")
 
 
+@pytest.mark.slow("compiles")
 def test_an_error_of_a_tenth_of_a_millionth_is_caught():
     with pytest.raises(GradientError, match="disagree"):
         check_gradients(toy("nearly_cube", sym.Variable("x")), {"x": X})
     assert check_gradients(toy("nearly_cube", sym.Variable("x")), {"x": X}, rtol=1e-6).ok
 
 
+@pytest.mark.slow("compiles")
 def test_finite_differences_catch_what_both_derivatives_miss():
     net = toy("hidden", sym.Variable("x"))
     with pytest.raises(GradientError, match="disagree"):
@@ -148,6 +150,7 @@ def test_finite_differences_catch_what_both_derivatives_miss():
     assert check_gradients(net, {"x": X}, finite_differences=False).ok
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["cube", "wrong_cube"])
 def test_large_arguments_are_probed_along_random_directions(name: str):
     x = RNG.uniform(-1, 1, (20, 10)).astype(np.float32)
@@ -159,6 +162,7 @@ def test_large_arguments_are_probed_along_random_directions(name: str):
         assert "DIFFERS" in str(error.value)
 
 
+@pytest.mark.slow("computes much")
 def test_a_projection_agrees_with_both_witnesses_and_counts_what_it_moves():
     net = sym.SoftmaxOutput(sym.FullyConnected(toy("cube", sym.Variable("x")), num_hidden=4, name="fc"), name="out")
     args = {"x": X, "fc_weight": RNG.normal(size=(4, X[0].size)), "fc_bias": np.zeros(4), "out_label": np.zeros(len(X))}
@@ -180,6 +184,7 @@ def test_a_projection_catches_one_wrong_gradient_among_larger_ones(name: str):
     assert not error.value.report.ok
 
 
+@pytest.mark.slow("computes much")
 def test_a_projection_asks_finite_differences_too():
     net = toy("hidden", sym.Variable("x"))
     with pytest.raises(GradientsDisagreeError):
@@ -187,6 +192,7 @@ def test_a_projection_asks_finite_differences_too():
     assert check_projection(net, {"x": X}, finite_differences=False).ok
 
 
+@pytest.mark.slow("compiles")
 def test_a_wrong_loss_equivalent_is_caught():
     assert check_gradients(toy("head", sym.Variable("x")), {"x": X}).ok
     with pytest.raises(GradientError, match="disagree"):
@@ -216,6 +222,7 @@ def test_a_loss_head_is_compared_through_the_loss_it_stands_for():
     assert all(row.scale > 0 for row in report.rows)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("label", [LABEL, RNG.uniform(0, 1, (2, 3)).astype(np.float32)], ids=["class", "probabilities"])
 def test_labels_are_arguments_with_a_gradient_of_zeros(label: np.ndarray):
     report = check_gradients(classifier(sym.Variable("data")), {"data": X, "softmax_label": label, **WEIGHTS})
@@ -228,6 +235,7 @@ def test_no_witness_looks_through_block_grad():
     assert report.rows[0].scale == pytest.approx(np.max(np.exp(X)), rel=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_head_gradients_do_not_matter_to_a_loss_head():
     args = {"data": X, "softmax_label": LABEL, **WEIGHTS}
     reports = [
@@ -237,6 +245,7 @@ def test_head_gradients_do_not_matter_to_a_loss_head():
     assert reports[0].rows[0].scale == reports[1].rows[0].scale
 
 
+@pytest.mark.slow("compiles")
 def test_a_group_of_a_loss_head_and_a_plain_output():
     data = sym.Variable("data")
     hidden = sym.FullyConnected(data, num_hidden=3, name="fc")
@@ -245,6 +254,7 @@ def test_a_group_of_a_loss_head_and_a_plain_output():
     assert check_gradients(net, args, wrt=["data", "fc_weight", "fc_bias"]).ok
 
 
+@pytest.mark.slow("compiles")
 def test_a_loss_head_in_the_middle_passes_no_gradient_on():
     x = sym.Variable("x")
     net = sym.exp(toy("head", sym.sin(x))) * sym.Variable("y")
@@ -307,6 +317,7 @@ def test_random_operators_draw_the_same_numbers_for_every_witness():
     assert check_gradients(net, {"x": X}).ok  # a key of its own
 
 
+@pytest.mark.slow("compiles")
 def test_states_are_passed_along():
     net = sym.BatchNorm(sym.Variable("x"), fix_gamma=False, name="bn")
     args = {"x": X, "bn_gamma": np.array([1, -2, 0.5], np.float32), "bn_beta": np.zeros(3, np.float32)}

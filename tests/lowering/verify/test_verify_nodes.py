@@ -66,6 +66,7 @@ KINKS = {
 }
 
 
+@pytest.mark.nightly("every kind of kink", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", KINKS)
 def test_a_point_at_a_kink_is_moved_off_it(name: str):
@@ -108,6 +109,7 @@ def _mobile_block() -> tuple[sym.Symbol, dict, dict]:
 IN_PROJECTION = pytest.param(check_projection, marks=pytest.mark.nightly("projections meet other kinks below"))
 
 
+@pytest.mark.nightly("a block of a network, whose kinks others meet one by one")
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check", [check_gradients, IN_PROJECTION])
 def test_half_of_a_tensor_at_exactly_0_is_no_difference(check):
@@ -119,7 +121,7 @@ def test_half_of_a_tensor_at_exactly_0_is_no_difference(check):
 
 
 @pytest.mark.slow("compiles")
-@pytest.mark.parametrize("check", [check_gradients, check_projection])
+@pytest.mark.parametrize("check", [check_gradients, IN_PROJECTION])
 def test_a_kink_that_no_point_leaves_counts_as_it_is_and_all_else_is_compared(check):
     x = sym.Variable("x")
     net = sym.clip(x - sym.BlockGrad(x), a_min=0, a_max=6, name="stuck") * sym.sin(x)
@@ -182,7 +184,9 @@ def test_a_kink_within_the_step_is_said(check):
 
 
 @pytest.mark.slow("compiles")
-@pytest.mark.parametrize(("check", "bad"), [(check_gradients, "hidden"), (check_projection, "wrong")])
+@pytest.mark.parametrize(
+    ("check", "bad"), [(check_gradients, "hidden"), pytest.param(check_projection, "wrong", marks=IN_PROJECTION.marks)]
+)
 def test_a_wrong_gradient_behind_a_kink_is_caught(check, bad: str):
     """hidden: JAX's derivative is as wrong as ours, and finite differences alone tell."""
     net, args, aux = _narrow_block(lambda x: getattr(sym, f"_test_kinks_{bad}_slope")(sym.relu(x), name="bad"))
@@ -267,7 +271,7 @@ HIDDEN: dict[str, str] = {
 }
 
 
-@pytest.mark.nightly("climbs the ladder once more", but_one_in=4)
+@pytest.mark.nightly("climbs the ladder once more", but_one_in=12)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", _not_derivatives(), ids=lambda case: case.id)
 def test_whatever_the_table_of_cases_calls_no_derivative_is_explained(case: Case):

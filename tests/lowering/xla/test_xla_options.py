@@ -26,6 +26,7 @@ def test_what_is_compiled_alone_is_compiled_with_the_options(monkeypatch: pytest
     assert seen.count(xla_options.options_for("cpu")) == 2
 
 
+@pytest.mark.slow("compiles")
 def test_compiled_functions_work_inside_others():
     """Where JAX takes no compile options: in a jitted function, a scan, a derivative."""
     function = lowering.compile(NET)

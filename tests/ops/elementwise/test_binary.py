@@ -68,12 +68,14 @@ def test_add_gradient_is_the_head_gradient_itself():
     assert copied.outputs[1].node.name == "og_1_copy"
 
 
+@pytest.mark.slow("computes much")
 def test_lhs_receives_the_gradient_of_ties():
     x, y = f32(-1, 0, 2, 2), f32(-1, 1, 2, 0)
     assert [a.tolist() for a in call("_maximum", x, y)] == [[-1, 1, 2, 2], [1, 0, 1, 1], [0, 1, 0, 0]]
     assert [a.tolist() for a in call("_minimum", x, y)] == [[-1, 0, 2, 0], [1, 1, 1, 0], [0, 0, 0, 1]]
 
 
+@pytest.mark.slow("compiles")
 def test_mod_has_the_sign_of_the_divisor_and_is_zero_for_zero():
     value, dx, dy = call("_mod", f32(5, -5, 5, -5, 2, 0), f32(3, 3, -3, -3, 0, 0))
     assert value.tolist() == [2, 1, -1, -2, 0, 0]
@@ -85,6 +87,7 @@ def test_mod_has_the_sign_of_the_divisor_and_is_zero_for_zero():
     )[0][0].tolist() == [0, -2]
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_of_a_remainder_of_integers_is_zero_as_in_mxnet():
     x, y = np.array([7, -8, 9], np.int32), np.array([2, 3, 0], np.int32)
     for op in ("_mod", "broadcast_mod"):
@@ -101,6 +104,7 @@ def test_division_by_zero():
     np.testing.assert_array_equal(dx, f32(np.inf, np.inf, np.inf))
 
 
+@pytest.mark.slow("compiles")
 def test_integer_powers_truncate():
     base, exponent = np.array([2, 2, 1, -1, -1, 3, 0], np.int32), np.array([5, -1, -4, -3, -2, 0, 0], np.int32)
     (value,), _ = evaluated(lowering.to_jax(sym.Variable("x") ** sym.Variable("y")), {"x": base, "y": exponent})

@@ -19,6 +19,7 @@ def value(op: str, x, **params):
     return evaluated(lowering.to_jax(getattr(sym, op)(sym.Variable("x"), name="op", **params)), {"x": x})[0][0]
 
 
+@pytest.mark.slow("computes much")
 def test_integer_data_truncates_a_fractional_scalar():
     x = np.array([-3, -1, 0, 2, 5], np.int32)
     assert value("_plus_scalar", x, scalar=1.5).tolist() == [-2, 0, 1, 3, 6]
@@ -92,6 +93,7 @@ def test_extremes_give_the_gradient_of_ties_to_the_data():
         assert grads["x"].tolist() == expected
 
 
+@pytest.mark.slow("computes much")
 def test_special_values():
     zero = np.array([0, 2], np.float32)
     assert value("_mod_scalar", zero, scalar=0).tolist() == [0, 0]
@@ -103,6 +105,7 @@ def test_special_values():
     assert value("_hypot_scalar", np.array([3e30], np.float32), scalar=4e30).tolist() == pytest.approx([5e30])
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_the_number_takes_the_datas_dtype(dtype):
     x = np.array([0.1, 0.2], dtype)

@@ -130,6 +130,7 @@ def test_nothing_flows(op: str):
     np.testing.assert_array_equal(jax.grad(lambda v: jnp.sum(function({"x": v})[0][0]))(x), [0, 0])
 
 
+@pytest.mark.slow("compiles")
 def test_gradients_at_the_poles_of_gamma_are_mxnets():
     """Of MXNet 1.9.1 at 0, -0, -1 and 1."""
     x = np.array([0.0, -0.0, -1.0, 1.0], np.float32)
@@ -141,6 +142,7 @@ def test_gradients_at_the_poles_of_gamma_are_mxnets():
     np.testing.assert_allclose(gamma, [np.inf, -np.inf, np.nan, -0.5772157], rtol=1e-5)
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_polygamma_everywhere(n: int):
     x = np.array([-3.3, -1.6, -0.2, 0.3, 1.7, 6.0])
@@ -156,12 +158,14 @@ def test_polygamma_everywhere(n: int):
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
+@pytest.mark.slow("computes much")
 def test_integers_stay_integers():
     x = np.array([0, 1, 4, 9], np.int32)
     for op in ("sqrt", "square", "negative", "floor", "relu"):
         assert value(getattr(sym, op)(sym.Variable("x")), x=x).dtype == np.int32
 
 
+@pytest.mark.nightly("every operator", but_one_in=4)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", [name for name, _, _ in FUNCTIONS])
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16])

@@ -61,6 +61,7 @@ def test_values_before_a_number_or_the_indices_of_a_slice(op, params, values, re
     assert run(symbol, arr=DATA, values=np.array(values, "float32")) == result
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("obj", "axis", "values", "result"),
     [  # MXNet 1.9.1's results

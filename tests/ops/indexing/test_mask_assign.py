@@ -16,6 +16,7 @@ CASES = [  # MXNet 1.9.1's results
 ]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("mask", "axis", "value", "result"), CASES)
 def test_values_go_one_after_the_other_where_the_mask_holds(mask, axis, value, result):
     symbol = sym._npi_boolean_mask_assign_tensor(X, MASK, VALUE, start_axis=axis)

@@ -32,6 +32,7 @@ def test_places_of_the_cases_are_distinct_where_the_gradient_is_the_derivative()
             assert (len({*map(tuple, places.T)}) == places.shape[-1]) == (not case.not_derivative)
 
 
+@pytest.mark.slow("computes much")
 def test_scatter_set_nd_as_mxnets_imperative_function():
     symbol = sym._scatter_set_nd(X, Y, I, shape=(3, 4))
     points = run(symbol, x=MATRIX, y=np.array([100, 101], "float32"), i=np.array([[0, 2], [1, 3]], "int32"))
@@ -40,6 +41,7 @@ def test_scatter_set_nd_as_mxnets_imperative_function():
     assert rows.tolist() == [[7] * 4, [4, 5, 6, 7], [7] * 4]
 
 
+@pytest.mark.slow("computes much")
 def test_fill_element_as_mxnets_imperative_function():
     def filled(places):
         return run(sym.fill_element_0index(X, Y, I), x=MATRIX, y=np.array([100, 101, 102], "float32"), i=places)

@@ -33,6 +33,7 @@ def gradient(symbol: sym.Symbol, x: np.ndarray, *heads: object) -> np.ndarray:
 # -- order -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("computes much")
 def test_equal_elements_keep_their_order_both_ways():
     x = np.array([1, 0, 1, 0, 1, 2, 2, 0], np.float32)
     assert run(sym.argsort(X), x)[0].tolist() == [1, 3, 7, 0, 2, 4, 5, 6]
@@ -41,6 +42,7 @@ def test_equal_elements_keep_their_order_both_ways():
     assert run(sym.topk(X, k=3, is_ascend=True), x)[0].tolist() == [1, 3, 7]
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
 def test_the_extremes_of_an_integer_dtype_are_ordered(dtype: str):
     info = np.iinfo(dtype)
@@ -49,6 +51,7 @@ def test_the_extremes_of_an_integer_dtype_are_ordered(dtype: str):
     assert run(sym.topk(X, k=3, ret_typ="value", is_ascend=True), x)[0].tolist() == sorted(x.tolist())[:3]
 
 
+@pytest.mark.nightly("every operator", but_one_in=3)
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
@@ -69,6 +72,7 @@ def test_minus_zero_is_as_large_as_zero(x: list, largest: list, least: list, dty
             np.testing.assert_array_equal(np.signbit(values.astype(np.float32)), np.signbit(np.array(x)[order]))
 
 
+@pytest.mark.slow("computes much")
 def test_nan_and_small_numbers_keep_their_place_in_topk():
     x = np.array([2e-38, np.nan, 0, 4e-38, -0.0, np.inf, -2e-38], np.float32)
     assert run(sym.topk(X, k=6), x)[0].tolist() == [1, 5, 3, 0, 2, 4]
@@ -76,22 +80,26 @@ def test_nan_and_small_numbers_keep_their_place_in_topk():
     np.testing.assert_array_equal(values, [np.nan, np.inf])
 
 
+@pytest.mark.slow("computes much")
 def test_k_below_one_means_all():
     for k in (0, -1):
         assert run(sym.topk(X, k=k, ret_typ="value"), DATA)[0].tolist() == [[3, 2, 1], [6, 5, 4]]
         assert run(sym.topk(X, k=k, ret_typ="mask"), DATA)[0].tolist() == [[1] * 3] * 2
 
 
+@pytest.mark.slow("computes much")
 def test_without_an_axis_all_elements_are_one_line():
     assert run(sym.topk(X, k=2, axis=None), DATA)[0].tolist() == [3, 4]
     assert run(sym.topk(X, k=2, axis=None, ret_typ="mask"), DATA)[0].tolist() == [[0, 0, 0], [1, 1, 0]]
     assert run(sym.sort(X, axis=None), DATA)[0].tolist() == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow("computes much")
 def test_quirk_small_index_types_wrap_around():
     assert run(sym.topk(X, dtype="uint8"), np.arange(300, dtype=np.float32))[0].tolist() == [43]
 
 
+@pytest.mark.slow("computes much")
 def test_gradient_of_topk_does_not_depend_on_the_index_type():
     x = np.arange(300, dtype=np.float32)
     for ret_typ, dtype in itertools.product(("value", "both"), ("uint8", "float16", "int32")):
@@ -107,6 +115,7 @@ def test_mended_sort_without_axis_has_a_gradient():
     np.testing.assert_array_equal(gradient(sym.sort(X), DATA, head), gradient(sym.sort(X, axis=-1), DATA, head))
 
 
+@pytest.mark.slow("computes much")
 def test_indices_and_masks_have_a_zero_gradient():
     for symbol, shape in ((sym.argsort(X), (2, 3)), (sym.topk(X), (2, 1)), (sym.topk(X, ret_typ="mask"), (2, 3))):
         assert not gradient(symbol, DATA, np.ones(shape)).any()
@@ -162,6 +171,7 @@ def test_unknown_choices_are_refused():
 # -- what XLA makes of it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "symbol", [sym.sort(X, axis=1), sym.topk(X, k=0, ret_typ="value"), sym.topk(X, k=2, ret_typ="both")]
 )

@@ -173,6 +173,7 @@ def instructions(function, *args) -> int:
     return len(re.findall(r"^\s+(?:ROOT )?%?\S+ = ", text, re.MULTILINE))
 
 
+@pytest.mark.slow("compiles")
 def test_a_perceptron_compiles_to_the_code_of_hand_written_jax():
     net = perceptron()
     shapes = dict(zip(net.list_arguments(), net.infer_shape(data=(8, 64))[0], strict=True))
@@ -184,6 +185,7 @@ def test_a_perceptron_compiles_to_the_code_of_hand_written_jax():
     assert ours == instructions(lambda a, h: jax.vjp(by_hand, a)[1](h)[0], args, head)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("a", [(3, 4), (2, 3, 4)])
 @pytest.mark.parametrize("b", [(4, 5), (4, 5, 2)])
 def test_the_gradient_of_dot_compiles_to_one_contraction_for_each_operand(a: tuple[int, ...], b: tuple[int, ...]):

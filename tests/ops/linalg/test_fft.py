@@ -23,6 +23,7 @@ def interleaved(complex_numbers):
     return np.stack([complex_numbers.real, complex_numbers.imag], -1).reshape(*complex_numbers.shape[:-1], -1)
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("length", [1, 5, 8])
 def test_transforms_are_numpys_with_parts_alternating(length):
     x = RNG.normal(size=(3, length)).astype("float32")
@@ -33,11 +34,13 @@ def test_transforms_are_numpys_with_parts_alternating(length):
     np.testing.assert_allclose(inverse, np.fft.ifft(z).real * length, atol=1e-4)
 
 
+@pytest.mark.slow("computes much")
 def test_inverse_is_not_divided_by_the_length():
     x = np.array([[1.0, 2.0, 4.0]], "float32")
     np.testing.assert_allclose(run(sym._contrib_ifft(sym._contrib_fft(X)), x=x), 3 * x, rtol=1e-6)
 
 
+@pytest.mark.slow("computes much")
 def test_sketch_of_an_outer_product_is_the_convolution_of_sketches():
     """The theorem that the operators are for: count sketches multiply in the frequency domain (Pham and Pagh 2013)."""
     d, out = 6, 8

@@ -27,6 +27,7 @@ def values(shape: tuple[int, ...], dtype: Any = np.float32) -> tuple[np.ndarray,
     return rng.uniform(0.1, 0.9, shape).astype(dtype), average, rng.randn(*shape).astype(dtype)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("shape", "dtype", "rtol"), [((4, 3), np.float32, 1e-5), ((2, 3, 4), np.float32, 1e-5), ((4, 3), np.float16, 1e-3)]
 )

@@ -67,6 +67,7 @@ def test_the_label_receives_zeros():
     np.testing.assert_array_equal(evaluated(lowering.grad_fn(head()), args)[1]["label"], [0, 0])
 
 
+@pytest.mark.slow("computes much")
 def test_a_fractional_label_is_truncated_and_a_label_that_is_no_class_asks_for_nothing():
     data = RNG.randn(3, 3).astype(np.float32)
     expected = softmax(data)
@@ -77,6 +78,7 @@ def test_a_fractional_label_is_truncated_and_a_label_that_is_no_class_asks_for_n
 # -- quirks ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("computes much")
 def test_multi_output_divides_by_the_number_of_places_unless_normalization_is_valid():
     data, label = RNG.randn(2, 4, 5).astype(np.float32), np.zeros((2, 5))
     residual = softmax(data, 1) - np.eye(4)[:, 0, None]
@@ -113,6 +115,7 @@ def test_softmax_with_a_capital_is_softmax_output():
     assert sym.Softmax(DATA, name="s").list_arguments() == ["data", "s_label"]
 
 
+@pytest.mark.slow("compiles")
 def test_cross_entropy_stops_at_a_probability_of_1e_8_and_its_gradient_does_not():
     net = sym.softmax_cross_entropy(DATA, LABEL)
     data = np.array([[-100, 0]], np.float32)
@@ -121,6 +124,7 @@ def test_cross_entropy_stops_at_a_probability_of_1e_8_and_its_gradient_does_not(
     np.testing.assert_allclose(gradient(net, data, [0]), [[-1, 1]])
 
 
+@pytest.mark.slow("computes much")
 def test_cross_entropy_heeds_the_head_gradient():
     data = RNG.randn(2, 3).astype(np.float32)
     net = sym.softmax_cross_entropy(DATA, LABEL)

@@ -111,6 +111,7 @@ def test_a_result_that_no_data_have_is_refused():
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_it_is_the_transpose_of_the_convolution(layout: str):
     geometry = {"kernel": (3, 2), "stride": (2, 3), "pad": (1, 0), "dilate": (1, 2), "num_group": 2, "layout": layout}

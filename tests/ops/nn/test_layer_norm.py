@@ -90,6 +90,7 @@ def test_impossible_parameters_and_dtypes_are_named():
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm", "InstanceNorm"])
 def test_a_mean_ten_thousand_times_the_deviation_does_not_spoil_the_result(name: str):
     data = np.random.RandomState(0).randn(2, 2, 64).astype(np.float32) + 1e4
@@ -145,6 +146,7 @@ def test_every_platform_has_the_same_gradient(shape: tuple[int, ...]):
         assert_close(ours, theirs, 1e-5, "gradient")
 
 
+@pytest.mark.nightly("every operator", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm", "InstanceNorm"])
 def test_third_order_gradients_are_those_of_jax(name: str):

@@ -115,6 +115,8 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, .
 # -- maxima ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("every kind of window", but_one_in=2)
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize(
     ("params", "gradient"),
     [
@@ -132,6 +134,7 @@ def test_of_equal_elements_the_first_receives_the_gradient(params: dict[str, Any
     np.testing.assert_array_equal(grad[0, 0], gradient)
 
 
+@pytest.mark.slow("computes much")
 def test_a_window_of_padding_alone_is_the_lowest_number_and_has_no_gradient():
     out, grad = value_and_gradient(
         np.arange(6, dtype=np.float32).reshape(1, 1, 6), kernel=(1,), stride=(3,), pooling_convention="full"
@@ -140,6 +143,7 @@ def test_a_window_of_padding_alone_is_the_lowest_number_and_has_no_gradient():
     np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("params", [{"stride": (2,)}, {"stride": (1,)}])
 def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str, Any]):
     data = np.asarray([[[1, np.nan, 3, 2]]], np.float32)
@@ -149,6 +153,7 @@ def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str
     np.testing.assert_array_equal(grad[0, 0], [0, 0, 1, 0])
 
 
+@pytest.mark.nightly("every kind of window", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("shape", "kernel", "stride", "pad"),
@@ -186,6 +191,7 @@ def test_the_gradient_of_maxima_avoids_select_and_scatter():
 # -- places of windows -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("every kind of window", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("shape", "params"),
@@ -213,6 +219,7 @@ def test_adding_where_windows_overlap_is_the_transpose_of_reading_their_elements
 # -- sums, means, norms ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("computes much")
 def test_a_mean_counts_padding_as_far_as_pad_says_and_not_beyond():
     ones = np.ones((1, 1, 6), np.float32)
     params = {"pool_type": "avg", "kernel": (3,), "stride": (2,), "pooling_convention": "full"}
@@ -249,6 +256,7 @@ def test_the_mean_of_an_empty_window_is_zero():
         np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
 
 
+@pytest.mark.slow("computes much")
 def test_norms_keep_signs_and_have_gradient_0_at_0():
     data = np.asarray([[[-1, 2, -3, 1, 0, 0]]], np.float32)
     params = {"pool_type": "lp", "kernel": (2,), "stride": (2,)}
@@ -263,6 +271,7 @@ def test_norms_keep_signs_and_have_gradient_0_at_0():
     np.testing.assert_allclose(grad[0, 0, -2:], [0, 0])
 
 
+@pytest.mark.slow("computes much")
 def test_half_precision_is_summed_in_single():
     data = np.full((1, 1, 4096), 1.0, np.float16)
     out, grad = value_and_gradient(data, pool_type="avg", global_pool=True)
@@ -273,6 +282,7 @@ def test_half_precision_is_summed_in_single():
 # -- windows of many places ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("every kind of window", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("operator", ["Pooling", "Pooling_v1"])
 @pytest.mark.parametrize(
@@ -327,6 +337,7 @@ LONG_WINDOWS = [
 ]
 
 
+@pytest.mark.nightly("every kind of pooling of every shape", but_one_in=7)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("pool_type", ["max", "avg", "sum", "lp"])
 @pytest.mark.parametrize(("shape", "params"), LONG_WINDOWS)
@@ -351,6 +362,7 @@ def test_long_windows_along_one_axis_after_the_other_are_windows(
         assert_close(along, whole, 1e-5, "windows")
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("pool_type", ["max", "avg"])
 def test_a_window_of_a_million_elements_over_sixteen_takes_no_time(pool_type: str):
     """Its cost was that of the window, 10¹² operations."""
@@ -378,6 +390,7 @@ def test_longer_windows_see_a_beginning_an_end_all_or_nothing():
     assert which.tolist() == [1, 2, 3, 3, 3, 3, 3, 3, 3, 4, 5]
 
 
+@pytest.mark.nightly("more random windows", but_one_in=12)
 @pytest.mark.slow("computes much")
 @pytest.mark.parametrize("pool_type", ["max", "sum", "avg", "lp"])
 @pytest.mark.parametrize("seed", range(6))

@@ -61,6 +61,7 @@ def test_maxima_see_zeros_around_the_data():
     np.testing.assert_array_equal(grad, np.ones((2, 2)))
 
 
+@pytest.mark.slow("computes much")
 def test_every_tie_receives_the_gradient():
     _, grad = value_and_gradient(np.zeros((1, 1, 3, 3), np.float32), kernel=(2, 2))
     np.testing.assert_array_equal(grad, [[1, 2, 1], [2, 4, 2], [1, 2, 1]])
@@ -68,6 +69,7 @@ def test_every_tie_receives_the_gradient():
     np.testing.assert_array_equal(grad, np.ones((3, 3)))
 
 
+@pytest.mark.slow("computes much")
 def test_a_mean_is_over_the_whole_window():
     out, grad = value_and_gradient(
         np.ones((1, 1, 3, 3), np.float32), pool_type="avg", kernel=(2, 2), stride=(2, 2), pooling_convention="full"
@@ -76,6 +78,7 @@ def test_a_mean_is_over_the_whole_window():
     np.testing.assert_allclose(grad, np.full((3, 3), 0.25))
 
 
+@pytest.mark.slow("computes much")
 def test_a_window_past_the_data_is_minus_infinity_and_has_no_gradient():
     data = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
     out, grad = value_and_gradient(data, kernel=(1, 1), stride=(3, 3), pooling_convention="full")
@@ -83,6 +86,7 @@ def test_a_window_past_the_data_is_minus_infinity_and_has_no_gradient():
     assert grad.sum() == 4
 
 
+@pytest.mark.slow("computes much")
 def test_half_precision_is_summed_in_single():
     out, _ = value_and_gradient(np.ones((1, 1, 64, 64), np.float16), pool_type="avg", global_pool=True)
     assert out[0, 0] == 1  # MXNet: 0.5

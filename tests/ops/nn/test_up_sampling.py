@@ -90,6 +90,7 @@ def test_the_initial_filter_interpolates():
     np.testing.assert_allclose(out[0, 0, 5, 1:-1], np.arange(8) / 2 + 0.25, rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_half_precision_gradients_are_summed_in_single():
     net = sym.UpSampling(A, scale=64, sample_type="nearest")
     head = np.ones((1, 1, 64, 64), np.float16)

@@ -115,6 +115,7 @@ def test_required_parameters_are_asked_for():
 # -- forms with a float32 copy ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(("op", "single"), FORMULA_OF.items())
 def test_a_form_with_a_master_copy_is_the_single_form_of_the_copy(op: str, single: str):
     """Mended: mp_nag_mom_update decays by the old weight, mp_lamb_update_phase2 writes weight32."""
@@ -135,6 +136,7 @@ def test_a_form_with_a_master_copy_is_the_single_form_of_the_copy(op: str, singl
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("op", ["_adamw_update", "_mp_adamw_update"])
 @pytest.mark.parametrize("factor", [0.0, np.inf, -np.inf, np.nan])
 def test_adamw_skips_the_step_of_an_unusable_gradient(op: str, factor: float):
@@ -195,6 +197,7 @@ def test_learning_rates_and_step_numbers_may_be_arrays():
     assert len(traces) == 1
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_half_precision_is_calculated_in_single_and_rounded_once(dtype: Any):
     arrays = [jnp.asarray(v, dtype) for v in draw(ROWS["adam_update"]).values()]

@@ -104,11 +104,13 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.nightly("every distribution", but_one_in=3)
 @pytest.mark.parametrize(("name", "params", "mean", "variance", "excess"), MOMENTS)
 def test_moments_of_numbers(name: str, params: dict[str, Any], mean: float, variance: float, excess: float):
     assert_moments(numbers(name, **params), mean, variance, excess)
 
 
+@pytest.mark.nightly("every rate", but_one_in=3)
 @pytest.mark.parametrize("rate", [0.3, 4.0, 9.99, 10.0, 37.5, 5000.0])
 def test_poisson_masses(rate: float):
     assert_masses(numbers("poisson", lam=rate), poisson_masses(rate))
@@ -212,6 +214,7 @@ def test_randint_of_64_bits_says_what_it_needs():
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("every distribution", but_one_in=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_one_key_gives_one_result_and_nodes_and_keys_differ(name: str):
     params = {"negative_binomial": {"p": 0.3}}.get(name, {})
@@ -238,6 +241,7 @@ def test_a_missing_key_is_an_error_that_names_the_node():
 # -- gradients -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("every distribution", but_one_in=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_flows_through_a_draw(name: str):
     row = next(row for row in DISTRIBUTIONS if row.name == name)

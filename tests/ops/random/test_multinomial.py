@@ -40,6 +40,7 @@ def assert_masses(counts: Any, masses: Any) -> None:
 # -- _sample_multinomial ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("computes much")
 def test_classes_come_by_their_probabilities():
     data = np.array([[0.0, 0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25, 0.0]], np.float32)
     (draws,) = run(sym.sample_multinomial(DATA, shape=(N,)), data=data)
@@ -49,6 +50,7 @@ def test_classes_come_by_their_probabilities():
     assert abs(np.corrcoef(draws)[0, 1]) < 5 / math.sqrt(N)
 
 
+@pytest.mark.slow("computes much")
 def test_many_classes_are_searched():
     data = np.random.RandomState(0).dirichlet(np.ones(200)).astype(np.float32)
     (draws,) = run(sym.sample_multinomial(DATA, shape=(N,)), data=data)
@@ -61,6 +63,7 @@ def test_proportions_count_where_probabilities_do_not_add_up_to_1():
     assert_masses(np.bincount(draws), [0.25, 0.75])
 
 
+@pytest.mark.slow("computes much")
 def test_probabilities_are_those_of_the_draws():
     data = np.array([[0.2, 0.8], [0.6, 0.4]], np.float32)
     draws, logarithms = run(sym.sample_multinomial(DATA, shape=(3, 4), get_prob=True), data=data)
@@ -69,6 +72,7 @@ def test_probabilities_are_those_of_the_draws():
         np.testing.assert_allclose(logarithms[i], np.log(data[i])[draws[i]], rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_is_that_of_reinforce():
     data = np.array([[0.2, 0.8], [0.6, 0.4]], np.float32)
     net = sym.sample_multinomial(DATA, shape=(5,), get_prob=True)
@@ -80,6 +84,7 @@ def test_the_gradient_is_that_of_reinforce():
     np.testing.assert_allclose(grads["data"], expected, rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_without_probabilities_nothing_flows():
     net = sym.sample_multinomial(DATA, shape=(5,), dtype="float32")
     _, grads, _ = evaluated(
@@ -147,12 +152,14 @@ def test_pairs_are_drawn_without_replacement_in_order():
     assert abs(trials.mean() - expected) < 5 * trials.std() / math.sqrt(N)
 
 
+@pytest.mark.slow("computes much")
 def test_all_classes_are_found_and_counted():
     classes, trials = unique(40, (50, 40))
     np.testing.assert_array_equal(np.sort(classes, 1), np.broadcast_to(np.arange(40), (50, 40)))
     assert (trials >= 40).all()
 
 
+@pytest.mark.slow("computes much")
 def test_long_lists_reach_their_rare_classes():
     (classes, _) = unique(2**31 - 1, (1, 4000))
     assert len(set(classes[0].tolist())) == 4000
@@ -178,6 +185,7 @@ def test_impossible_samples_are_refused(params: dict[str, Any], message: str):
 # -- _shuffle --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_every_order_is_equally_likely():
     net = sym.shuffle(DATA)
     draw = jax.jit(jax.vmap(lambda key: lowering.to_jax(net)({"data": jnp.arange(3.0)}, key=key)[0][0]))

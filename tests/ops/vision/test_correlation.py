@@ -59,6 +59,7 @@ def test_impossible_shapes_are_named(shapes: dict[str, Any], words: tuple[str, .
         assert word in str(error.value)
 
 
+@pytest.mark.slow("compiles")
 def test_channels_of_the_result_are_displacements_in_order():
     rng = np.random.RandomState(0)
     a, b = rng.randn(1, 3, 5, 6), rng.randn(1, 3, 5, 6)
@@ -69,6 +70,8 @@ def test_channels_of_the_result_are_displacements_in_order():
     assert_close(ours, np.stack(expected, 1), 1e-12, "correlation")
 
 
+@pytest.mark.nightly("every kind", but_one_in=2)
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "params",
     [
@@ -93,6 +96,7 @@ def test_displacements_of_long_rows_at_once_are_those_one_by_one(
         assert_close(at_once, one_by_one, 1e-5, "displacements")
 
 
+@pytest.mark.slow("compiles")
 def test_a_neighbourhood_of_thousands_compiles_in_no_time():
     """Each displacement of a row was a slice of the program, which XLA took a tenth of a second to compile."""
     start = time.process_time()

@@ -68,6 +68,7 @@ def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, A
         assert word in str(error.value)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", OPS)
 def test_without_offsets_it_is_the_convolution(op: str):
     geometry = {"kernel": (2, 2), "num_filter": 4, "num_group": 2, "stride": (1, 2), "pad": (1, 0), "dilate": (1, 2)}
@@ -83,6 +84,7 @@ def test_without_offsets_it_is_the_convolution(op: str):
     assert_close(ours, expected, 1e-12, "convolution")
 
 
+@pytest.mark.slow("compiles")
 def test_offsets_learn_from_zero():
     """At an element the slope is that towards the next one: zero offsets, where training starts, have a gradient."""
     net = sym.Convolution(DATA, name="offset", kernel=(1, 1), num_filter=2, no_bias=True)

@@ -101,6 +101,7 @@ def test_offsets_of_classes_that_do_not_share_out_the_channels_are_refused():
         net.infer_shape(data=(1, 3, 5, 5), rois=(2, 5), pool_trans=(2, 4, 2, 2))
 
 
+@pytest.mark.nightly("every operator", but_one_in=2)
 @pytest.mark.parametrize("op", FORMS)
 def test_a_region_of_no_image_gives_zeros_and_receives_nothing(op: str):
     rng = np.random.RandomState(0)

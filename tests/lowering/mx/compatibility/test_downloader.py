@@ -85,6 +85,7 @@ def test_a_file_is_got_once_and_again_where_it_is_another(server: Server, capsys
         assert Path("a.txt").read_bytes() == TEXT
 
 
+@pytest.mark.slow("computes much")
 def test_a_busy_server_is_asked_again_and_a_missing_file_is_not(server: Server, capsys: pytest.CaptureFixture[str]):
     download(f"{server.url}/busy.txt")
     lines = capsys.readouterr().out.splitlines()

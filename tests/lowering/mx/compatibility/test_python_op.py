@@ -41,6 +41,7 @@ def test_a_loss_in_numpy():
     np.testing.assert_array_equal(np.asarray(executor.grad_dict["data"]), x * 2 - y[:, None])
 
 
+@pytest.mark.slow("compiles")
 def test_one_of_ndarrays():
     class Product(mx.operator.NDArrayOp):
         def list_arguments(self) -> list[str]:

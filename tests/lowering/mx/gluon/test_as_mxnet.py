@@ -59,6 +59,7 @@ def test_losses(name: str):
     assert_all_close(run_loss(mx, name), "loss", name, 1e-5)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_exports(name: str, tmp_path: Path):
     outputs = exported(mx, name, str(tmp_path / name))

@@ -31,6 +31,7 @@ def test_symbols_of_cells_and_layers():
     assert dict(scenarios.symbols(mx)) == TEXTS["symbols"]
 
 
+@pytest.mark.nightly("every layer", but_one_in=2)
 @pytest.mark.slow("computes much")
 @pytest.mark.parametrize("kind", scenarios.KINDS)
 def test_numbers(kind: str):

@@ -226,6 +226,7 @@ def test_dropout_draws_anew_at_each_call(active: bool):
         np.testing.assert_array_equal(net(x).asnumpy(), first)
 
 
+@pytest.mark.slow("compiles")
 @lowering.effort("full")
 def test_inference_is_a_predictors_as_long_as_parameters_stay():
     net, x = deep(), data(2, 1, 5, 5)

@@ -68,6 +68,7 @@ def test_a_hybrid_network_gives_the_same_arrays_in_both_ways_and_from_its_files(
     assert net.hidden.weight.grad().tolist() == [[3.0, 5.0, 7.0]] * 4
 
 
+@pytest.mark.slow("compiles")
 def test_training_by_hand_and_by_a_trainer_learns():
     mx.random.seed(1)
     true, data = np.array([2.0, -3.4]), np.random.normal(0, 1, (64, 2))
@@ -98,6 +99,7 @@ def test_training_by_hand_and_by_a_trainer_learns():
     assert type(loss) is type(rows) is type(net[0].weight.grad()) is np.ndarray
 
 
+@pytest.mark.slow("computes much")
 def test_what_gluon_gives_are_arrays_of_the_dialect():
     class Mine(mx.init.Initializer):
         """Fills a weight in the dialect."""

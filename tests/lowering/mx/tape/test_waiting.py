@@ -361,6 +361,7 @@ def test_a_call_keeps_the_width_of_its_numbers():
         assert net.weight.grad().asnumpy()[0, 0] == pytest.approx(2 / 27, rel=1e-14)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_tapes_that_are_never_the_same_compile_no_program_each(data, monkeypatch):
     net = _net()

@@ -81,6 +81,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_is_one_program_and_ends_where_two_programs_end(name, traced):
     one, two = Run(name, **OPTIMIZERS[name]), Run(name, **OPTIMIZERS[name])
@@ -134,6 +135,7 @@ def test_only_the_first_update_and_frequent_ones_are_compiled_with_the_network(t
     assert traced.count("backward") == 2 + UPDATES  # of each network alone, and of one with so many of ten updates
 
 
+@pytest.mark.slow("compiles")
 def test_reading_a_gradient_the_output_or_all_computes_them():
     expected = Run()
     expected.backward()

@@ -18,6 +18,7 @@ def test_moments():
     assert not tu.var_check(lambda n: RNG.normal(2, 3.2, n), 3, 10000)
 
 
+@pytest.mark.slow("computes much")
 def test_intervals():
     buckets, probs = tu.gen_buckets_probs_with_ppf(lambda p: 1 + 2 * float(ndtri(p)), 5)
     assert (len(buckets), probs) == (5, [0.2] * 5)

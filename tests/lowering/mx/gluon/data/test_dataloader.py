@@ -226,6 +226,7 @@ except mx.MXNetError as error:
 """
 
 
+@pytest.mark.nightly("processes that wait")
 @pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("source", ["loader", "prefetching"])
 def test_a_worker_that_is_stuck_does_not_keep_the_process(source: str):

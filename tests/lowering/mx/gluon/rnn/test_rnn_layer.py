@@ -46,6 +46,7 @@ def test_states_are_given_back_where_they_are_given():
         gru(DATA, mx.nd.ones((1, 3, 5)))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("make", "options"),
     [

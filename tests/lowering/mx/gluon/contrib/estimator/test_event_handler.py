@@ -54,6 +54,7 @@ def test_checkpoints_are_written_and_the_older_ones_removed(tmp_path: Path):
     assert lines(made)[4] == saving + "m-epoch0batch4"
 
 
+@pytest.mark.slow("compiles")
 def test_the_oldest_checkpoint_is_removed_and_none_whose_name_begins_alike(tmp_path: Path):
     handler = CheckpointHandler(tmp_path, "m", epoch_period=None, batch_period=1, max_checkpoints=11)
     estimator().fit(data(64, 4), batches=12, event_handlers=handler)
@@ -116,6 +117,7 @@ def test_training_is_resumed_by_batches(tmp_path: Path):
         estimator().fit(data(), epochs=9, event_handlers=CheckpointHandler(tmp_path, "m", **periods))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("most", "options", "fits", "expected"),
     [
