@@ -161,7 +161,9 @@ def second_order_gradient_equals_vjp_of_grad(walk: Walk):
         chosen = {name: wide[name] for name in names}
         second, expected = Traced(both, chosen).evaluated(chosen)
         for name in names:
-            ours = second[name] if name in second else np.zeros_like(wide[name])
+            ours = np.asarray(second[name]) if name in second else np.zeros_like(wide[name])
+            # Of terms of order 1 that cancel, the rounding is left.
+            ours = np.where(abs(ours - np.asarray(expected[name])) < 1e-14, expected[name], ours)
             assert_close(ours, expected[name], 1e-9, f"second-order gradient of {name}")
 
 
@@ -215,7 +217,10 @@ def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> None
     results = jax.tree.leaves(program.evaluated(*args))
     for i, (result, expected) in enumerate(zip(results, jax.tree.leaves(compiled), strict=True)):
         assert np.asarray(result).dtype == expected.dtype
-        assert_close(result, expected, max(case.rtol, 1e-6), f"result {i}")
+        # XLA rounds numbers of half precision after several operations, NumPy after each.
+        is_half = jnp.issubdtype(expected.dtype, jnp.floating) and expected.dtype.itemsize == 2
+        rounding = 2 * float(jnp.finfo(expected.dtype).eps) if is_half else 1e-6
+        assert_close(result, expected, max(case.rtol, rounding), f"result {i}")
 
 
 @rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one, one_in=6)

@@ -10,6 +10,8 @@ import pytest
 from lowering import to_jax
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, JSONFormatError, ParamError
+from symjax_nnvm.graph import Graph
+from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
 from tests.goldens.int8_networks import images
 from tests.support.traced import evaluated
 
@@ -63,6 +65,13 @@ def test_nodes_that_no_mxnet_wrote_are_told(change: tuple[str, str], message: st
 def test_a_fused_operator_without_a_subgraph_is_told():
     with pytest.raises(ParamError, match="needs a subgraph.*no function makes it"):
         sym._sg_mkldnn_conv(sym.Variable("x"))
+
+
+def test_stages_leave_the_subgraph_of_a_fused_operator_as_it_is():
+    with np.load(GOLDENS / "residual.npz") as archive:
+        graph = Graph(sym.load_json(archive["symbol"].tobytes().decode()).outputs)
+    assert any(node.attrs.subgraphs for node in graph.nodes())
+    assert in_subgraphs(graph, Known(), lambda body, facts: pytest.fail("it was changed")) is graph
 
 
 def test_ranges_and_arrays_of_other_kinds_are_told():
