@@ -70,12 +70,7 @@ class _Module:
         bodies = [Steps(calls, set(self._results)), *bodies]
         functions = found_functions(bodies, self._block_name, self._globals)
         self._functions |= {function.name: function for function in functions}
-        called: dict[str, list[Call]] = defaultdict(list)
-        for call in (call for body in bodies for call in body.calls):
-            for name in found(call.template, FUNCTION):
-                called[name].append(call)
-        for name, its_calls in called.items():
-            self._functions[name].set_defaults(its_calls)
+        self._set_defaults(bodies)
         main = self._main(calls)
         tables = [
             [f'{name} = """', *textwrap.wrap(text, COLUMNS), '"""'] for text, name in self._globals.tables.items()
@@ -91,6 +86,18 @@ class _Module:
         ]
         numbers = [line for table in tables for line in (*table, "")]
         return "\n".join([*_docstring(title), "", *imports, "", *numbers, "", code, ""])
+
+    def _set_defaults(self, bodies: Sequence[Steps]) -> None:
+        """Give the functions defaults of their literals, but those all of whose calls are in a row: they are a loop."""
+        called: dict[str, list[tuple[int, int, Call]]] = defaultdict(list)
+        for b, body in enumerate(bodies):
+            for i, call in enumerate(body.calls):
+                for name in found(call.template, FUNCTION):
+                    called[name].append((b, i, call))
+        for name, places in called.items():
+            (first_body, first, _), (last_body, last, _) = places[0], places[-1]
+            in_a_row = first_body == last_body and last - first + 1 == len(places)
+            self._functions[name].set_defaults([call for _, _, call in places[: 1 if in_a_row else None]])
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 

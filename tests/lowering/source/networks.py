@@ -35,6 +35,22 @@ def residual(units: int) -> nn.symbol.Symbol:
     return sym.Dropout(x, p=0.3, name="drop")
 
 
+def branches(units: int) -> nn.symbol.Symbol:
+    """Units of two branches of convolutions, equal but for windows, names and numbers, as in an Inception network."""
+    x = sym.Variable("data")
+
+    def step(x: nn.symbol.Symbol, name: str, number: int, size: int) -> nn.symbol.Symbol:
+        half = size // 2
+        x = sym.Convolution(x, kernel=(size, size), pad=(half, half), num_filter=3, name=f"{name}_conv{number}")
+        return sym.Activation(sym.InstanceNorm(x, name=f"{name}_norm{number}"), act_type="relu")
+
+    for i in range(units):
+        left = step(step(x, f"unit_{'abcd'[i]}", 0, 1), f"unit_{'abcd'[i]}", 1, 3)
+        right = step(x, f"unit_{'abcd'[i]}", 2, 1)
+        x = sym.concat(left, right, dim=1)
+    return step(x, "last", 7, 1)
+
+
 def unrolled(cell: str, steps: int, **options: Any) -> nn.symbol.Symbol:
     """A recurrent network of two layers as BucketingModule has it: every step is a node of its own."""
     stack = mx.rnn.SequentialRNNCell()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import symjax_nnvm as nn
 from lowering import mx
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
-from tests.lowering.source.networks import lenet, residual, unrolled
+from tests.lowering.source.networks import branches, lenet, residual, unrolled
 from tests.support.printed import Child
 
 
@@ -79,6 +80,18 @@ def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Chi
         assert states.keys() == (new.keys() if is_train else set())
         for name in states:
             np.testing.assert_allclose(states[name], new[name], rtol=1e-6, err_msg=name)
+
+
+def test_blocks_that_differ_in_names_numbers_and_windows_are_one_function(child: Child):
+    net = branches(3)
+    args, _ = values(net, {"data": (2, 3, 5, 5)})
+    source = lowering.to_source(net, shapes={"data": ("batch", 3, 5, 5)})
+    well_formed(source)
+    assert re.search(r"def \w+\(p, name, x, conv, padding=\"VALID\"\):", source), source
+    assert len(source.splitlines()) < 60
+    outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
+    expected, _ = lowering.to_jax(net, platform="any")(args)
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow("compiles")
