@@ -9,20 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lowering.source.names import Names, identifier, quoted
-from lowering.source.templates import CONST, END, FUNCTION, INPUT, STRING, marker, replaced
+from lowering.source.templates import CONST, DIM, END, FUNCTION, INPUT, STRING, found, marker, replaced
 
-__all__ = [
-    "RESERVED",
-    "Call",
-    "Function",
-    "Steps",
-    "abstract",
-    "common_start",
-    "expression",
-    "found_functions",
-    "literal_text",
-    "rendered",
-]
+__all__ = ["RESERVED", "Call", "Function", "Steps", "abstract", "common_start", "expression", "found_functions"]
+__all__ += ["literal_text", "rendered"]
 
 _LONGEST = 80
 """Calls that a block may have."""
@@ -72,7 +62,8 @@ class Function:
         """Give literals that most calls have in common as defaults."""
         for column in zip(*(call.consts for call in calls), strict=True):
             (hint, text), count = Counter(column).most_common(1)[0]
-            common = 1 < count >= len(column) / 2 and hint != _NUMBER and _OPEN not in text
+            is_fixed = hint != _NUMBER and _OPEN not in text and not found(text, DIM)
+            common = is_fixed and 1 < count >= len(column) / 2
             self.defaults.append(text if common else None)
 
 
@@ -338,7 +329,6 @@ def _best(bodies: Sequence[Steps]) -> tuple[int, list[_Place], _Spots] | None:
     """Return the length and the places of the windows that save most lines, and their results."""
     best: tuple[float, int, list[_Place], _Spots] | None = None
     uses = [_readers(body.calls, body.results) for body in bodies]
-    runs = [_runs(body.calls) for body in bodies]
     longest = min(_LONGEST, max(len(body.calls) for body in bodies))
     ids: dict[object, int] = {}
     single = {
@@ -365,12 +355,11 @@ def _best(bodies: Sequence[Steps]) -> tuple[int, list[_Place], _Spots] | None:
             if len(places) < 2 or _is_periodic([call.template for call in _window(bodies, places[0], length)]):
                 continue
             for b, i in places:
-                if i not in runs[b] and i + length not in runs[b]:
-                    form = _form(_window(bodies, (b, i), length), uses[b], i, bodies[b].most)
-                    if form is not None:
-                        alike[form].append((b, i))
-            for form, found in alike.items():
-                chosen = _apart(found, length)
+                form = _form(_window(bodies, (b, i), length), uses[b], i, bodies[b].most)
+                if form is not None:
+                    alike[form].append((b, i))
+            for form, windows in alike.items():
+                chosen = _apart(windows, length)
                 names = [call.name for call in _window(bodies, chosen[0], length)]
                 together = len(_beginning(names)) / (1 + max(map(len, names)))
                 saved = (len(chosen) - 1) * (length - 1) - 3 + together
@@ -386,16 +375,6 @@ def _apart(places: Sequence[_Place], length: int) -> list[_Place]:
         if not chosen or chosen[-1][0] != b or chosen[-1][1] + length <= i:
             chosen.append((b, i))
     return chosen
-
-
-def _runs(calls: Sequence[Call]) -> set[int]:
-    """Return the places between equal calls, three or more, each on what the one before makes: windows do not begin or
-    end there, as these are a loop."""
-    joined = [
-        i > 0 and call.template == calls[i - 1].template and bool(set(call.inputs) & set(calls[i - 1].outputs))
-        for i, call in enumerate(calls)
-    ]
-    return {i for i, one in enumerate(joined) if one and (joined[i - 1] or joined[i + 1 : i + 2] == [True])}
 
 
 def _is_periodic(window: Sequence[str]) -> bool:
@@ -471,6 +450,6 @@ def common_start(window: Sequence[Call]) -> str:
     """Return what the names of most of a window's nodes begin with: the longest that ends at a border of words."""
     starts: Counter[str] = Counter()
     for call in window:
-        starts.update(call.name[: found.end()] for found in _BORDER.finditer(call.name))
+        starts.update(call.name[: border.end()] for border in _BORDER.finditer(call.name))
     often = [start for start, count in starts.items() if count > 1 and 2 * count >= len(window)]
     return max(often, key=len, default="")

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowering.native.unpromised import counts_of_scan
 
-__all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "trace"]
+__all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "made", "repeated", "trace"]
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -88,6 +88,18 @@ class Body:
         return atom.made_by if isinstance(atom, Value) and id(atom) not in self.outer else None
 
 
+def made(atom: Atom | None, name: str) -> Equation | None:
+    """Return the equation that made an atom, if it is of this primitive."""
+    maker = atom.made_by if isinstance(atom, Value) else None
+    return maker if maker is not None and maker.name == name else None
+
+
+def repeated(atom: Atom) -> Atom:
+    """Return what an atom repeats along new axes, or the atom."""
+    spread = made(atom, "broadcast_in_dim")
+    return repeated(spread.inputs[0]) if spread else atom
+
+
 def trace(function: Callable[..., Any], *arguments: Any) -> Body:
     """Return the equations of a function of arrays that are described."""
     return flatten(jax.make_jaxpr(function)(*arguments))
@@ -145,7 +157,7 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     if name in _SAME:
         return inputs
     (first, *_) = inputs or [None]
-    if name == "cond" and isinstance(first, Value) and first.made_by and first.made_by.name == "platform_index":
+    if name == "cond" and made(first, "platform_index"):
         default = params["branches"][-1]  # what any platform runs
         return _inlined(default.jaxpr, [*map(_constant, default.consts), *inputs[1:]])
     if name == "convert_element_type" and first is not None:
@@ -153,8 +165,8 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
             return [first]
         if isinstance(first, Constant) and not first.shape:
             return [Constant(first.array.astype(params["new_dtype"]))]
-    if name == "neg" and isinstance(first, Value) and first.made_by and first.made_by.name == "neg":
-        return first.made_by.inputs
+    if name == "neg" and (negated := made(first, "neg")):
+        return negated.inputs
     if name == "slice" and first is not None and eqn.outvars[0].aval.shape == first.shape:
         return [first]
     if name in _ALIASES and first is not None and tuple(params[_ALIASES[name]]) == first.shape:

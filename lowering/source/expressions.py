@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.source.equations import Atom, Body, Constant, Equation, Value
+from lowering.source.equations import Atom, Body, Constant, Equation, Value, repeated
 from lowering.source.names import Names
 from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, REDUCTIONS, Level
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, replaced
@@ -629,8 +629,7 @@ def _unusual(params: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
 
 def _repeated_number(atom: Atom) -> int | None:
     """Return the number that is each element of an array, where the array says it."""
-    while isinstance(atom, Value) and atom.made_by and atom.made_by.name == "broadcast_in_dim":
-        (atom,) = atom.made_by.inputs
+    atom = repeated(atom)
     if isinstance(atom, Constant) and atom.array.size and (atom.array == atom.array.flat[0]).all():
         return int(atom.array.flat[0])
     return None

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.source.equations import Atom, Body, Constant, Equation, Value, trace
+from lowering.source.equations import Atom, Body, Constant, Equation, Value, made, repeated, trace
 
 __all__ = ["with_idioms"]
 
@@ -35,8 +35,8 @@ def _along_an_axis(equation: Equation) -> Iterator[_Way]:
 
 
 def _over_axes(equation: Equation) -> Iterator[_Way]:
-    source = _spread(equation.inputs[0])
-    total = _made(source, "reduce_sum")
+    source = repeated(equation.inputs[0])
+    total = made(source, "reduce_sum")
     if total is not None:
         axes, ndim = tuple(total.params["axes"]), len(total.inputs[0].shape)
         options = {} if len(axes) == ndim else {"axis": axes[0] if len(axes) == 1 else axes}
@@ -78,13 +78,13 @@ def with_idioms(body: Body) -> Body:
     results = set(map(id, body.results))
     read = set(results)
     for equation in reversed(body.equations()):
-        made = set(map(id, equation.outputs))
+        outputs = set(map(id, equation.outputs))
         # The larger of two numbers inside a formula is no activation.
-        if made & read and (equation.name != "max" or made & results or _made(equation.inputs[1], "slice")):
+        if outputs & read and (equation.name != "max" or outputs & results or made(equation.inputs[1], "slice")):
             found = _function(equation) or _windows(equation)
             if found is not None:
                 equation.name, equation.inputs, equation.params = found
-        if made & read:
+        if outputs & read:
             read.update(map(id, equation.inputs))
     return body
 
@@ -96,7 +96,7 @@ _Found = tuple[str, list[Atom], Mapping[str, Any]]
 def _function(equation: Equation) -> _Found | None:
     if len(equation.outputs) == 1 and jnp.issubdtype(equation.outputs[0].dtype, jnp.floating):
         for path, before, ways in _IDIOMS.get(equation.name, ()):
-            is_likely = before is None or any(_made(_spread(atom), before) for atom in equation.inputs)
+            is_likely = before is None or any(made(repeated(atom), before) for atom in equation.inputs)
             for data, options in ways(equation) if is_likely else ():
                 inputs = _unify(_pattern(path, data.shape, data.dtype, tuple(options.items())), equation)
                 if inputs is not None:
@@ -135,8 +135,8 @@ def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
     if known is not None:
         return known is atom
     if pattern.made_by is not None:
-        made = _made(atom, pattern.made_by.name)
-        if made is None or not _same(pattern.made_by, made, bound):
+        maker = made(atom, pattern.made_by.name)
+        if maker is None or not _same(pattern.made_by, maker, bound):
             return False
     bound[id(pattern)] = atom
     return True
@@ -144,7 +144,7 @@ def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
 
 def _number(atom: Atom) -> Atom:
     """Return the number that an atom repeats, or the atom."""
-    source = _spread(atom)
+    source = repeated(atom)
     return source if isinstance(source, Constant) and not source.shape else atom
 
 
@@ -152,18 +152,6 @@ def _equal_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return one.keys() == other.keys() and all(
         one[key] == other[key] or key in ("sharding", "out_sharding", "jvp_jaxpr_fun") for key in one
     )
-
-
-def _spread(atom: Atom) -> Atom:
-    """Return what an atom repeats, or the atom."""
-    made = _made(atom, "broadcast_in_dim")
-    return made.inputs[0] if made else atom
-
-
-def _made(atom: Atom, name: str) -> Equation | None:
-    """Return the equation that made an atom, if it is of this primitive."""
-    found = atom.made_by if isinstance(atom, Value) else None
-    return found if found is not None and found.name == name else None
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------
@@ -177,7 +165,7 @@ _MOST_PLACES = 16
 
 def _windows(equation: Equation) -> _Found | None:
     """Return the maximum or the sum of slices, one for each place of a window, as reduce-window."""
-    last = _made(equation.inputs[1], "slice") if equation.name in _OF_WINDOWS else None
+    last = made(equation.inputs[1], "slice") if equation.name in _OF_WINDOWS else None
     if last is None or not all(isinstance(start, int) for start in last.params["start_indices"]):
         return None
     (name, function), (source,) = _OF_WINDOWS[equation.name], last.inputs
@@ -196,17 +184,17 @@ def _windows(equation: Equation) -> _Found | None:
     if _unify(trace(slices, jax.ShapeDtypeStruct(source.shape, source.dtype)), equation) is None:
         return None
     padding, data = ((0, 0),) * len(ones), source
-    padded = _made(source, "pad")
+    padded = made(source, "pad")
     is_float = jnp.issubdtype(source.dtype, jnp.floating)
     lowest = 0 if name == "reduce_window_sum" else -np.inf if is_float else jnp.iinfo(source.dtype).min
     if padded is not None and isinstance(padded.inputs[1], Constant) and padded.inputs[1].array == lowest:
         config = padded.params["padding_config"]
         if all(low >= 0 and high >= 0 and not inner for low, high, inner in config):
             padding, data = tuple((low, high) for low, high, _ in config), padded.inputs[0]
-    made = jax.eval_shape(
+    reduced = jax.eval_shape(
         lambda x: lax.reduce_window(x, np.asarray(lowest, x.dtype), function, window, steps, padding),
         jax.ShapeDtypeStruct(data.shape, data.dtype),
     )
     ways = {"window_dimensions": window, "window_strides": steps, "padding": padding}
     dilations = {"base_dilation": ones, "window_dilation": ones}
-    return (name, [data], ways | dilations) if made.shape == shape else None
+    return (name, [data], ways | dilations) if reduced.shape == shape else None

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from lowering.source.blocks import RESERVED, Call
-from lowering.source.equations import Atom, Body, Constant, Value, flatten
+from lowering.source.equations import Atom, Body, Constant, flatten, made, repeated
 from lowering.source.expressions import Code, print_body
 from lowering.source.idioms import with_idioms
 from lowering.source.names import Names
-from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, is_reserved, marker, replaced
+from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, is_reserved, marker, replaced, with_return
 from lowering.source.trace import TracedNode, refusal
 from lowering.source.values import tuple_text
 from symjax_nnvm.errors import printable
@@ -139,7 +139,9 @@ class Leaf:
         for code, body in zip(codes, bodies, strict=False):
             results: list[str] = ["None"] * len(self.node.inputs)
             for place, text, result in zip(self.node.wrt, code.results, body.results, strict=True):
-                results[place] = "None" if _is_zero(result) else text
+                source = repeated(result)
+                is_zero = isinstance(source, Constant) and not source.array.any()
+                results[place] = "None" if is_zero else text  # as JAX writes zeros
             texts.append([*code.statements, f"return {tuple_text(results)}"])
         return self._by_mode(texts)
 
@@ -151,27 +153,16 @@ class Leaf:
 
 def _source(atom: Atom) -> Atom:
     """Return the array that an atom is, perhaps without gradient."""
-    while isinstance(atom, Value) and atom.made_by and atom.made_by.name == "stop_gradient":
-        (atom,) = atom.made_by.inputs
-    return atom
-
-
-def _is_zero(atom: Atom) -> bool:
-    """Return whether an atom is zeros, which JAX writes None for."""
-    if isinstance(atom, Value) and atom.made_by and atom.made_by.name == "broadcast_in_dim":
-        (atom,) = atom.made_by.inputs
-    return isinstance(atom, Constant) and not atom.array.any()
+    fixed = made(atom, "stop_gradient")
+    return _source(fixed.inputs[0]) if fixed else atom
 
 
 def _returned(code: Code) -> list[str]:
     """Return the statements of a function, with what it returns."""
-    texts, lines = code.results, code.statements
-    together = ", ".join(texts)
-    if texts and lines and lines[-1].startswith(f"{together} = "):
-        return [*lines[:-1], f"return {lines[-1].removeprefix(f'{together} = ')}"]
+    texts = code.results
     for several, count in code.lists.items():
         plain = [replaced(text, {CONST: lambda i: code.consts[int(i)][1]}) for text in texts]
         if plain == [plain[0].replace(f"{several}[0]", f"{several}[{i}]") for i in range(count)]:
             each = texts[0].replace(f"{several}[0]", "each")
-            return [*lines, f"return {several if each == 'each' else f'[{each} for each in {several}]'}"]
-    return [*lines, f"return {together}"] if texts else lines
+            texts = [several if each == "each" else f"[{each} for each in {several}]"]
+    return with_return(code.statements, ", ".join(texts))

@@ -25,7 +25,20 @@ from lowering.source.layout import COLUMNS, laid_out, lines_of
 from lowering.source.leaves import Leaf
 from lowering.source.loops import Loop, with_loops
 from lowering.source.names import Names, identifier
-from lowering.source.templates import CONST, DIM, END, FUNCTION, INPUT, STRING, WORD, found, marker, replaced, words_of
+from lowering.source.templates import (
+    CONST,
+    DIM,
+    END,
+    FUNCTION,
+    INPUT,
+    STRING,
+    WORD,
+    found,
+    marker,
+    replaced,
+    with_return,
+    words_of,
+)
 from lowering.source.trace import Traced
 from lowering.source.values import dtype_text, tuple_text
 
@@ -314,10 +327,7 @@ class _Module:
     def _returned(self, calls: list[Call], slots: dict[int, str], function: Function) -> list[str]:
         """Return the statements of a function that is made of steps."""
         lines = self._statements(calls, slots, function.names, function.results, function.common)
-        texts = ", ".join(slots[slot] for slot in function.results)
-        if lines and lines[-1].startswith(f"{texts} = "):
-            return [*lines[:-1], f"return {lines[-1].removeprefix(f'{texts} = ')}"]
-        return [*lines, f"return {texts}"]
+        return with_return(lines, ", ".join(slots[slot] for slot in function.results))
 
     def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "CONST",
-    "DIM",
-    "END",
-    "FUNCTION",
-    "INPUT",
-    "STRING",
-    "WORD",
-    "found",
-    "is_reserved",
-    "marker",
-    "replaced",
-    "words_of",
-]
+__all__ = ["CONST", "DIM", "END", "FUNCTION", "INPUT", "STRING", "WORD"]
+__all__ += ["found", "is_reserved", "marker", "replaced", "with_return", "words_of"]
 
 _MARKER = re.compile("\ue000([a-z])([^\ue000\ue001]*)\ue001")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -48,6 +36,13 @@ def found(template: str, kind: str) -> list[str]:
 def words_of(code: str) -> set[str]:
     """Return the words in a text of code."""
     return set(_WORD.findall(code))
+
+
+def with_return(statements: Sequence[str], results: str) -> list[str]:
+    """Return the statements of a function, with what it returns; a name for this alone is left out."""
+    if results and statements and statements[-1].startswith(f"{results} = "):
+        return [*statements[:-1], f"return {statements[-1].removeprefix(f'{results} = ')}"]
+    return [*statements, f"return {results}"] if results else [*statements]
 
 
 def is_reserved(name: str) -> bool:

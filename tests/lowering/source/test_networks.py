@@ -94,6 +94,17 @@ def test_blocks_that_differ_in_names_numbers_and_windows_are_one_function(child:
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5, atol=1e-5)
 
 
+def test_what_calls_share_is_a_default_unless_it_has_an_open_size():
+    net = sym.Variable("data")
+    for i, count in enumerate((4, 4, 6)):
+        net = sym.Dropout(sym.FullyConnected(net, num_hidden=count, name=f"fc{i}"), p=0.3, name=f"drop{i}")
+    fixed, opened = (lowering.to_source(net, shapes={"data": (n, 4)}) for n in (2, "batch"))
+    assert "train, key, shape=(2, 4)):" in fixed
+    assert "(x, value, shape, train, key):" in opened
+    for source in (fixed, opened):
+        well_formed(source)
+
+
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("cell", "most"), [("LSTMCell", 125), ("GRUCell", 115), ("RNNCell", 95)])
 def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, most: int):
